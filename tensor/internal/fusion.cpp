@@ -97,6 +97,13 @@ bool dead(Calls calls, std::size_t i) {
   return x.impl_ptr().use_count() == 2 && x.storage().use_count() == 1;
 }
 
+bool same_elements(const Tensor& a, const Tensor& b) {
+  if (!a.defined() || !b.defined()) return false;
+  if (a.impl() == b.impl()) return true;
+  return a.impl()->storage == b.impl()->storage && a.offset() == b.offset() && a.numel() == b.numel() &&
+         a.dtype() == b.dtype() && a.is_contiguous() && b.is_contiguous();
+}
+
 bool rounds_when_stored(const Tensor& x) { return x.device().is_cpu() && item_size(x.dtype()) == 2; }
 
 Tensor added_to(Calls calls, std::size_t i) {
@@ -198,7 +205,7 @@ void Window::adopt(Call& call) const {
   if (call.op->read_form == nullptr) return;
   for (const KeptForm& kept : forms_) {
     const Form& form = kept.form;
-    if (form.of.impl() == call.in[0].impl() && form.of.storage()->version == kept.version &&
+    if (same_elements(form.of, call.in[0]) && form.of.storage()->version == kept.version &&
         form.data[0].storage()->version == kept.data_version && call.op->read_form(form, call))
       return;
   }
@@ -289,14 +296,17 @@ bool Window::hold_back(const OpCall& call, const TensorList& out) {
     adopt(next);
     run_before(next);
     held = calls_.empty() && !patterns(call.op).empty();
-    if (calls_.empty()) break;
-    calls_.push_back(next);
+    if (calls_.empty()) {
+      if (held) calls_.push_back(std::move(next));
+      break;
+    }
+    calls_.push_back(std::move(next));
     held = begins_any(calls_);
     if (held) break;
+    next = std::move(calls_.back());
     calls_.pop_back();
     done.push_back(run_first());
   }
-  if (held && calls_.empty()) calls_.push_back(std::move(next));
   guard.failed = false;
   count();
   return held;

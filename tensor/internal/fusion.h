@@ -48,6 +48,9 @@ using Calls = std::span<const Call>;
 /// it. A copy of the tensor, as in a Call under construction, counts as a reader.
 bool dead(Calls calls, std::size_t i);
 
+/// True if b has the elements of a in their order: a itself, or a reshaped view of it.
+bool same_elements(const Tensor& a, const Tensor& b);
+
 /// True if computing this value without storing it could change the bits of an eager step: those of the CPU are not
 /// fused, and a 16-bit value is rounded when it is stored.
 bool rounds_when_stored(const Tensor& x);

@@ -26,6 +26,9 @@ bool fits(const Pattern::Step& step, Calls calls, std::size_t i) {
   switch (step.reads) {
     case Pattern::Reads::last:
       return reads(call, before.back().out[0]);
+    case Pattern::Reads::last_reshaped:
+      return std::any_of(call.in.begin(), call.in.end(),
+                         [&](const Tensor& in) { return same_elements(before.back().out[0], in); });
     case Pattern::Reads::earlier:
       return std::any_of(before.begin(), before.end(), [&](const Call& c) { return reads(call, c.out[0]); });
     case Pattern::Reads::same:
@@ -63,6 +66,7 @@ void parse(std::string_view text, const OpDef* op, const FusionPattern& p, std::
     parse(rest, op, p, steps, all);
   }
   Pattern::Step step;
+  if (word[0] == '~') step.reads = Pattern::Reads::last_reshaped;
   if (word[0] == '^') step.reads = Pattern::Reads::earlier;
   if (word[0] == '&') step.reads = Pattern::Reads::same;
   if (step.reads != Pattern::Reads::last) word.remove_prefix(1);

@@ -9,7 +9,7 @@ namespace etna::fusion {
 
 struct Pattern {
   /// How a call hangs on those before it.
-  enum class Reads : std::uint8_t { last, earlier, same };
+  enum class Reads : std::uint8_t { last, last_reshaped, earlier, same };
   struct Step {
     std::vector<const OpDef*> ops;  ///< alternatives
     Reads reads = Reads::last;

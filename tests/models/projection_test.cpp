@@ -4,6 +4,7 @@
 
 #include <etna/autograd/autograd.h>
 #include <etna/models/generator.h>
+#include <etna/tensor/internal/overrides.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/quantized/internal/gpu.h>
 #include <nn/on_device.h>
@@ -84,7 +85,7 @@ TEST_P(DecoderOnGpu, RoundsRowsFromProductToProduct) {
       return generator.logits(text).to(kCPU);
     };
     const Tensor rounded = logits();
-    const quantized::WithoutBytes floats;
+    const Override floats(&Overrides::bytes, false);
     const Tensor exact = logits();
     const double size = std::sqrt(mean(square(exact)).item<double>());
     EXPECT_LT(std::sqrt(mean(square(rounded - exact)).item<double>()), 0.06 * size) << architecture;

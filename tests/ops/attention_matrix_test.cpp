@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <etna/device/kernel.h>
+#include <etna/tensor/internal/overrides.h>
 #include <etna/tensor/ops/attention/internal/matrix.h>
 
 #include "ops/numerics.h"
@@ -11,7 +12,6 @@ namespace etna {
 namespace {
 
 using namespace numerics;
-using attention::ForcedVariant;
 using attention::KernelVariant;
 
 struct AttentionMatrixCase {
@@ -74,7 +74,7 @@ class AttentionOnMatrixUnits : public testing::TestWithParam<std::tuple<KernelVa
       GTEST_SKIP() << "the device or the build has no such matrix units";
   }
   DType dtype() const { return std::get<1>(GetParam()); }
-  ForcedVariant tier_{std::get<0>(GetParam())};
+  const Override<std::optional<int>> variant_{&Overrides::attention_variant, static_cast<int>(std::get<0>(GetParam()))};
 };
 
 TEST_P(AttentionOnMatrixUnits, AgreesWithF64) {

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <etna/tensor/internal/fusion.h>
+#include <etna/tensor/internal/overrides.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/paged_attention/internal/kv_cache.h>
 #include <etna/tensor/ops/paged_attention/paged_attention.h>
@@ -106,7 +107,7 @@ TEST_P(PromptAttention, MayAttendHeadByHead) {
             paged_attention(values({1, 1, c.heads, c.size}, 8, f32).to(device), cache, {table, at}, settings)};
       };
       const TensorList together = step();
-      const kv_cache::SplitEverywhere scope;
+      const Override scope(&Overrides::split_heads, true);
       const TensorList apart = step();
       for (std::size_t i : {0u, 3u}) expect_near(apart[i], together[i], 1e-5);
       for (std::size_t i : {1u, 2u}) EXPECT_EQ(apart[i].to_vector<float>(), together[i].to_vector<float>());

@@ -6,6 +6,7 @@
 
 #include <etna/device/kernel.h>
 #include <etna/tensor/capture.h>
+#include <etna/tensor/internal/overrides.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/quantized/internal/gpu.h>
 #include <nn/on_device.h>
@@ -19,7 +20,7 @@ using namespace quantized;
 
 class QuantizedActivations : public OnDevice {
  protected:
-  SixteenBitsEverywhere sixteen_bits_;
+  const Override<bool> sixteen_bits_{&Overrides::sixteen_bits, true};
 };
 
 /// Rows as numbers, f32 on the host.

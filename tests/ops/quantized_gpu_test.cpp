@@ -8,6 +8,7 @@
 
 #include <etna/autograd/autograd.h>
 #include <etna/tensor/capture.h>
+#include <etna/tensor/internal/overrides.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/quantized/internal/gpu.h>
 #include <etna/tensor/quant/quantized_tensor.h>
@@ -79,7 +80,7 @@ class QuantizedGpu : public OnDevice {
   }
 
  private:
-  const WithoutBytes floats_;  // quantized_dot_test.cpp is about the other kernel
+  const Override<bool> floats_{&Overrides::bytes, false};  // quantized_dot_test.cpp is about the other kernel
 };
 
 TEST_P(QuantizedGpu, DecodesEveryFormatBitForBit) {
@@ -234,7 +235,7 @@ TEST_P(QuantizedGpu, MultipliesFromAnyAddress) {
 TEST_P(QuantizedGpu, NeedsNoSubgroupSums) {
   const Tensor x = values({3, 512}, 5, f32);
   const LinearOptions options{.norm = values({512}, 4, f32)};
-  const quantized::WithoutSubgroups scope;
+  const Override scope(&Overrides::subgroups, false);
   expect_product(x, {weight("Q4_K", 9, 512)}, options, 1e-6, 1e-6, "one");
   expect_product(x, {weight("Q8_0", 9, 512), weight("F16", 2, 512)}, options, 1e-6, 1e-6, "two");
 }
@@ -254,7 +255,7 @@ TEST_P(QuantizedGpu, MultipliesManyRows) {
 }
 
 TEST_P(QuantizedGpu, RoundsManyRowsForMatrixUnits) {
-  const quantized::SixteenBitsEverywhere scope;
+  const Override scope(&Overrides::sixteen_bits, true);
   const Tensor x = values({37, 256}, 5, f32);
   for (const auto& [format, relative] :
        {std::pair{"Q4_K", 8e-3}, {"BF16", 8e-3}, {"MXFP4", 8e-3}, {"F16", 1e-3}, {"F32", 1e-6}}) {
@@ -269,7 +270,7 @@ TEST_P(QuantizedGpu, RoundsManyRowsForMatrixUnits) {
 }
 
 TEST_P(QuantizedGpu, ScalesRowsThatF16CannotHold) {
-  const quantized::SixteenBitsEverywhere scope;
+  const Override scope(&Overrides::sixteen_bits, true);
   const std::vector<QuantizedTensor> w{weight("F16", 9, 250)};
   for (const double size : {0.0, 1e-20, 3.0, 1e6, 1e30})
     expect_product((values({37, 250}, 5, f32) * size).to(kCPU), w, {}, 1e-3, 1e-6, std::to_string(size));
@@ -294,7 +295,7 @@ TEST_P(QuantizedGpu, ScalesRowsThatF16CannotHold) {
 }
 
 TEST_P(QuantizedGpu, NormsRowsForF16WithoutOverflow) {
-  const quantized::SixteenBitsEverywhere scope;
+  const Override scope(&Overrides::sixteen_bits, true);
   for (const double size : {0.0, 1e-20, 3.0, 1e6, 1e30}) {
     for (std::int64_t k : {250, 256, 1031}) {
       const Tensor norm = (values({k}, 2, f32) * size).to(kCPU);
@@ -340,7 +341,7 @@ TEST_P(QuantizedGpu, GivesResultsInAnotherDtype) {
 
 /// One gemm multiplies with weights that lie behind each other in one storage.
 TEST_P(QuantizedGpu, TakesNeighboursAsOneMatrix) {
-  const quantized::SixteenBitsEverywhere scope;
+  const Override scope(&Overrides::sixteen_bits, true);
   const Tensor x = values({20, 256}, 5, f32).to(kVulkan);
   for (const char* format : {"Q4_K", "F16", "I2_S"}) {
     const std::vector<QuantizedTensor> apart =
@@ -376,7 +377,7 @@ TEST_P(QuantizedGpu, DecodesLargeWeightsInParts) {
   const LinearOptions gated{.gate = Gate::silu, .residual = values({11, 9}, 9, f32)};
   const Tensor x = values({11, 256}, 5, f32);
   for (std::int64_t rows : {1, 4, 10}) {
-    const quantized::DecodedAtOnce scope(rows * 256);
+    const Override scope(&Overrides::decoded_at_once, rows * 256);
     expect_product(x, weights, options, 1e-6, 1e-6, "three");
     expect_product(x, {weights[0], weight("Q8_0", 9, 256, 7)}, gated, 4e-6, 4e-6, "gated");
   }

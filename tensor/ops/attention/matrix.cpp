@@ -8,13 +8,12 @@
 #include <fmt/format.h>
 
 #include <etna/shaders/shaders.h>
+#include <etna/tensor/internal/overrides.h>
 
 namespace etna::attention {
 namespace {
 
 constexpr const char* kNames[] = {"plain", "coopmat", "coopmat2"};
-
-thread_local int forced = -1;
 
 std::optional<KernelVariant> variant_in_environment() {
   const char* value = std::getenv("ETNA_ATTENTION");
@@ -28,7 +27,8 @@ std::optional<KernelVariant> variant_in_environment() {
 /// Allow only this variant, and the plain one if it does not fit; none: any available variant.
 std::optional<KernelVariant> wanted_variant() {
   static const std::optional<KernelVariant> from_environment = variant_in_environment();
-  return forced >= 0 ? static_cast<KernelVariant>(forced) : from_environment;
+  const std::optional<int> given = overrides().attention_variant;
+  return given ? std::optional(static_cast<KernelVariant>(*given)) : from_environment;
 }
 
 const gpu::Shader& shader_of(Pass pass, KernelVariant variant, DType t) {
@@ -117,8 +117,5 @@ std::optional<MatrixKernel> matrix_kernel(Pass pass, const Inputs& in, double sc
   }
   return {};
 }
-
-ForcedVariant::ForcedVariant(KernelVariant variant) : before_(forced) { forced = static_cast<int>(variant); }
-ForcedVariant::~ForcedVariant() { forced = before_; }
 
 }  // namespace etna::attention

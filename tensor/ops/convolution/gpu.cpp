@@ -2,6 +2,7 @@
 
 #include <etna/device/internal/rounding.h>
 #include <etna/shaders/shaders.h>
+#include <etna/tensor/internal/overrides.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/convolution/internal/cubin.h>
@@ -26,8 +27,9 @@ Tensor view(const Tensor& x, const Shape& shape, const Strides& strides) {
 /// How many images to work on at a time, given the scratch of one.
 std::int64_t images_at_a_time(std::int64_t images, std::int64_t elements, DType dtype) {
   const std::int64_t bytes = elements * static_cast<std::int64_t>(item_size(dtype));
-  const std::int64_t most = std::max<std::int64_t>(1, std::min(scratch_bytes() / std::max<std::int64_t>(1, bytes),
-                                                               0x7fffffff / std::max<std::int64_t>(1, elements)));
+  const std::int64_t most =
+      std::max<std::int64_t>(1, std::min(overrides().convolution_scratch / std::max<std::int64_t>(1, bytes),
+                                         0x7fffffff / std::max<std::int64_t>(1, elements)));
   return ceil_div(images, ceil_div(images, most));
 }
 
@@ -185,11 +187,6 @@ bool weight_of(const OpCall& call, const Geometry& g, const Tensor& x, const Ten
 }
 
 }  // namespace
-
-std::int64_t& scratch_bytes() {
-  static thread_local std::int64_t bytes = 128 << 20;
-  return bytes;
-}
 
 bool convolve_gpu(const OpCall& call, const Geometry& g, Tensor& y) {
   if (y.dtype() == f64) return false;

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include <etna/shaders/shaders.h>
+#include <etna/tensor/internal/overrides.h>
 #include <etna/tensor/ops/kernel.h>
 #include <etna/tensor/ops/paged_attention/internal/kv_cache.h>
 
@@ -10,8 +11,6 @@ namespace {
 /// Positions of a sequence that one workgroup attends to alone, and those of each of several.
 constexpr std::int64_t kMostAlone = 512, kPart = 128;
 constexpr std::int64_t kMostShared = 16, kMostSize = 256, kMostRow = 512;
-
-thread_local int split_everywhere = 0;
 
 /// Elements that one load takes.
 std::uint32_t load_width(const Tensor& cache, std::int64_t size) {
@@ -62,7 +61,7 @@ struct Attention {
     span = reach <= kMostAlone ? kMostAlone : kPart;
     chunks = std::max<std::int64_t>(1, (reach + span - 1) / span);
     const std::int64_t workgroups = rows * keys.size(1) * chunks;
-    if (split_everywhere > 0 || workgroups * shared <= gpu::capabilities(q.device()).compute_units) split = shared;
+    if (overrides().split_heads || workgroups * shared <= gpu::capabilities(q.device()).compute_units) split = shared;
     if (chunks > 1) parts = empty({rows * keys.size(1) * shared, chunks, size + 2}, {f32, q.device()});
   }
 
@@ -94,9 +93,6 @@ struct Attention {
 };
 
 }  // namespace
-
-SplitEverywhere::SplitEverywhere() { ++split_everywhere; }
-SplitEverywhere::~SplitEverywhere() { --split_everywhere; }
 
 bool write_gpu(const OpCall& call, std::span<Tensor> out) {
   const auto a = call.as<WriteAttrs>();

@@ -306,7 +306,7 @@ Tensor rotate_and_attend_(const Tensor& qkv, PagedCache& cache, const CachePlace
                           const PagedAttentionSettings& attention) {
   detail::require_defined("rotate_and_attend_", qkv, cache.keys, cache.values, places.table, places.positions);
   const WriteAttrs a = write_attrs(qkv, rotary);
-  const auto joined = [&](const Tensor& y) { return y.reshape({y.size(0), y.size(1), a.heads * a.size}).to(a.dtype); };
+  const auto joined = [&](const Tensor& y) { return y.to(a.dtype).reshape({y.size(0), y.size(1), a.heads * a.size}); };
   RotarySettings queries = rotary;
   queries.dtype = {};
   if (qkv.dim() == 3 && qkv.size(0) == 1 && qkv.size(1) >= kPrompt && places.longest > 0) {

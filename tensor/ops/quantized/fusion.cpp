@@ -178,17 +178,27 @@ bool fuse_added(Calls calls, const Parts& parts, Fused& fused) {
   return true;
 }
 
+/// Data and factor for x, quantized, as ops write them.
+TensorList empty_activations(const Tensor& x, DType dtype) {
+  Shape shape = x.shape();
+  if (dtype == i8) shape.back() = activation_bytes(shape.back());
+  return {empty(shape, {dtype == i8 ? u8 : dtype, x.device()}), empty({dtype == f16 ? 1 : 0}, {f32, x.device()})};
+}
+
+/// What ops read of them. @param normed they are of x and a norm's weight
+ActivationRows written(const TensorList& out, DType dtype, bool normed) {
+  return {out[0], dtype == f16 ? out[1] : Tensor(), dtype == i8, dtype == i8 && normed};
+}
+
 /// Adds the quantized result to a fused call, as the product behind it reads it. @param read_once only that product
 /// reads it
-bool quantize_result(Calls calls, const Parts& parts, bool read_once, Fused& fused) {
+bool quantize_result(Calls calls, const Parts& parts, DType wanted, bool read_once, Fused& fused) {
   const Call& next = *parts.next;
   auto a = fused.attrs.as<LinearAttrs>();
   const Tensor y = fused.out[0];
   const Tensor& read = parts.next_norm == nullptr ? y : parts.next_norm->out[0];
   if (y.dtype() != f32 || next.in[kX].impl() != read.impl() || !is_plain(next))
     return refuse(fused, "the next product does not read this result, or it is not f32");
-  const std::optional<DType> wanted = wanted_form(next);
-  if (!wanted) return refuse(fused, "the next product reads f32");
   const std::int64_t rows = rows_of(next);
   const std::vector<QuantizedTensor> weights = weights_of(fused.in, a);
   const std::optional<DType> own = activations_dtype(y.device(), rows, weights, a.gate != Gate::none);
@@ -198,7 +208,6 @@ bool quantize_result(Calls calls, const Parts& parts, bool read_once, Fused& fus
     if (!is_of_rows(norm) || norm.in[0].impl() != y.impl())
       return refuse(fused, "the norm has no weight, or another dtype than x");
     if (norm.out[0].requires_grad()) return refuse(fused, "a gradient needs the normed rows");
-    if (!few) return refuse(fused, "so many rows are normed by the next product");
   }
   if (few && (!own || (own == i8) != (few == i8) || a.columns() % 32 != 0))
     return refuse(fused, "this product does not quantize its result in that form");
@@ -207,17 +216,14 @@ bool quantize_result(Calls calls, const Parts& parts, bool read_once, Fused& fus
   if (parts.next_norm == nullptr && wanted != i8 && (wanted == bf16 || !few)) {
     // 16 bits are all that is needed of it.
     if (!read_once) return refuse(fused, "the result is read elsewhere");
-    a.dtype = *wanted;
-    form = empty(y.shape(), {*wanted, y.device()});
+    a.dtype = wanted;
+    form = empty(y.shape(), {wanted, y.device()});
     fused.out = {form.data};
   } else {
-    Shape shape = y.shape();
-    if (wanted == i8) shape.back() = activation_bytes(shape.back());
-    const Tensor data = empty(shape, {wanted == i8 ? u8 : *wanted, y.device()}),
-                 factor = empty({wanted == f16 ? 1 : 0}, {f32, y.device()});
+    const TensorList out = empty_activations(y, wanted);
     a.next = wanted;
-    form = {data, wanted == f16 ? factor : Tensor(), wanted == i8, wanted == i8 && parts.next_norm != nullptr};
-    fused.out = {y, data, factor};
+    form = written(out, wanted, parts.next_norm != nullptr);
+    fused.out = {y, out[0], out[1]};
     if (parts.next_norm != nullptr) {
       fused.in[kNextNorm] = parts.next_norm->in[1];
       a.next_eps = parts.next_norm->attrs.as<norms::Attributes>().eps;
@@ -234,6 +240,13 @@ bool quantize_result(Calls calls, const Parts& parts, bool read_once, Fused& fus
 bool fuse(Calls calls, Fused& fused) {
   const Parts parts(calls);
   const bool read_once = fusion::dead(calls, parts.joins_at);  // before `fused` refers to it
+  std::optional<DType> wanted;
+  if (parts.next != nullptr) {
+    wanted = wanted_form(*parts.next);
+    if (!wanted) return refuse(fused, "the next product reads f32");
+    if (parts.next_norm != nullptr && rows_of(*parts.next) > kMostQuantized)
+      return refuse(fused, "so many rows are normed by the next product");
+  }
   if (is(*parts.joins, "mul")) {
     if (!fuse_gated(calls, parts, fused)) return false;
   } else if (is(*parts.joins, "cat")) {
@@ -241,7 +254,7 @@ bool fuse(Calls calls, Fused& fused) {
   } else if (!fuse_added(calls, parts, fused)) {
     return false;
   }
-  return parts.next == nullptr || quantize_result(calls, parts, read_once, fused);
+  return !wanted || quantize_result(calls, parts, *wanted, read_once, fused);
 }
 
 bool fuse_norm(Calls calls, Fused& fused) {
@@ -253,18 +266,12 @@ bool fuse_norm(Calls calls, Fused& fused) {
       activations_dtype(norm.out[0].device(), rows_of(product), weights_of(product.in, attrs_of(product)));
   if (!wanted || norm.in[0].dtype() != f32) return true;
   const double eps = norm.attrs.as<norms::Attributes>().eps;
-  const Tensor& x = norm.in[0];
-  Shape shape = x.shape();
-  if (wanted == i8) shape.back() = activation_bytes(shape.back());
-  const Tensor data = empty(shape, {wanted == i8 ? u8 : *wanted, x.device()}),
-               factor = empty({wanted == f16 ? 1 : 0}, {f32, x.device()});
   fused.op = &kQuantizeActivations;
-  fused.in = {x, norm.in[1]};
-  fused.out = {data, factor};
+  fused.in = {norm.in[0], norm.in[1]};
+  fused.out = empty_activations(norm.in[0], *wanted);
   fused.attrs = Attrs::of(QuantizeAttrs{*wanted, eps});
   fused.replaces = 1;
-  fused.forms.push_back(
-      form_of(norm.out[0], {data, wanted == f16 ? factor : Tensor(), wanted == i8, wanted == i8}, eps));
+  fused.forms.push_back(form_of(norm.out[0], written(fused.out, *wanted, true), eps));
   return true;
 }
 
@@ -272,7 +279,7 @@ bool fuse_cast(Calls calls, Fused& fused) {
   const Call &cast = calls[0], &product = calls[1];
   const Tensor &x = cast.in[0], &wide = cast.out[0];
   if (item_size(x.dtype()) != 2 || !is_floating(x.dtype()) || wide.dtype() != f32 || wide.device().is_cpu() ||
-      product.in[kX].impl() != wide.impl() || !is_plain(product) || wide.requires_grad())
+      !fusion::same_elements(wide, product.in[kX]) || !is_plain(product) || wide.requires_grad())
     return refuse(fused, "the cast does not widen rows of a product");
   const std::int64_t rows = rows_of(product);
   const DType wanted = operand_dtype(x.device(), rows, x.dtype(), weights_of(product.in, attrs_of(product))[0]);
@@ -304,7 +311,9 @@ bool read_form(const fusion::Form& form, Call& call) {
   if (!is_plain(call) || a.in_bytes || call.in[kFactor].defined()) return false;
   const DType dtype = f.in_bytes ? i8 : form.data[0].dtype();
   if (wanted_form(call, true) != dtype) return false;
-  call.in[kX] = form.data[0];
+  Shape shape = call.in[kX].shape();
+  if (f.in_bytes) shape.back() = activation_bytes(shape.back());
+  call.in[kX] = form.data[0].reshape(shape);
   call.in[kFactor] = form.data[1];
   a.in_bytes = f.in_bytes;
   a.normed = f.normed;

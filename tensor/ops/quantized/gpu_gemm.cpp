@@ -3,6 +3,7 @@
 #include <vector>
 
 #include <etna/shaders/shaders.h>
+#include <etna/tensor/internal/overrides.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/matmul/gemm/internal/epilogue.h>
 #include <etna/tensor/ops/matmul/gemm/internal/gemm.h>
@@ -17,10 +18,6 @@
 // Rows that meet F32 weights stay f32: what is called f32 is not rounded on the way.
 namespace etna::quantized {
 namespace {
-
-/// Elements that are decoded at once at most, so that a vocabulary's matrix does not double the memory of a model.
-thread_local std::int64_t decoded_at_once = 1 << 27;
-thread_local int sixteen_bits_everywhere = 0;
 
 constexpr std::int64_t kMostLargest = 256;  ///< that narrow_scaled.comp takes
 
@@ -146,13 +143,8 @@ void gpu_gemm_apply_gate(const OpCall& call, Gate gate, const Tensor& halves, co
 
 }  // namespace
 
-DecodedAtOnce::DecodedAtOnce(std::int64_t elements) : before_(decoded_at_once) { decoded_at_once = elements; }
-DecodedAtOnce::~DecodedAtOnce() { decoded_at_once = before_; }
-SixteenBitsEverywhere::SixteenBitsEverywhere() { ++sixteen_bits_everywhere; }
-SixteenBitsEverywhere::~SixteenBitsEverywhere() { --sixteen_bits_everywhere; }
-
 DType product_dtype(Device device, std::int64_t elements, std::span<const quant::BlockFormat* const> formats) {
-  if (sixteen_bits_everywhere == 0 && !gpu::capabilities(device).cooperative_matrix) return f32;
+  if (!overrides().sixteen_bits && !gpu::capabilities(device).cooperative_matrix) return f32;
   bool halves = elements < std::int64_t{1} << 31;
   for (const quant::BlockFormat* format : formats) {
     if (format->name == "F32") return f32;
@@ -195,8 +187,10 @@ bool multiply_rows(const OpCall& call, const LinearAttrs& a, const Rows& rows, c
     Tensor part = y.slice(1, from, to);
     return gemm::on_gpu(call, rows.x, w.t(), epilogue(from, to), part);
   };
-  // Decoded rows wait until they are enough for a gemm, or until there are no more.
-  const std::int64_t room = std::min(all, std::max<std::int64_t>(1, decoded_at_once / std::max<std::int64_t>(1, k)));
+  // Decoded rows wait until they are enough for a gemm, or until there are no more. The bound keeps a vocabulary's matrix
+  // from doubling the memory of a model.
+  const std::int64_t room =
+      std::min(all, std::max<std::int64_t>(1, overrides().decoded_at_once / std::max<std::int64_t>(1, k)));
   Tensor scratch;
   std::int64_t from = 0, held = 0;
   const auto flush = [&] {
@@ -317,11 +311,8 @@ bool linear_gpu(const OpCall& call, std::span<Tensor> out) {
   }
   const Tensor& x = call.in[kX];
   const std::int64_t k = columns_of_x(x, a);
-  std::vector<QuantizedTensor> weights;
-  for (int i = 0; i < a.weights; ++i) {
+  for (int i = 0; i < a.weights; ++i)
     if (!has_gpu_kernel(a.block_format(i), k)) return false;
-    weights.emplace_back(a.block_format(i), Shape{a.rows[i], k}, call.in[static_cast<std::size_t>(kBlocks + i)]);
-  }
   if (out[0].numel() == 0) {
     if (a.next == f16) out[2].fill_(1);
     return true;
@@ -331,6 +322,9 @@ bool linear_gpu(const OpCall& call, std::span<Tensor> out) {
   bool by_gemm = rows > kMostRows || call.in[kFactor].defined() || a.next.has_value();
   if (!by_gemm && (x.dtype() == f32 || item_size(x.dtype()) == 2)) {
     // Few rows take what matrix units read where the device has a kernel for them.
+    std::vector<QuantizedTensor> weights;
+    for (int i = 0; i < a.weights; ++i)
+      weights.emplace_back(a.block_format(i), Shape{a.rows[i], k}, call.in[static_cast<std::size_t>(kBlocks + i)]);
     const std::optional<DType> read = activations_dtype(x.device(), rows, weights);
     by_gemm = read && *read != i8 && (x.dtype() == f32 || x.dtype() == *read);
   }

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include <etna/shaders/shaders.h>
+#include <etna/tensor/internal/overrides.h>
 #include <etna/tensor/ops/quantized/internal/gpu.h>
 
 // quantized_linear for up to eight rows of x: shaders/quantized_linear.comp, or, where the device multiplies bytes and
@@ -15,10 +16,6 @@ constexpr std::int64_t kGpuRowsChunk = 16, kUnit = 64;  ///< elements that the k
 /// Rows at most that products quantize to bytes for one another. With more, workgroups of 16 columns are too large for
 /// registers.
 constexpr std::int64_t kMostInBytes = 2;
-/// Rows at most that products hand on in f16 or bf16. With more, gemms do not split k, and have nothing to add up.
-constexpr std::int64_t kMostIn16Bits = 32;
-
-thread_local int without_subgroups = 0, without_bytes = 0;
 
 std::uint32_t dtype_or_none(const Tensor& x) { return x.defined() ? gpu::u32(x.dtype()) : kGpuRowsNone; }
 
@@ -98,7 +95,7 @@ GpuRowsTiling tiling_of_quantized(std::int64_t x_rows, bool gate, const gpu::Cap
 /// Whether the kernel of bytes takes a call.
 bool multiplies_bytes(const LinearAttrs& a, const std::array<BlockMatrix, kMostWeights>& w, std::int64_t k,
                       const gpu::Capabilities& can) {
-  if (!can.packed_dot || k == 0 || k % kUnit != 0 || without_bytes > 0) return false;
+  if (!can.packed_dot || k == 0 || k % kUnit != 0 || !overrides().bytes) return false;
   for (int i = 0; i < a.weights; ++i)
     if (a.block_format(i).elements == 1) return false;
   if (a.gate != Gate::none && (w[0].format != w[1].format || w[0].aligned != w[1].aligned)) return false;
@@ -184,14 +181,9 @@ struct RowsLaunch {
 
 Tensor dense(const Tensor& x) { return x.defined() ? x.contiguous() : x; }
 
-bool has_subgroups(const gpu::Capabilities& can) { return can.subgroup_arithmetic && without_subgroups == 0; }
+bool has_subgroups(const gpu::Capabilities& can) { return can.subgroup_arithmetic && overrides().subgroups; }
 
 }  // namespace
-
-WithoutSubgroups::WithoutSubgroups() { ++without_subgroups; }
-WithoutSubgroups::~WithoutSubgroups() { --without_subgroups; }
-WithoutBytes::WithoutBytes() { ++without_bytes; }
-WithoutBytes::~WithoutBytes() { --without_bytes; }
 
 bool linear_rows(const OpCall& call, std::span<const Tensor> out) {
   const auto a = call.as<LinearAttrs>();
@@ -253,7 +245,7 @@ namespace {
 
 bool takes_bytes(Device device, std::span<const QuantizedTensor> weights, bool gate) {
   const gpu::Capabilities& can = gpu::capabilities(device);
-  if (!has_subgroups(can) || !can.packed_dot || without_bytes > 0) return false;
+  if (!has_subgroups(can) || !can.packed_dot || !overrides().bytes) return false;
   for (const QuantizedTensor& w : weights)
     if (w.format().elements == 1 || w.size(1) % kUnit != 0) return false;
   if (!gate) return true;
@@ -266,7 +258,7 @@ bool takes_bytes(Device device, std::span<const QuantizedTensor> weights, bool g
 
 /// What 3 to 32 rows are handed in: on a Hopper GPU, from 9 on wherever there are matrix units.
 std::optional<DType> sixteen_bit_dtype(Device device, std::int64_t rows, std::span<const QuantizedTensor> weights) {
-  if (rows <= kMostInBytes || rows > kMostIn16Bits) return {};
+  if (rows <= kMostInBytes || rows > kMostQuantized) return {};
   std::vector<const quant::BlockFormat*> formats;
   for (const QuantizedTensor& w : weights) {
     if (!has_gpu_kernel(w.format(), w.size(1))) return {};

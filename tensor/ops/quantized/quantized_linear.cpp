@@ -135,7 +135,7 @@ constexpr FusionPattern kPatterns[] = {
     {"rms_norm? quantized_linear relu square &quantized_linear mul", fuse},
     {"rms_norm? quantized_linear &quantized_linear &quantized_linear? cat", fuse},
     {"rms_norm quantized_linear", fuse_norm},
-    {"cast quantized_linear", fuse_cast},
+    {"cast ~quantized_linear", fuse_cast},
 };
 
 }  // namespace

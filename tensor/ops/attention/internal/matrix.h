@@ -13,18 +13,6 @@ namespace etna::attention {
 /// From the most portable to the most specialized.
 enum class KernelVariant { plain, coopmat, coopmat2 };
 
-/// Forces a variant in this scope, like ETNA_ATTENTION=plain|coopmat|coopmat2. For tests; affects one thread.
-class ForcedVariant {
- public:
-  explicit ForcedVariant(KernelVariant variant);
-  ~ForcedVariant();
-  ForcedVariant(const ForcedVariant&) = delete;
-  ForcedVariant& operator=(const ForcedVariant&) = delete;
-
- private:
-  int before_;
-};
-
 enum class Pass { forward, dq, dkv };
 
 /// A kernel of shaders/attention_coopmat*.comp with its specialization constants, except the mask's strides. A

@@ -75,9 +75,6 @@ void im2col_gpu(const OpCall& call, const Tensor& x, const Geometry& g, const Ro
 /// @param x [images, in..., C], contiguous; gets the sums plus bias @return false where a driver cannot count the taps
 bool col2im_gpu(const OpCall& call, const Rows& rows, const Geometry& g, const Tensor& bias, const Tensor& x);
 
-/// The most patches that a GPU holds at a time, in bytes, for this thread; tests lower it.
-std::int64_t& scratch_bytes();
-
 /// Kernels. Those for a GPU return false for dtypes that they do not take.
 void convolve_cpu(const OpCall& call, const Geometry& g, Tensor& y);
 void input_gradient_cpu(const OpCall& call, const Geometry& g, Tensor& x);

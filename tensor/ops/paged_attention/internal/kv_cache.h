@@ -40,16 +40,6 @@ bool has_step_gpu(const Tensor& qkv, const PagedCache& cache, std::int64_t heads
 bool step_quantizes_gpu(const Tensor& table, std::int64_t size);
 bool step_gpu(const OpCall& call, std::span<Tensor> out);
 
-/// Makes each head of queries a workgroup of its own, as where there are too few to fill a device, in a scope. For
-/// tests; one thread.
-class SplitEverywhere {
- public:
-  SplitEverywhere();
-  ~SplitEverywhere();
-  SplitEverywhere(const SplitEverywhere&) = delete;
-  SplitEverywhere& operator=(const SplitEverywhere&) = delete;
-};
-
 enum RowsInput { kCache, kRowsTable };
 struct RowsAttrs {
   std::int64_t length = 0;

@@ -75,43 +75,4 @@ bool multiply_rows(const OpCall& call, const LinearAttrs& a, const Rows& rows, c
 bool linear_of_rows(const OpCall& call, const LinearAttrs& a, const Rows& rows, bool wide, const Tensor& y,
                     gemm::SplitSums* sums = nullptr, Tensor* largest = nullptr);
 
-/// Makes linear_rows() add up in shared memory, as on devices without subgroup sums, in a scope. For tests; one thread.
-class WithoutSubgroups {
- public:
-  WithoutSubgroups();
-  ~WithoutSubgroups();
-  WithoutSubgroups(const WithoutSubgroups&) = delete;
-  WithoutSubgroups& operator=(const WithoutSubgroups&) = delete;
-};
-
-/// Keeps linear_rows() from rounding x to bytes, in a scope. For tests; one thread.
-class WithoutBytes {
- public:
-  WithoutBytes();
-  ~WithoutBytes();
-  WithoutBytes(const WithoutBytes&) = delete;
-  WithoutBytes& operator=(const WithoutBytes&) = delete;
-};
-
-/// Makes linear_by_gemm() round as it does where there are matrix units, in a scope. For tests; one thread.
-class SixteenBitsEverywhere {
- public:
-  SixteenBitsEverywhere();
-  ~SixteenBitsEverywhere();
-  SixteenBitsEverywhere(const SixteenBitsEverywhere&) = delete;
-  SixteenBitsEverywhere& operator=(const SixteenBitsEverywhere&) = delete;
-};
-
-/// Bounds the elements that linear_by_gemm() decodes at once, in a scope. For tests; one thread.
-class DecodedAtOnce {
- public:
-  explicit DecodedAtOnce(std::int64_t elements);
-  ~DecodedAtOnce();
-  DecodedAtOnce(const DecodedAtOnce&) = delete;
-  DecodedAtOnce& operator=(const DecodedAtOnce&) = delete;
-
- private:
-  std::int64_t before_;
-};
-
 }  // namespace etna::quantized

@@ -52,6 +52,10 @@ struct ActivationParts {
 };
 ActivationParts parts_of(const Tensor& bytes);
 
+/// Rows at most that products quantize for one another, in f16 or bf16. With more, gemms do not split k, and have
+/// nothing to add up.
+inline constexpr std::int64_t kMostQuantized = 32;
+
 /// What products of `rows` rows with all of these weights are best given: i8 on a GPU that multiplies bytes, for one
 /// row or two, and weights in block formats with rows of a multiple of 64 elements; f16 or bf16 on one with matrix
 /// units, for 9 to 32 rows, on a Hopper GPU for 3 to 32; nothing elsewhere.
