@@ -57,13 +57,13 @@ test('batch_norm: sums, forward, gradient', async () => {
   const v = range(channels).map((c) => sum(of(x, c).map((e) => (e - m[c]) ** 2)) / count),
     c_of = (i) => Math.floor(i / run) % channels;
   close(await gpu.read(mean), m, 1e-5);
-  close(await gpu.read(second), v, 1e-4);
+  close(await gpu.read(second), v.map(Math.sqrt), 1e-4);
   const args = {
     x: gpu.f32(x),
     y,
     g: gpu.f32(g),
     mean,
-    variance: second,
+    spread: second,
     weight: gpu.f32(w),
     n,
     channels,
@@ -71,7 +71,7 @@ test('batch_norm: sums, forward, gradient', async () => {
     eps: 1e-5,
     inverse_count: 1 / count,
   };
-  await gpu.run('batch_norm_apply', { spec: { HAS: 1 }, args });
+  await gpu.run('batch_norm_apply', { spec: { HAS: 5 }, args }); // of a weight and the deviation
   const normed = x.map((e, i) => (e - m[c_of(i)]) / Math.sqrt(v[c_of(i)] + 1e-5));
   close(
     await gpu.read(y),
@@ -85,7 +85,7 @@ test('batch_norm: sums, forward, gradient', async () => {
     args: { ...common, x: args.x, g: args.g, mean, second: sums },
     groups: [channels],
   });
-  await gpu.run('batch_norm_apply', { spec: { HAS: 3, BACKWARD: 1 }, args: { ...args, sums } });
+  await gpu.run('batch_norm_apply', { spec: { HAS: 7, BACKWARD: 1 }, args: { ...args, sums } });
   const total = range(channels).map((c) => sum(of(g, c)) / count),
     along = range(channels).map(
       (c) =>
