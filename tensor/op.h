@@ -116,8 +116,8 @@ struct OpDef {
 /// Consecutive calls that a fused op computes at once.
 struct FusionPattern {
   /// Names of the ops in order, between blanks. `a|b`: either; `a?`: may be missing. Each call reads the first output
-  /// of the one before it; `~a`: that, or a reshaped view of it; `^a`: that of any earlier one; `&a`: the first input of
-  /// an earlier call of the same op.
+  /// of the one before it; `~a`: that, or a reshaped view of it; `^a`: that of any earlier one; `&a`: the first input
+  /// of an earlier call of the same op.
   const char* calls = "";
   /// Writes the call that replaces `calls`. Its outputs are among theirs. Returns false if these calls do not fit.
   bool (*fuse)(std::span<const fusion::Call> calls, fusion::Fused& fused) = nullptr;

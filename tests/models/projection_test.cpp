@@ -85,7 +85,7 @@ TEST_P(DecoderOnGpu, RoundsRowsFromProductToProduct) {
       return generator.logits(text).to(kCPU);
     };
     const Tensor rounded = logits();
-    const Override floats(&Overrides::bytes, false);
+    const Override floats(&Overrides::quantized_activations, false);
     const Tensor exact = logits();
     const double size = std::sqrt(mean(square(exact)).item<double>());
     EXPECT_LT(std::sqrt(mean(square(rounded - exact)).item<double>()), 0.06 * size) << architecture;

@@ -80,7 +80,8 @@ class QuantizedGpu : public OnDevice {
   }
 
  private:
-  const Override<bool> floats_{&Overrides::bytes, false};  // quantized_dot_test.cpp is about the other kernel
+  const Override<bool> floats_{&Overrides::quantized_activations,
+                               false};  // quantized_dot_test.cpp is about the other kernel
 };
 
 TEST_P(QuantizedGpu, DecodesEveryFormatBitForBit) {

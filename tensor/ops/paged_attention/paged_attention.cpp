@@ -159,13 +159,12 @@ void step_cpu(const OpCall& call, std::span<Tensor> out) {
   const DType dtype = out[0].dtype() == f64 ? f64 : f32;
   std::vector<Tensor> in(call.in.begin(), call.in.end());
   in[kQkv] = in[kQkv].to(dtype);
-  const Shape heads{out[0].size(0), 1, a.write.heads, a.write.size};
-  Tensor rotated[] = {empty(heads, {dtype}), out[1], out[2]};
+  Tensor rotated[] = {empty({out[0].size(0), 1, a.write.heads, a.write.size}, {dtype}), out[1], out[2]};
   write_cpu({kWrite, in, Attrs::of(a.write)}, rotated);
   const Tensor rows[] = {rotated[0], out[1], out[2], in[kWriteTable], in[kWritePositions]};
-  Tensor y[] = {out[0].dtype() == dtype ? out[0].reshape(heads) : empty(heads, {dtype})};
+  Tensor y[] = {out[0].dtype() == dtype ? out[0] : empty(out[0].shape(), {dtype})};
   attention_cpu({kPagedAttention, rows, Attrs::of(a.attention)}, y);
-  if (out[0].dtype() != dtype) out[0].copy_(y[0].reshape(out[0].shape()));
+  if (out[0].dtype() != dtype) out[0].copy_(y[0]);
 }
 
 /// Gives the result as the product behind it reads it: in bytes besides, or in 16 bits alone.

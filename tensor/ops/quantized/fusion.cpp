@@ -286,7 +286,7 @@ bool fuse_cast(Calls calls, Fused& fused) {
   if (rows <= kMostRows || item_size(wanted) != 2) return refuse(fused, "the product reads f32");
   fused.replaces = 1;
   fused.later.push_back(cast);
-  if (wanted == x.dtype()) {
+  if (wanted == x.dtype() && x.is_contiguous()) {
     fused.op = nullptr;
     fused.forms.push_back(form_of(wide, x));
     return true;

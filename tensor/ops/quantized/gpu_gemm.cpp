@@ -187,8 +187,8 @@ bool multiply_rows(const OpCall& call, const LinearAttrs& a, const Rows& rows, c
     Tensor part = y.slice(1, from, to);
     return gemm::on_gpu(call, rows.x, w.t(), epilogue(from, to), part);
   };
-  // Decoded rows wait until they are enough for a gemm, or until there are no more. The bound keeps a vocabulary's matrix
-  // from doubling the memory of a model.
+  // Decoded rows wait until they are enough for a gemm, or until there are no more. The bound keeps a vocabulary's
+  // matrix from doubling the memory of a model.
   const std::int64_t room =
       std::min(all, std::max<std::int64_t>(1, overrides().decoded_at_once / std::max<std::int64_t>(1, k)));
   Tensor scratch;
@@ -320,7 +320,7 @@ bool linear_gpu(const OpCall& call, std::span<Tensor> out) {
   const std::int64_t rows = out[0].numel() / out[0].size(-1);
   if (a.in_bytes || a.next == i8) return rows <= kMostRows && linear_rows(call, out);
   bool by_gemm = rows > kMostRows || call.in[kFactor].defined() || a.next.has_value();
-  if (!by_gemm && (x.dtype() == f32 || item_size(x.dtype()) == 2)) {
+  if (!by_gemm && overrides().quantized_activations) {
     // Few rows take what matrix units read where the device has a kernel for them.
     std::vector<QuantizedTensor> weights;
     for (int i = 0; i < a.weights; ++i)

@@ -95,7 +95,7 @@ GpuRowsTiling tiling_of_quantized(std::int64_t x_rows, bool gate, const gpu::Cap
 /// Whether the kernel of bytes takes a call.
 bool multiplies_bytes(const LinearAttrs& a, const std::array<BlockMatrix, kMostWeights>& w, std::int64_t k,
                       const gpu::Capabilities& can) {
-  if (!can.packed_dot || k == 0 || k % kUnit != 0 || !overrides().bytes) return false;
+  if (!can.packed_dot || k == 0 || k % kUnit != 0 || !overrides().quantized_activations) return false;
   for (int i = 0; i < a.weights; ++i)
     if (a.block_format(i).elements == 1) return false;
   if (a.gate != Gate::none && (w[0].format != w[1].format || w[0].aligned != w[1].aligned)) return false;
@@ -245,7 +245,7 @@ namespace {
 
 bool takes_bytes(Device device, std::span<const QuantizedTensor> weights, bool gate) {
   const gpu::Capabilities& can = gpu::capabilities(device);
-  if (!has_subgroups(can) || !can.packed_dot || !overrides().bytes) return false;
+  if (!has_subgroups(can) || !can.packed_dot || !overrides().quantized_activations) return false;
   for (const QuantizedTensor& w : weights)
     if (w.format().elements == 1 || w.size(1) % kUnit != 0) return false;
   if (!gate) return true;
