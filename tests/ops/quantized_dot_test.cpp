@@ -174,7 +174,9 @@ TEST_P(QuantizedDot, GivesTheSameBitsOfRowsThatAreRounded) {
     for (const char* format : thinned<const char*>({"Q4_K", "Q6_K", "I2_S", "Q8_0"})) {
       const std::vector<QuantizedTensor> w = on_gpu({weight(format, 13, 256), weight(format, 13, 256, 2)});
       const Tensor x = values({rows, 256}, 5, f32).to(kVulkan), norm = values({256}, 4, f32).to(kVulkan);
-      EXPECT_EQ(activations_dtype(kVulkan, rows, w) == i8, rows <= 2);
+      const std::optional<DType> read = activations_dtype(kVulkan, rows, w);
+      EXPECT_EQ(read == i8, rows <= 2);
+      if (read && read != i8) continue;  // three rows and more are in 16 bits on a Hopper GPU
       for (const Gate gate : {Gate::none, Gate::silu}) {
         const Tensor residual = values({rows, gate == Gate::none ? 26 : 13}, 9, f32).to(kVulkan);
         EXPECT_EQ(linear(quantize_activations(x, norm), w, {.gate = gate, .residual = residual}).y.to_vector<float>(),
