@@ -20,9 +20,9 @@ layout(push_constant, scalar) uniform Push {
 } p;
 
 float gate(float a) {
-  if (GATE == 1) return activated(a, SILU);
-  if (GATE == 2) return activated(a, GELU_TANH);
-  a = m_max(a, 0.0);
+  if (GATE == 1) return m_silu(a);
+  if (GATE == 2) return m_gelu_tanh(a);
+  a = m_relu(a);
   return a * a;
 }
 

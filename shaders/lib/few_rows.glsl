@@ -130,9 +130,9 @@ float total_of(uint v, uint count) {
 
 float gated(float a, float b) {
   switch (GATE) {
-    case GATE_SILU: return activated(a, SILU) * b;
-    case GATE_GELU_TANH: return activated(a, GELU_TANH) * b;
-    default: a = m_max(a, 0.0); return a * a * b;
+    case GATE_SILU: return m_silu(a) * b;
+    case GATE_GELU_TANH: return m_gelu_tanh(a) * b;
+    default: a = m_relu(a); return a * a * b;
   }
 }
 

@@ -73,9 +73,9 @@ __device__ __forceinline__ void multiply(float (&d)[4], const std::uint32_t (&a)
 }
 
 __device__ __forceinline__ float gated(float a, std::uint32_t gate) {
-  if (gate == 1) return activated(a, kSilu);
-  if (gate == 2) return activated(a, kGeluTanh);
-  a = activated(a, kRelu);
+  if (gate == 1) return activations::silu(a);
+  if (gate == 2) return activations::gelu_tanh(a);
+  a = activations::relu(a);
   return a * a;
 }
 

@@ -10,6 +10,7 @@
 #include <etna/device/internal/cpu/scratch.h>
 #include <etna/device/internal/cpu/vector_rows.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/activations/internal/cpu.h>
 #include <etna/tensor/ops/quantized/internal/quantized.h>
 #include <etna/tensor/ops/quantized/internal/row_kernels.h>
 #include <etna/tensor/ops/rows/internal/rows.h>
@@ -80,7 +81,7 @@ void linear_cpu_apply_gate(Gate gate, float* g, const float* u, std::int64_t n) 
   if (gate == Gate::relu_squared) {
     for (std::int64_t i = 0; i < n; ++i) g[i] = g[i] < 0 ? 0.0f : g[i] * g[i];
   } else {
-    cpu::unary(gate == Gate::silu ? cpu::UnaryOp::silu : cpu::UnaryOp::gelu_tanh, g, g, n);
+    cpu::activate(gate == Gate::silu ? Activation::silu : Activation::gelu_tanh, g, g, n);
   }
   for (std::int64_t i = 0; i < n; ++i) g[i] *= u[i];
 }
