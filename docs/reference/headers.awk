@@ -100,9 +100,13 @@ function optimizer(text, f,    parameters) {
   declare(text, "void " f[1] "_step_" parameters f[2] "& step, const Tensor& control = {});")
 }
 
-# A value of the enumeration, or two ops.
+# A value of the enumeration, a module, or two ops.
 function activation(text, f,    op) {
   if (header ~ /\/activations\/activations\.h$/) return declare(text, f[2] " = " f[1] ",")
+  if (header ~ /^nn\//) {
+    if (f[3] != "ETNA_NO_MODULE") declare(text, f[3])
+    return
+  }
   op[1] = f[2]
   op[2] = "1"
   op[3] = f[4]
@@ -180,7 +184,7 @@ in_define { if (!of_table) print; in_define = /\\$/; next }
   doc_of[defined] = doc
   doc = ""
   # Those that make declarations of tables are not needed here.
-  of_table = defined ~ /^ETNA_(DECLARE_|METHOD_|ELEMENTWISE|OPTIMIZER)/
+  of_table = defined ~ /^ETNA_(DECLARE_|METHOD_|ELEMENTWISE|ACTIVATION|OPTIMIZER)/
   if (!of_table) print
   in_define = /\\$/
   next
