@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 
+#include <etna/tensor/ops/activations/activations.h>
 #include <etna/tensor/quant/block_format.h>
 #include <etna/tensor/tensor.h>
 
@@ -51,7 +52,7 @@ QuantizedTensor quantize_per_channel(const Tensor& x, const quant::BlockFormat& 
 Tensor dequantize(const QuantizedTensor& x, DType dtype = f32);
 
 /// What is between two weights of one quantized_linear().
-enum class Gate : std::uint8_t { none, silu, gelu_tanh, relu_squared };
+using Gate = Activation;
 
 struct QuantizedLinearOptions {
   Tensor bias = {};                 ///< [N], of all weights in order

@@ -78,11 +78,7 @@ class RoundedInput {
 
 /// g becomes gate(g) · u.
 void linear_cpu_apply_gate(Gate gate, float* g, const float* u, std::int64_t n) {
-  if (gate == Gate::relu_squared) {
-    for (std::int64_t i = 0; i < n; ++i) g[i] = g[i] < 0 ? 0.0f : g[i] * g[i];
-  } else {
-    cpu::activate(gate == Gate::silu ? Activation::silu : Activation::gelu_tanh, g, g, n);
-  }
+  cpu::activate(gate, g, g, n);
   for (std::int64_t i = 0; i < n; ++i) g[i] *= u[i];
 }
 
