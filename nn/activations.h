@@ -30,7 +30,6 @@ ETNA_MODULE(Tanh, tanh)                // (e^x - e^-x) / (e^x + e^-x)
 ETNA_MODULE(Tanhshrink, tanhshrink)    // x - tanh(x)
 ETNA_MODULE(Softsign, softsign)        // x / (1 + |x|)
 ETNA_MODULE(Hardsigmoid, hardsigmoid)  // (x + 3) / 6 within [0, 1]
-ETNA_MODULE(Hardswish, hardswish)      // x · hardsigmoid(x)
 #undef ETNA_MODULE
 
 /// x · Φ(x), where Φ is the normal distribution function (Hendrycks & Gimpel 2016). With `tanh`, the approximation

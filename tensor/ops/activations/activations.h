@@ -18,7 +18,7 @@ enum class Activation : std::uint8_t {
 #undef ETNA_ACTIVATION
 };
 
-/// "gelu_tanh", "none".
+/// "silu", "none".
 const char* name(Activation activation);
 /// The activation of this name, if there is one.
 std::optional<Activation> activation_named(std::string_view name);
