@@ -127,7 +127,7 @@ function(etna_shaders)
     target_link_libraries(etna_compile_shaders PRIVATE ${ETNA_GLSLANG_LIBRARIES} Threads::Threads)
     file(CONFIGURE OUTPUT ${out}/variants.txt @ONLY CONTENT "${lines}")
     file(GLOB included CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/lib/*.glsl
-      ${PROJECT_SOURCE_DIR}/tensor/ops/optimizer/*.rule)
+      ${PROJECT_SOURCE_DIR}/tensor/ops/optimizer/*.rule ${PROJECT_SOURCE_DIR}/tensor/ops/activations/*.def)
     add_custom_command(OUTPUT ${together} COMMAND etna_compile_shaders ${out}/variants.txt
       DEPENDS etna_compile_shaders ${out}/variants.txt ${shaders} ${included} ${ETNA_GENERATED_GLSL}
         ${out}/optimizer_rule.glsl

@@ -196,7 +196,8 @@ function(etna_library)
   install(EXPORT etnaTargets NAMESPACE etna:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/etna)
   foreach(folder device tensor autograd nn optim data models train)
     install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/etna
-      FILES_MATCHING PATTERN "*.h" PATTERN "elementwise.def" PATTERN "rules.def" PATTERN internal EXCLUDE)
+      FILES_MATCHING PATTERN "*.h" PATTERN "elementwise.def" PATTERN "activations.def" PATTERN "rules.def"
+      PATTERN internal EXCLUDE)
   endforeach()
   install(FILES ${PROJECT_SOURCE_DIR}/etna.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/etna)
   configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/etnaConfig.cmake.in ${PROJECT_BINARY_DIR}/etnaConfig.cmake
@@ -204,6 +205,8 @@ function(etna_library)
   write_basic_package_version_file(${PROJECT_BINARY_DIR}/etnaConfigVersion.cmake COMPATIBILITY SameMinorVersion)
   # Shaders of programs include Etna's.
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/shaders/lib/ DESTINATION ${CMAKE_INSTALL_DATADIR}/etna/shaders)
+  install(FILES ${PROJECT_SOURCE_DIR}/tensor/ops/activations/activations.def
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/etna/shaders/tensor/ops/activations)
   install(FILES ${PROJECT_BINARY_DIR}/etnaConfig.cmake ${PROJECT_BINARY_DIR}/etnaConfigVersion.cmake
     ${PROJECT_SOURCE_DIR}/cmake/EtnaTargetShaders.cmake
     DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/etna)

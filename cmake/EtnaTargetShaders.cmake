@@ -9,6 +9,8 @@ function(etna_target_shaders target)
   if(NOT ETNA_GLSLANG)
     message(STATUS "${target}: no GLSL compiler (glslangValidator) was found; its GPU kernels are left out")
   endif()
+  set(includes ${ETNA_SHADER_INCLUDE_DIR})
+  list(TRANSFORM includes PREPEND -I)
   set(out ${CMAKE_CURRENT_BINARY_DIR}/${target}_shaders)
   file(MAKE_DIRECTORY ${out})
   foreach(shader IN LISTS ARGN)
@@ -20,7 +22,7 @@ function(etna_target_shaders target)
       set(include "#include \"${name}.spv.h\"\n")
       set(words ${name}_words)
       add_custom_command(OUTPUT ${out}/${name}.spv.h
-        COMMAND ${ETNA_GLSLANG} -V --target-env vulkan1.2 --quiet -I${ETNA_SHADER_INCLUDE_DIR}
+        COMMAND ${ETNA_GLSLANG} -V --target-env vulkan1.2 --quiet ${includes}
           --depfile ${out}/${name}.d --vn ${name}_words -o ${out}/${name}.spv.h ${shader}
         DEPENDS ${shader} DEPFILE ${out}/${name}.d VERBATIM COMMENT "GLSL ${name}")
       set_source_files_properties(${out}/${name}.comp.cpp PROPERTIES OBJECT_DEPENDS ${out}/${name}.spv.h)

@@ -8,37 +8,41 @@
 namespace etna::nn {
 
 // What follows the result are the constructor's arguments.
-#define ETNA_ACTIVATION(NAME, RESULT, ...)                       \
+#define ETNA_DEFINE(NAME, RESULT, ...)                           \
   Tensor NAME::forward(const Tensor& x) const { return RESULT; } \
   std::unique_ptr<Module> NAME::another() const { return std::make_unique<NAME>(__VA_ARGS__); }
-ETNA_ACTIVATION(ReLU, relu(x))
-ETNA_ACTIVATION(ReLU6, relu6(x))
-ETNA_ACTIVATION(GELU, tanh ? gelu_tanh(x) : gelu(x), tanh)
-ETNA_ACTIVATION(SiLU, silu(x))
-ETNA_ACTIVATION(Mish, mish(x))
-ETNA_ACTIVATION(SELU, selu(x))
-ETNA_ACTIVATION(Sigmoid, sigmoid(x))
-ETNA_ACTIVATION(LogSigmoid, logsigmoid(x))
-ETNA_ACTIVATION(Tanh, etna::tanh(x))
-ETNA_ACTIVATION(Tanhshrink, tanhshrink(x))
-ETNA_ACTIVATION(Softsign, softsign(x))
-ETNA_ACTIVATION(Hardsigmoid, hardsigmoid(x))
-ETNA_ACTIVATION(Hardswish, hardswish(x))
-ETNA_ACTIVATION(LeakyReLU, leaky_relu(x, negative_slope), negative_slope)
-ETNA_ACTIVATION(ELU, elu(x, alpha), alpha)
-ETNA_ACTIVATION(CELU, celu(x, alpha), alpha)
-ETNA_ACTIVATION(Softshrink, softshrink(x, lambda), lambda)
-ETNA_ACTIVATION(Hardshrink, hardshrink(x, lambda), lambda)
-ETNA_ACTIVATION(Hardtanh, hardtanh(x, min_val, max_val), min_val, max_val)
-ETNA_ACTIVATION(Softplus, softplus(x, beta, threshold), beta, threshold)
-ETNA_ACTIVATION(Threshold, etna::threshold(x, threshold, value), threshold, value)
-ETNA_ACTIVATION(RReLU, rrelu(x, lower, upper, training()), lower, upper)
-ETNA_ACTIVATION(PReLU, prelu(x, weight), weight.size(0))
-ETNA_ACTIVATION(GLU, glu(x, dim), dim)
-ETNA_ACTIVATION(Softmax, softmax(x, dim), dim)
-ETNA_ACTIVATION(Softmin, softmin(x, dim), dim)
-ETNA_ACTIVATION(LogSoftmax, log_softmax(x, dim), dim)
+#define ETNA_MODULE(NAME, FUNCTION) ETNA_DEFINE(NAME, FUNCTION(x))
+#define ETNA_NO_MODULE
+#define ETNA_ACTIVATION(number, name, module, ...) module
+#include <etna/tensor/ops/activations/activations.def>
 #undef ETNA_ACTIVATION
+#undef ETNA_NO_MODULE
+#undef ETNA_MODULE
+ETNA_DEFINE(ReLU6, relu6(x))
+ETNA_DEFINE(GELU, tanh ? gelu_tanh(x) : gelu(x), tanh)
+ETNA_DEFINE(Mish, mish(x))
+ETNA_DEFINE(SELU, selu(x))
+ETNA_DEFINE(Sigmoid, sigmoid(x))
+ETNA_DEFINE(LogSigmoid, logsigmoid(x))
+ETNA_DEFINE(Tanh, etna::tanh(x))
+ETNA_DEFINE(Tanhshrink, tanhshrink(x))
+ETNA_DEFINE(Softsign, softsign(x))
+ETNA_DEFINE(Hardsigmoid, hardsigmoid(x))
+ETNA_DEFINE(LeakyReLU, leaky_relu(x, negative_slope), negative_slope)
+ETNA_DEFINE(ELU, elu(x, alpha), alpha)
+ETNA_DEFINE(CELU, celu(x, alpha), alpha)
+ETNA_DEFINE(Softshrink, softshrink(x, lambda), lambda)
+ETNA_DEFINE(Hardshrink, hardshrink(x, lambda), lambda)
+ETNA_DEFINE(Hardtanh, hardtanh(x, min_val, max_val), min_val, max_val)
+ETNA_DEFINE(Softplus, softplus(x, beta, threshold), beta, threshold)
+ETNA_DEFINE(Threshold, etna::threshold(x, threshold, value), threshold, value)
+ETNA_DEFINE(RReLU, rrelu(x, lower, upper, training()), lower, upper)
+ETNA_DEFINE(PReLU, prelu(x, weight), weight.size(0))
+ETNA_DEFINE(GLU, glu(x, dim), dim)
+ETNA_DEFINE(Softmax, softmax(x, dim), dim)
+ETNA_DEFINE(Softmin, softmin(x, dim), dim)
+ETNA_DEFINE(LogSoftmax, log_softmax(x, dim), dim)
+#undef ETNA_DEFINE
 
 #define ETNA_REPR(NAME, REPR) \
   std::string NAME::extra_repr() const { return REPR; }

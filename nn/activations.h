@@ -8,7 +8,7 @@
 /// <etna/tensor/ops/activations/activations.h>; names and defaults are those of torch.nn.
 namespace etna::nn {
 
-#define ETNA_ACTIVATION(NAME)                         \
+#define ETNA_MODULE(NAME, FUNCTION)                   \
   class NAME : public UnaryModule {                   \
    public:                                            \
     Tensor forward(const Tensor& x) const override;   \
@@ -16,19 +16,21 @@ namespace etna::nn {
    protected:                                         \
     std::unique_ptr<Module> another() const override; \
   };
-ETNA_ACTIVATION(ReLU)         // max(x, 0)
-ETNA_ACTIVATION(ReLU6)        // max(x, 0), at most 6
-ETNA_ACTIVATION(SiLU)         // x · sigmoid(x)
-ETNA_ACTIVATION(Mish)         // x · tanh(softplus(x))
-ETNA_ACTIVATION(SELU)         // elu, scaled so that layers keep mean 0 and variance 1
-ETNA_ACTIVATION(Sigmoid)      // 1 / (1 + e^-x)
-ETNA_ACTIVATION(LogSigmoid)   // log(sigmoid(x))
-ETNA_ACTIVATION(Tanh)         // (e^x - e^-x) / (e^x + e^-x)
-ETNA_ACTIVATION(Tanhshrink)   // x - tanh(x)
-ETNA_ACTIVATION(Softsign)     // x / (1 + |x|)
-ETNA_ACTIVATION(Hardsigmoid)  // (x + 3) / 6 within [0, 1]
-ETNA_ACTIVATION(Hardswish)    // x · hardsigmoid(x)
+#define ETNA_NO_MODULE
+#define ETNA_ACTIVATION(number, name, module, ...) module
+#include <etna/tensor/ops/activations/activations.def>
 #undef ETNA_ACTIVATION
+#undef ETNA_NO_MODULE
+ETNA_MODULE(ReLU6, relu6)              // max(x, 0), at most 6
+ETNA_MODULE(Mish, mish)                // x · tanh(softplus(x))
+ETNA_MODULE(SELU, selu)                // elu, scaled so that layers keep mean 0 and variance 1
+ETNA_MODULE(Sigmoid, sigmoid)          // 1 / (1 + e^-x)
+ETNA_MODULE(LogSigmoid, logsigmoid)    // log(sigmoid(x))
+ETNA_MODULE(Tanh, tanh)                // (e^x - e^-x) / (e^x + e^-x)
+ETNA_MODULE(Tanhshrink, tanhshrink)    // x - tanh(x)
+ETNA_MODULE(Softsign, softsign)        // x / (1 + |x|)
+ETNA_MODULE(Hardsigmoid, hardsigmoid)  // (x + 3) / 6 within [0, 1]
+#undef ETNA_MODULE
 
 /// x · Φ(x), where Φ is the normal distribution function (Hendrycks & Gimpel 2016). With `tanh`, the approximation
 /// x/2 · (1 + tanh(√(2/π) · (x + 0.044715 x³))).
@@ -45,7 +47,7 @@ class GELU : public UnaryModule {
 };
 
 /// Activations with one number.
-#define ETNA_ACTIVATION(NAME, NUMBER, DEFAULT)                 \
+#define ETNA_MODULE(NAME, NUMBER, DEFAULT)                     \
   class NAME : public UnaryModule {                            \
    public:                                                     \
     explicit NAME(double NUMBER = DEFAULT) : NUMBER(NUMBER) {} \
@@ -58,15 +60,15 @@ class GELU : public UnaryModule {
    protected:                                                  \
     std::unique_ptr<Module> another() const override;          \
   };
-ETNA_ACTIVATION(LeakyReLU, negative_slope, 0.01)  // x, or x · slope where negative
-ETNA_ACTIVATION(ELU, alpha, 1)                    // x, or alpha · (e^x - 1) where negative
-ETNA_ACTIVATION(CELU, alpha, 1)                   // x, or alpha · (e^(x/alpha) - 1) where negative
-ETNA_ACTIVATION(Softshrink, lambda, 0.5)          // x moved toward 0 by lambda
-ETNA_ACTIVATION(Hardshrink, lambda, 0.5)          // 0 within lambda of 0
-#undef ETNA_ACTIVATION
+ETNA_MODULE(LeakyReLU, negative_slope, 0.01)  // x, or x · slope where negative
+ETNA_MODULE(ELU, alpha, 1)                    // x, or alpha · (e^x - 1) where negative
+ETNA_MODULE(CELU, alpha, 1)                   // x, or alpha · (e^(x/alpha) - 1) where negative
+ETNA_MODULE(Softshrink, lambda, 0.5)          // x moved toward 0 by lambda
+ETNA_MODULE(Hardshrink, lambda, 0.5)          // 0 within lambda of 0
+#undef ETNA_MODULE
 
 /// Activations with two numbers.
-#define ETNA_ACTIVATION(NAME, FIRST, FIRST_DEFAULT, SECOND, SECOND_DEFAULT)                                   \
+#define ETNA_MODULE(NAME, FIRST, FIRST_DEFAULT, SECOND, SECOND_DEFAULT)                                       \
   class NAME : public UnaryModule {                                                                           \
    public:                                                                                                    \
     explicit NAME(double FIRST FIRST_DEFAULT, double SECOND SECOND_DEFAULT) : FIRST(FIRST), SECOND(SECOND) {} \
@@ -79,11 +81,11 @@ ETNA_ACTIVATION(Hardshrink, lambda, 0.5)          // 0 within lambda of 0
    protected:                                                                                                 \
     std::unique_ptr<Module> another() const override;                                                         \
   };
-ETNA_ACTIVATION(Hardtanh, min_val, = -1, max_val, = 1)      // x within [min_val, max_val]
-ETNA_ACTIVATION(Softplus, beta, = 1, threshold, = 20)       // log(1 + e^(beta · x)) / beta
-ETNA_ACTIVATION(Threshold, threshold, , value, )            // x where x > threshold, else value
-ETNA_ACTIVATION(RReLU, lower, = 1.0 / 8, upper, = 1.0 / 3)  // leaky_relu, while training with random slopes
-#undef ETNA_ACTIVATION
+ETNA_MODULE(Hardtanh, min_val, = -1, max_val, = 1)      // x within [min_val, max_val]
+ETNA_MODULE(Softplus, beta, = 1, threshold, = 20)       // log(1 + e^(beta · x)) / beta
+ETNA_MODULE(Threshold, threshold, , value, )            // x where x > threshold, else value
+ETNA_MODULE(RReLU, lower, = 1.0 / 8, upper, = 1.0 / 3)  // leaky_relu, while training with random slopes
+#undef ETNA_MODULE
 
 /// leaky_relu with a learned slope, shared or per channel (He et al. 2015).
 class PReLU : public UnaryModule {
@@ -109,7 +111,7 @@ class Softmax2d : public UnaryModule {
 };
 
 /// Activations along a dimension.
-#define ETNA_ACTIVATION(NAME, DEFAULT)                    \
+#define ETNA_MODULE(NAME, DEFAULT)                        \
   class NAME : public UnaryModule {                       \
    public:                                                \
     explicit NAME(std::int64_t dim DEFAULT) : dim(dim) {} \
@@ -122,10 +124,10 @@ class Softmax2d : public UnaryModule {
    protected:                                             \
     std::unique_ptr<Module> another() const override;     \
   };
-ETNA_ACTIVATION(GLU, = -1)     // first half · sigmoid(second half)
-ETNA_ACTIVATION(Softmax, )     // e^x over its sum
-ETNA_ACTIVATION(Softmin, )     // softmax(-x)
-ETNA_ACTIVATION(LogSoftmax, )  // log(softmax(x))
-#undef ETNA_ACTIVATION
+ETNA_MODULE(GLU, = -1)     // first half · sigmoid(second half)
+ETNA_MODULE(Softmax, )     // e^x over its sum
+ETNA_MODULE(Softmin, )     // softmax(-x)
+ETNA_MODULE(LogSoftmax, )  // log(softmax(x))
+#undef ETNA_MODULE
 
 }  // namespace etna::nn

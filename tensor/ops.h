@@ -7,6 +7,7 @@
 #include <tuple>
 #include <vector>
 
+#include <etna/tensor/ops/activations/activations.h>
 #include <etna/tensor/ops/loss/reduction.h>
 #include <etna/tensor/tensor.h>
 
@@ -119,8 +120,6 @@ Tensor triu(const Tensor& x, std::int64_t diagonal = 0);
 Tensor matmul(const Tensor& a, const Tensor& b);
 /// The same with another result dtype: f32 for f16 or bf16 operands, so that the sums are not rounded.
 Tensor matmul(const Tensor& a, const Tensor& b, DType out);
-/// Activations that a matmul kernel can apply in its epilogue: the elementwise ops of these names.
-enum class Activation { none, relu, gelu, gelu_tanh, silu };
 /// activation(x · weightᵀ + bias). For f16 and bf16 the gradients of weight and bias are f32; they are rounded once,
 /// when a leaf accumulates them.
 /// @param x [..., in] @param weight [out, in] @param bias [out] or undefined @return [..., out]
@@ -271,7 +270,6 @@ Tensor dropout(const Tensor& x, double p, bool training = true);
 
 }  // namespace etna
 
-#include <etna/tensor/ops/activations/activations.h>
 #include <etna/tensor/ops/attention/attention.h>
 #include <etna/tensor/ops/batch_norm/batch_norm.h>
 #include <etna/tensor/ops/convolution/convolution.h>

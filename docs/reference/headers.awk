@@ -3,7 +3,8 @@
 # - A header is a topic of the reference, within its folder's; the comment above its namespace describes it.
 # - Sections (// ---- reductions) become sections.
 # - ETNA_MACRO(...) that declares something gets the comment above the macro and the one after itself as docstring.
-# - Rows of elementwise.def and rules.def become the declarations that they stand for, with docstrings.
+# - Rows of elementwise.def, activations.def and rules.def become the declarations that they stand for in the header
+#   that includes them, with docstrings.
 # - Methods without a docstring take the one of the function of the same name.
 
 function say(text) { print text; doc = "" }
@@ -99,15 +100,37 @@ function optimizer(text, f,    parameters) {
   declare(text, "void " f[1] "_step_" parameters f[2] "& step, const Tensor& control = {});")
 }
 
-function read_table(path,    line, row, text, fields) {
+# A value of the enumeration, a module, or two ops.
+function activation(text, f,    op) {
+  if (header ~ /\/activations\/activations\.h$/) return declare(text, f[2] " = " f[1] ",")
+  if (header ~ /^nn\//) {
+    if (f[3] != "ETNA_NO_MODULE") declare(text, f[3])
+    return
+  }
+  op[1] = f[2]
+  op[2] = "1"
+  op[3] = f[4]
+  elementwise(text, op)
+  op[1] = f[2] "_backward"
+  op[2] = "2"
+  elementwise("Gradient of " f[2] "(b), times a.", op)
+}
+
+function read_table(path,    line, row, text, fields, other) {
   while ((getline line < path) > 0) {
-    if (line ~ /^\/\/\/ /) {
+    if (line ~ /^#include "/) {
+      split(line, fields, "\"")
+      other = path
+      sub(/[^\/]*$/, fields[2], other)
+      read_table(other)
+    } else if (line ~ /^\/\/\/ /) {
       text = text (text == "" ? "" : "\n") substr(line, 5)
     } else if (row != "" || line ~ /^ETNA_/) {
       row = row line
       if (line !~ /\)$/ ) continue
       split_row(row, fields)
       if (row ~ /^ETNA_ELEMENTWISE/) elementwise(text, fields)
+      else if (row ~ /^ETNA_ACTIVATION/) activation(text, fields)
       else optimizer(doc_of["ETNA_OPTIMIZER"] (text == "" ? "" : "\n") text, fields)
       row = text = ""
     }
@@ -161,7 +184,7 @@ in_define { if (!of_table) print; in_define = /\\$/; next }
   doc_of[defined] = doc
   doc = ""
   # Those that make declarations of tables are not needed here.
-  of_table = defined ~ /^ETNA_(DECLARE_|METHOD_|ELEMENTWISE|OPTIMIZER)/
+  of_table = defined ~ /^ETNA_(DECLARE_|METHOD_|ELEMENTWISE|ACTIVATION|OPTIMIZER)/
   if (!of_table) print
   in_define = /\\$/
   next

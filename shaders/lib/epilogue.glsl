@@ -16,24 +16,24 @@
 
 const uint EPILOGUE_BIAS = 1, EPILOGUE_SCALE = 2, EPILOGUE_SCALE_BY = 4,
            EPILOGUE_PREACTIVATION = 8, EPILOGUE_DERIVATIVE = 16, EPILOGUE_RESIDUAL = 32;
-const uint RELU = 1, GELU = 2, GELU_TANH = 3, SILU = 4;  // the order of etna::Activation
 
+// @param activation etna::Activation
 float activated(float x, uint activation) {
   switch (activation) {
-    case RELU: return m_max(x, 0.0);
-    case GELU: return m_gelu(x);
-    case GELU_TANH: return m_gelu_tanh(x);
-    case SILU: return x * m_sigmoid(x);
+#define ETNA_ACTIVATION(number, name, module, result, saved, lo, hi, rows, kind, t, value, gradient, second) \
+    case number: return m_##name(x);
+#include "tensor/ops/activations/activations.def"
+#undef ETNA_ACTIVATION
     default: return x;
   }
 }
 
 float activation_derivative(float x, uint activation) {
   switch (activation) {
-    case RELU: return x > 0.0 ? 1.0 : 0.0;
-    case GELU: return m_gelu_derivative(x);
-    case GELU_TANH: return m_gelu_tanh_derivative(x);
-    case SILU: return m_silu_backward(1.0, x);
+#define ETNA_ACTIVATION(number, name, module, result, saved, lo, hi, rows, kind, t, value, gradient, second) \
+    case number: return m_##name##_backward(1.0, x);
+#include "tensor/ops/activations/activations.def"
+#undef ETNA_ACTIVATION
     default: return 1.0;
   }
 }

@@ -21,7 +21,7 @@ layout(constant_id = 10) const uint WIDTH = 1;  // of loads of x and of the norm
 layout(constant_id = 11) const uint NORM_DTYPE = 99;  // 99: there is none
 layout(constant_id = 12) const uint BIAS_DTYPE = 99;
 layout(constant_id = 13) const uint RESIDUAL_DTYPE = 99;
-layout(constant_id = 14) const uint GATE = 0;
+layout(constant_id = 14) const uint GATE = 0;  // etna::Activation
 layout(constant_id = 15) const uint PARTS = 16;  // at least the number of subgroups
 layout(constant_id = 16) const uint CHUNKS = 1;  // or units that a thread loads before it multiplies, of each row
 layout(constant_id = 17) const uint SETS = 1;  // of threads, each of which owns ROWS rows; whole subgroups
@@ -36,7 +36,6 @@ const bool NORM = NORM_DTYPE != 99;
 const uint SET_THREADS = THREADS / SETS, GROUP_ROWS = ROWS * SETS;
 const uint WEIGHTS = GATE != 0 ? 2 : 1;  // that a workgroup multiplies with
 const uint SUMS = WEIGHTS * X_ROWS * ROWS, VALUES = SUMS + (NORM ? X_ROWS : 0);
-const uint GATE_SILU = 1, GATE_GELU_TANH = 2, GATE_RELU_SQUARED = 3;  // the order of etna::Gate
 
 float sums[VALUES];  // of a thread: products with the first weight, with the second, then squares of x
 shared float parts[VALUES * PARTS];
@@ -128,14 +127,6 @@ float total_of(uint v, uint count) {
   return sum;
 }
 
-float gated(float a, float b) {
-  switch (GATE) {
-    case GATE_SILU: return activated(a, SILU) * b;
-    case GATE_GELU_TANH: return activated(a, GELU_TANH) * b;
-    default: a = m_max(a, 0.0); return a * a * b;
-  }
-}
-
 // @return the result, 0 where there is none
 float store_result(Part part, uint v, Addends a, uint count) {
   uint m, r;
@@ -148,7 +139,7 @@ float store_result(Part part, uint v, Addends a, uint count) {
   if (GATE != 0) {
     float b = total_of(X_ROWS * ROWS * (WEIGHTS - 1) + v, count);
     if (NORM) b *= factor;
-    y = gated(y, b + a.second_bias);
+    y = activated(y, GATE) * (b + a.second_bias);
   }
   y += a.residual;
   store_float(p.y, m * part.columns + part.from + r, DTYPE, y);

@@ -343,6 +343,8 @@ float m_relu6(float a) { return m_min(m_max(a, 0.0), 6.0); }
   }                                                                                       \
   W m_shift_left(W a, W b) { return b < W(0) || b >= W(BITS) ? W(0) : a << b; }           \
   W m_shift_right(W a, W b) { return a >> (b < W(0) || b >= W(BITS) ? W(BITS - 1) : b); } \
+  W m_relu(W a) { return m_max(a, W(0)); }                                                \
+  W m_relu_backward(W g, W a) { return a > W(0) ? g : W(0); }                             \
   W m_relu6(W a) { return m_min(m_max(a, W(0)), W(6)); }                                  \
   W m_magnitude(W a) { return a < W(0) ? -a : a; }                                        \
   W m_gcd(W a, W b) {                                                                     \

@@ -174,20 +174,25 @@ float m_erf(float a) {
   return m_isnan(a) ? a : a < 0.0 ? -magnitude : magnitude;
 }
 
-float m_gelu(float a) { return 0.5 * a * (1.0 + m_erf(a * 0.7071067811865476)); }
-float m_gelu_derivative(float a) {
-  return 0.5 * (1.0 + m_erf(a * 0.7071067811865476)) + a * exp(-0.5 * a * a) * 0.3989422804014327;
-}
-float m_gelu_tanh(float a) { return 0.5 * a * (1.0 + m_tanh(0.7978845608028654 * (a + 0.044715 * a * a * a))); }
-float m_gelu_tanh_derivative(float a) {
-  float t = m_tanh(0.7978845608028654 * (a + 0.044715 * a * a * a));
-  return 0.5 * (1.0 + t) + 0.5 * a * (1.0 - t * t) * 0.7978845608028654 * (1.0 + 0.134145 * a * a);
-}
-float m_silu_backward(float g, float a) {
-  float s = m_sigmoid(a);
-  return g * s * (1.0 + a * (1.0 - s));
-}
-
 #include "functions.glsl"
+
+// m_gelu(x), m_gelu_backward(g, x), and so on.
+#define real float
+#define tanh m_tanh
+#define erf m_erf
+#define sigmoid m_sigmoid
+#define maximum m_max
+#define minimum m_min
+#define ETNA_ACTIVATION(number, name, module, result, saved, lo, hi, rows, kind, t_, value, gradient, second) \
+  float m_##name(float x) { float t = t_; return value; }                                                     \
+  float m_##name##_backward(float g, float x) { float t = t_; return gradient; }
+#include "tensor/ops/activations/activations.def"
+#undef ETNA_ACTIVATION
+#undef real
+#undef tanh
+#undef erf
+#undef sigmoid
+#undef maximum
+#undef minimum
 
 #endif

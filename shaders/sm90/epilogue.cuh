@@ -7,11 +7,12 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "activations.cuh"
+
 namespace hopper {
 
 constexpr std::uint32_t kF32 = 1, kF16 = 2;  // in the order of etna::DType; any other value: bf16
 constexpr std::uint32_t kBias = 1, kScale = 2, kScaleBy = 4, kPreactivation = 8, kDerivative = 16, kResidual = 32;
-constexpr std::uint32_t kRelu = 1, kGelu = 2, kGeluTanh = 3, kSilu = 4;  // in the order of etna::Activation
 
 struct Epilogue {
   void* y;
@@ -27,67 +28,6 @@ struct EpilogueKinds {
   std::uint32_t flags, y, bias, aux, residual;
   std::uint32_t width;  ///< elements per load or store that suit all of these: 4, 2 or 1
 };
-
-__device__ __forceinline__ float error_function(float a) {
-  const float x = fabsf(a), s = a * a;
-  if (x < 1.0f) {
-    float p = 1.0f / 76204800.0f;
-    p = p * s - 1.0f / 6894720.0f;
-    p = p * s + 1.0f / 685440.0f;
-    p = p * s - 1.0f / 75600.0f;
-    p = p * s + 1.0f / 9360.0f;
-    p = p * s - 1.0f / 1320.0f;
-    p = p * s + 1.0f / 216.0f;
-    p = p * s - 1.0f / 42.0f;
-    p = p * s + 0.1f;
-    p = p * s - 1.0f / 3.0f;
-    p = p * s + 1.0f;
-    return 1.1283791670955126f * a * p;
-  }
-  const float t = 1.0f / (1.0f + 0.3275911f * x);
-  const float p =
-      t * (0.254829592f + t * (-0.284496736f + t * (1.421413741f + t * (-1.453152027f + t * 1.061405429f))));
-  const float magnitude = 1.0f - p * __expf(-s);
-  return isnan(a) ? a : a < 0 ? -magnitude : magnitude;
-}
-__device__ __forceinline__ float sigmoid(float a) { return 1.0f / (1.0f + __expf(-a)); }
-__device__ __forceinline__ float gelu_inner(float a) {
-  return tanhf(0.7978845608028654f * (a + 0.044715f * a * a * a));
-}
-
-__device__ __forceinline__ float activated(float x, std::uint32_t activation) {
-  switch (activation) {
-    case kRelu:
-      return isnan(x) || x > 0 ? x : 0.0f;
-    case kGelu:
-      return 0.5f * x * (1.0f + error_function(x * 0.7071067811865476f));
-    case kGeluTanh:
-      return 0.5f * x * (1.0f + gelu_inner(x));
-    case kSilu:
-      return x * sigmoid(x);
-    default:
-      return x;
-  }
-}
-
-__device__ __forceinline__ float activation_derivative(float x, std::uint32_t activation) {
-  switch (activation) {
-    case kRelu:
-      return x > 0 ? 1.0f : 0.0f;
-    case kGelu:
-      return 0.5f * (1.0f + error_function(x * 0.7071067811865476f)) + x * __expf(-0.5f * x * x) * 0.3989422804014327f;
-    case kGeluTanh: {
-      const float t = gelu_inner(x);
-      return 0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * 0.7978845608028654f * (1.0f + 0.134145f * x * x);
-    }
-    case kSilu: {
-      const float s = sigmoid(x);
-      return s * (1.0f + x * (1.0f - s));
-    }
-    default:
-      return 1.0f;
-  }
-}
 
 __device__ __forceinline__ float load(const void* from, std::size_t i, std::uint32_t dtype) {
   if (dtype == kF32) return static_cast<const float*>(from)[i];

@@ -29,7 +29,7 @@ struct SkinnyParameters {
   std::uint32_t steps, steps_a_split;  ///< of k; of a block
   std::uint32_t k_warps, steps_a_warp;
   std::uint32_t stages;                ///< of a warp's ring, at least 2
-  std::uint32_t gate;                  ///< the order of etna::Gate; 0: none
+  std::uint32_t gate;                  ///< etna::Activation
 };
 
 __device__ __forceinline__ void copy_16(void* to, const void* from) {
@@ -70,13 +70,6 @@ __device__ __forceinline__ void multiply(float (&d)[4], const std::uint32_t (&a)
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
   }
-}
-
-__device__ __forceinline__ float gated(float a, std::uint32_t gate) {
-  if (gate == 1) return activated(a, kSilu);
-  if (gate == 2) return activated(a, kGeluTanh);
-  a = activated(a, kRelu);
-  return a * a;
 }
 
 constexpr int kSkinnyWarps = 8;
@@ -280,7 +273,7 @@ struct SkinnyGemm {
     for (std::uint32_t row = lane / columns; row < p.m; row += 32 / columns) {
       const std::size_t y_row = static_cast<std::size_t>(blockIdx.y) * p.m + row;
       float v = scratch[scratch_place(row, own)] * scale + bias;
-      if (gate) v = gated(v, p.gate) * (scratch[scratch_place(row, own + 8)] * scale + bias_b);
+      if (gate) v = activated(v, p.gate) * (scratch[scratch_place(row, own + 8)] * scale + bias_b);
       if (flags & kResidual)
         v += load(p.epilogue.residual, y_row * p.epilogue.ld_residual + column, p.kinds.residual);
       hopper::store(p.epilogue.y, y_row * p.epilogue.ldy + column, p.kinds.y, v);

@@ -113,25 +113,19 @@ __device__ __forceinline__ void epilogue_staged(const Parameters& p, const float
   if (plain) return epilogue_block<ROWS, 4, 0, false, false>(p, scratch, above, row, at);
   if (flags & kDerivative) {
     switch (activation) {
-      case kRelu:
-        return epilogue_block<ROWS, 4, kRelu, true, true>(p, scratch, above, row, at);
-      case kGelu:
-        return epilogue_block<ROWS, 4, kGelu, true, true>(p, scratch, above, row, at);
-      case kGeluTanh:
-        return epilogue_block<ROWS, 4, kGeluTanh, true, true>(p, scratch, above, row, at);
-      case kSilu:
-        return epilogue_block<ROWS, 4, kSilu, true, true>(p, scratch, above, row, at);
+#define ETNA_ACTIVATION(number, ...) \
+  case number:                       \
+    return epilogue_block<ROWS, 4, number, true, true>(p, scratch, above, row, at);
+#include "../../tensor/ops/activations/activations.def"
+#undef ETNA_ACTIVATION
     }
   }
   switch (activation) {
-    case kRelu:
-      return epilogue_block<ROWS, 4, kRelu, false, true>(p, scratch, above, row, at);
-    case kGelu:
-      return epilogue_block<ROWS, 4, kGelu, false, true>(p, scratch, above, row, at);
-    case kGeluTanh:
-      return epilogue_block<ROWS, 4, kGeluTanh, false, true>(p, scratch, above, row, at);
-    case kSilu:
-      return epilogue_block<ROWS, 4, kSilu, false, true>(p, scratch, above, row, at);
+#define ETNA_ACTIVATION(number, ...) \
+  case number:                       \
+    return epilogue_block<ROWS, 4, number, false, true>(p, scratch, above, row, at);
+#include "../../tensor/ops/activations/activations.def"
+#undef ETNA_ACTIVATION
     default:
       return epilogue_block<ROWS, 4, 0, false, true>(p, scratch, above, row, at);
   }

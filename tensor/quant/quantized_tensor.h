@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 
+#include <etna/tensor/ops/activations/activations.h>
 #include <etna/tensor/quant/block_format.h>
 #include <etna/tensor/tensor.h>
 

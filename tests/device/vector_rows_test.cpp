@@ -11,6 +11,8 @@
 #include <hwy/targets.h>
 
 #include <etna/device/internal/cpu/vector_rows.h>
+#include <etna/tensor/ops/activations/internal/cpu.h>
+#include <etna/tensor/ops/activations/internal/table.h>
 
 namespace etna::cpu {
 namespace {
@@ -49,9 +51,20 @@ double units(float got, double wanted, double floor) {
   return std::abs(static_cast<double>(got) - wanted) / std::ldexp(1.0, exponent - 23);
 }
 
+using Compute = std::function<void(const float* x, float* y, std::int64_t n)>;
+Compute unary_of(UnaryOp op) {
+  return [op](auto... row) { unary(op, row...); };
+}
+Compute value_of(Activation activation) {
+  return [activation](auto... row) { activate(activation, row...); };
+}
+Compute derivative_of(Activation activation) {
+  return [activation](auto... row) { activation_derivative(activation, row...); };
+}
+
 struct Claim {
   const char* name;
-  UnaryOp op;
+  Compute compute;
   float low, high;
   std::function<double(double)> exact;
   double floor;  ///< errors are relative to numbers at least this large
@@ -66,27 +79,29 @@ double inside_slope(double x) { return std::sqrt(2 / std::acos(-1.0)) * (1 + 3 *
 
 TEST_P(VectorRows, UnaryOpsAreWithinTheirUnits) {
   const Claim claims[] = {
-      {"exp", UnaryOp::exp, -87, 88, [](double x) { return std::exp(x); }, 0},
-      {"tanh", UnaryOp::tanh, -12, 12, [](double x) { return std::tanh(x); }, 0},
-      {"sigmoid", UnaryOp::sigmoid, -80, 80, logistic, 0},
-      {"erf", UnaryOp::erf, -5, 5, [](double x) { return std::erf(x); }, 0},
-      {"gelu", UnaryOp::gelu, -12, 12, [](double x) { return x * phi(x); }, 1},
-      {"gelu_derivative", UnaryOp::gelu_derivative, -12, 12, [](double x) { return phi(x) + x * density(x); }, 1},
-      {"gelu_tanh", UnaryOp::gelu_tanh, -12, 12, [](double x) { return x / 2 * (1 + std::tanh(inside(x))); }, 1},
-      {"gelu_tanh_derivative", UnaryOp::gelu_tanh_derivative, -12, 12,
+      {"exp", unary_of(UnaryOp::exp), -87, 88, [](double x) { return std::exp(x); }, 0},
+      {"tanh", unary_of(UnaryOp::tanh), -12, 12, [](double x) { return std::tanh(x); }, 0},
+      {"sigmoid", unary_of(UnaryOp::sigmoid), -80, 80, logistic, 0},
+      {"erf", unary_of(UnaryOp::erf), -5, 5, [](double x) { return std::erf(x); }, 0},
+      {"gelu", value_of(Activation::gelu), -12, 12, [](double x) { return x * phi(x); }, 1},
+      {"gelu_derivative", derivative_of(Activation::gelu), -12, 12, [](double x) { return phi(x) + x * density(x); },
+       1},
+      {"gelu_tanh", value_of(Activation::gelu_tanh), -12, 12,
+       [](double x) { return x / 2 * (1 + std::tanh(inside(x))); }, 1},
+      {"gelu_tanh_derivative", derivative_of(Activation::gelu_tanh), -12, 12,
        [](double x) {
          const double t = std::tanh(inside(x));
          return (1 + t) / 2 + x / 2 * (1 - t * t) * inside_slope(x);
        },
        1},
-      {"silu", UnaryOp::silu, -80, 80, [](double x) { return x * logistic(x); }, 0},
-      {"silu_derivative", UnaryOp::silu_derivative, -80, 80,
+      {"silu", value_of(Activation::silu), -80, 80, [](double x) { return x * logistic(x); }, 0},
+      {"silu_derivative", derivative_of(Activation::silu), -80, 80,
        [](double x) { return logistic(x) * (1 + x * (1 - logistic(x))); }, 1},
   };
   for (const Claim& claim : claims) {
     const std::vector<float> x = spread(claim.low, claim.high);
     std::vector<float> y(x.size());
-    unary(claim.op, x.data(), y.data(), static_cast<std::int64_t>(x.size()));
+    claim.compute(x.data(), y.data(), static_cast<std::int64_t>(x.size()));
     double worst = 0;
     float at = 0;
     for (std::size_t i = 0; i < x.size(); ++i) {
@@ -100,13 +115,17 @@ TEST_P(VectorRows, UnaryOpsAreWithinTheirUnits) {
 
 TEST_P(VectorRows, UnaryOpsKeepNaNAndReachTheirLimits) {
   const std::vector<float> x = {kNaN, kVectorRowsInfinity, -kVectorRowsInfinity, 0, 200, -200};
-  for (UnaryOp f :
-       {UnaryOp::exp, UnaryOp::tanh, UnaryOp::sigmoid, UnaryOp::erf, UnaryOp::gelu, UnaryOp::gelu_derivative,
-        UnaryOp::gelu_tanh, UnaryOp::gelu_tanh_derivative, UnaryOp::silu, UnaryOp::silu_derivative}) {
+  std::vector<Compute> all = {unary_of(UnaryOp::exp), unary_of(UnaryOp::tanh), unary_of(UnaryOp::sigmoid),
+                              unary_of(UnaryOp::erf)};
+  for (const activations::Row& row : activations::kTable) {
+    all.push_back(value_of(row.activation));
+    if (row.rows == activations::Rows::vectors) all.push_back(derivative_of(row.activation));
+  }
+  for (std::size_t f = 0; f < all.size(); ++f) {
     std::vector<float> y(x.size());
-    unary(f, x.data(), y.data(), static_cast<std::int64_t>(x.size()));
-    EXPECT_TRUE(std::isnan(y[0])) << static_cast<int>(f);
-    for (std::size_t i = 3; i < x.size(); ++i) EXPECT_FALSE(std::isnan(y[i])) << static_cast<int>(f) << " of " << x[i];
+    all[f](x.data(), y.data(), static_cast<std::int64_t>(x.size()));
+    EXPECT_TRUE(std::isnan(y[0])) << f;
+    for (std::size_t i = 3; i < x.size(); ++i) EXPECT_FALSE(std::isnan(y[i])) << f << " of " << x[i];
   }
   std::vector<float> y(x.size());
   unary(UnaryOp::exp, x.data(), y.data(), 6);
@@ -122,7 +141,7 @@ TEST_P(VectorRows, ARowsEndIsTreatedLikeItsMiddle) {
   for (std::size_t n = 0; n <= 70; ++n) {
     const std::vector<float> x = spread(-3, 3, n);
     std::vector<float> y(n + 1, 7.0f), e(n + 1, 7.0f);
-    unary(UnaryOp::gelu, x.data(), y.data(), static_cast<std::int64_t>(n));
+    activate(Activation::gelu, x.data(), y.data(), static_cast<std::int64_t>(n));
     const double sum_e = exp_sum(x.data(), 1.0f, e.data(), static_cast<std::int64_t>(n));
     double want_e = 0, want_sum = 0, want_squares = 0;
     for (std::size_t i = 0; i < n; ++i) {

@@ -69,7 +69,8 @@ std::vector<std::unique_ptr<Module>> one_of_each() {
   const TransformerOptions small{.dim_feedforward = 5, .dropout = 0.25, .norm_first = true};
   add<TransformerEncoderLayer>(all, 4, 2, small), add<TransformerDecoderLayer>(all, 4, 2, small);
   add<TransformerEncoder>(all, 4, 2, 2, small), add<TransformerDecoder>(all, 4, 2, 1, small, true);
-  add<Transformer>(all, 4, 2, 1, 1, small), add<TransformerBlock>(all, 4, 2, 5), add<FeedForward>(all, 3, 4, 0.25);
+  add<Transformer>(all, 4, 2, 1, 1, small), add<TransformerBlock>(all, 4, 2, 5),
+      add<FeedForward>(all, 3, 4, 0.25, Activation::silu);
   add<LanguageModel>(all, LanguageModelConfig{.layers = 1, .heads = 2, .dim = 4, .ffn = 8, .seq = 3, .vocab = 5});
   add<SwiGLU>(all, 3, 4), add<PatchEmbedding>(all, 3, 4, 2), add<RotaryEmbedding>(all, 4);
   add<SinusoidalPositionalEncoding>(all, 4, 5), add<LearnedPositionalEncoding>(all, 4, 5);

@@ -98,6 +98,13 @@ TEST_P(Layers, AttentionIsSoftmaxHeadByHead) {
   EXPECT_THROW(MultiHeadAttention(8, 4, {.kv_heads = 3}), ShapeError);
 }
 
+TEST_P(Layers, AFeedForwardLayerAppliesItsActivation) {
+  Tensor x = draw({2, 5, 8});
+  FeedForward ffn(8, 16, 0, Activation::silu);
+  ffn.to(device());
+  expect_near(ffn(x), ffn.down(silu(ffn.up(x))), 1e-6, 1e-5);
+}
+
 TEST_P(Layers, ABlockAddsItsTwoParts) {
   Tensor x = draw({2, 5, 8});
   TransformerBlock block(8, 2, 16);

@@ -11,6 +11,7 @@
 #include <etna/device/kernel.h>
 #include <etna/shaders/cubins.h>
 #include <etna/tensor/capture.h>
+#include <etna/tensor/ops/activations/internal/table.h>
 #include <etna/tensor/ops/matmul/gemm/internal/tensor_map.h>
 #include <etna/tensor/ops/matmul/gemm/internal/variant.h>
 
@@ -118,18 +119,18 @@ TEST_F(GemmCubin, WalkBatches) {
 
 TEST_F(GemmCubin, FuseWhatThePlainKernelFuses) {
   for (DType t : {bf16, f32}) {
-    for (Activation activation : {Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu}) {
+    for (const activations::Row& row : activations::kTable) {
       auto run = [&](GemmVariant variant) {
         GemmForced forced(variant);
         Tensor x = on_gpu(values({200, 136}, 1, t)).requires_grad_(),
                w = on_gpu(values({264, 136}, 2, t)).requires_grad_(), b = on_gpu(values({264}, 3, t)).requires_grad_();
-        Tensor y = linear(x, w, b, activation);
+        Tensor y = linear(x, w, b, row.activation);
         (y.to(f32) * on_gpu(values({200, 264}, 4, f32))).sum().backward();
         return TensorList{y, x.grad(), w.grad(), b.grad()};
       };
       TensorList got = run(GemmVariant::cubin), want = run(GemmVariant::plain);
       for (std::size_t i = 0; i < got.size(); ++i) {
-        expect_near(doubles(got[i]), doubles(want[i]), 10 * tolerance(t), "tensor " + std::to_string(i));
+        expect_near(doubles(got[i]), doubles(want[i]), 10 * tolerance(t), row.op + (", tensor " + std::to_string(i)));
       }
     }
   }

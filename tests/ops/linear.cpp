@@ -21,6 +21,8 @@ std::vector<Sample> samples_in_linear() {
       activated("gelu", Activation::gelu).in_dtypes({f64, f32}),
       activated("gelu_tanh", Activation::gelu_tanh).in_dtypes({f64, f32}),
       activated("silu", Activation::silu),
+      activated("relu_squared", Activation::relu_squared).in_dtypes({f64, f32}),
+      activated("hardswish", Activation::hardswish).in_dtypes({f64, f32}),
       Sample("linear", "activated, no rows").in({0, 5}, -1, 1).in({4, 5}, -1, 1).none().calls([](const TensorList& in) {
         return linear(in[0], in[1], in[2], Activation::gelu);
       }),

@@ -26,6 +26,8 @@ std::vector<Sample> samples_in_matmul() {
       slope("gelu_tanh", {3, 4}, {4, 5}, {3, 5}, Activation::gelu_tanh),
       slope("gelu", {2, 3, 4}, {4, 5}, {2, 3, 5}, Activation::gelu),
       slope("silu", {3, 2, 4}, {3, 4, 5}, {3, 2, 5}, Activation::silu),
+      slope("relu_squared", {3, 4}, {4, 5}, {3, 5}, Activation::relu_squared),
+      slope("hardswish", {3, 4}, {4, 5}, {3, 5}, Activation::hardswish).in_dtypes({f64, f32}),
       slope("no activation", {3, 4}, {4, 5}, {3, 5}, Activation::none).gradients(Gradients::compared),
       slope("no inner elements", {3, 0}, {0, 5}, {3, 5}, Activation::silu),
       slope("no rows", {0, 4}, {4, 5}, {0, 5}, Activation::silu),

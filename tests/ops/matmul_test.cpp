@@ -277,9 +277,9 @@ Tensor finished(const Tensor& sums, const gemm::Epilogue& e) {
   if (e.scale_by.defined()) t = t * wide(e.scale_by);
   if (e.bias.defined()) t = t + wide(e.bias);
   if (e.derivative_at.defined()) {
-    t = gemm::activation_backward(t, wide(e.derivative_at), e.activation);
+    t = activation_backward(t, wide(e.derivative_at), e.activation);
   } else {
-    t = gemm::activate(t, e.activation);
+    t = activate(t, e.activation);
   }
   return e.residual.defined() ? t + wide(e.residual) : t;
 }

@@ -75,7 +75,7 @@ Sample to_bytes(const char* name, Shape x, bool normed) {
 
 /// Two weights of `rows` rows. @param options eps: 1 for a norm in front and one behind
 Sample of_bytes(const char* name, Shape x, std::int64_t rows, LinearOptions options = {}) {
-  const std::int64_t columns = x[x.rank() - 1], results = options.gate == Gate::none ? 2 * rows : rows;
+  const std::int64_t columns = x[x.rank() - 1], results = options.gate == Activation::none ? 2 * rows : rows;
   Shape residual = x;
   residual.back() = results;
   const quant::BlockFormat& format = quant::format_named("Q8_0");
@@ -138,7 +138,7 @@ Sample to_16_bits(const char* name, Shape x, DType dtype, bool normed) {
 
 /// Two weights of `rows` rows, with a residual. @param normed there is a norm behind, where the result is rounded
 Sample of_16_bits(const char* name, Shape x, std::int64_t rows, LinearOptions options, bool normed = true) {
-  const std::int64_t columns = x.back(), results = options.gate == Gate::none ? 2 * rows : rows;
+  const std::int64_t columns = x.back(), results = options.gate == Activation::none ? 2 * rows : rows;
   Shape residual = x;
   residual.back() = results;
   return Sample("quantized_linear", name)
@@ -183,7 +183,7 @@ std::vector<Sample> samples_in_quantized() {
           to_bytes("no rows", {0, 64}, true),
           of_bytes("one row in bytes", {1, 64}, 7),
           of_bytes("normed in bytes", {2, 3, 128}, 5, {.eps = 1}),
-          of_bytes("gated and rounded", {3, 64}, 32, {.gate = Gate::silu, .next = i8}),
+          of_bytes("gated and rounded", {3, 64}, 32, {.gate = Activation::silu, .next = i8}),
           of_bytes("two weights, rounded", {1, 256}, 64, {.eps = 1, .next = i8}),
           of_bytes("no rows in bytes", {0, 64}, 32, {.next = i8}),
           to_16_bits("f16", {2, 3, 50}, f16, false),
@@ -191,8 +191,8 @@ std::vector<Sample> samples_in_quantized() {
           to_16_bits("no rows of f16", {0, 8}, f16, true),
           to_16_bits("normed bf16", {3, 7}, bf16, true),
           of_16_bits("two weights", {9, 40}, 7, {}),
-          of_16_bits("gated and normed", {2, 5, 24}, 12, {.gate = Gate::silu, .next = f16}),
-          of_16_bits("gated and scaled", {9, 40}, 6, {.gate = Gate::silu, .next = f16}, false),
+          of_16_bits("gated and normed", {2, 5, 24}, 12, {.gate = Activation::silu, .next = f16}),
+          of_16_bits("gated and scaled", {9, 40}, 6, {.gate = Activation::silu, .next = f16}, false),
           of_16_bits("no rows in 16 bits", {0, 24}, 12, {.next = f16}),
           table("dequantize", "rows", 7),
           table("dequantize", "no rows", 0),

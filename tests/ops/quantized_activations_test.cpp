@@ -92,9 +92,9 @@ TEST_P(QuantizedActivations, GiveWhatTheProductGives) {
     std::int64_t k, n;
   };
   for (const Case& c : {Case{"F16", 2048, 70}, {"F16", 64, 8192}, {"Q8_0", 2048, 64}, {"Q4_K", 256, 33}}) {
-    for (const Gate gate : {Gate::none, Gate::silu}) {
+    for (const Activation gate : {Activation::none, Activation::silu}) {
       std::vector<QuantizedTensor> w{weight(c.format, c.n, c.k)};
-      if (gate != Gate::none) w.push_back(weight(c.format, c.n, c.k, 2));
+      if (gate != Activation::none) w.push_back(weight(c.format, c.n, c.k, 2));
       w = on_gpu(w);
       const std::int64_t rows = 11;
       const DType dtype = *activations_dtype(kVulkan, rows, w);
@@ -128,13 +128,13 @@ TEST_P(QuantizedActivations, HoldGatedResultsOfAnySize) {
   const std::vector<QuantizedTensor> w = on_gpu({weight("F16", 80, 64), weight("F16", 80, 64, 2)});
   for (const double size : {0.0, 1e-3, 1e4, 1e12}) {
     const Tensor x = values({10, 64}, 5, f32) * size, there = x.to(kVulkan);
-    const LinearResult y = linear(quantize_activations(there, {}, f16), w, {.gate = Gate::silu, .next = f16});
+    const LinearResult y = linear(quantize_activations(there, {}, f16), w, {.gate = Activation::silu, .next = f16});
     ASSERT_TRUE(y.next.defined());
     EXPECT_EQ(y.next.data.dtype(), f16);
     const Tensor wanted = y.y.to(kCPU);
     const auto most = wanted.abs().max().item<double>();
     expect_near(quantized_activations_numbers(y.next), wanted, most / (1 << 24), 1.01 * digits(f16));
-    expect_near(wanted, fused_linear(there, w, {.gate = Gate::silu}).to(kCPU), 1e-5 * most, 1e-5);
+    expect_near(wanted, fused_linear(there, w, {.gate = Activation::silu}).to(kCPU), 1e-5 * most, 1e-5);
   }
 }
 

@@ -54,7 +54,7 @@ class QuantizedDot : public OnDevice {
       const auto m = static_cast<std::int64_t>(i) / columns, n = static_cast<std::int64_t>(i) % columns;
       errors += (got[i] - e.y[i]) * (got[i] - e.y[i]);
       squares += e.magnitude[i] * e.magnitude[i];
-      if (options.gate != Gate::none) continue;
+      if (options.gate != Activation::none) continue;
       const double bound = largest_error(rows.select(0, m).to_vector<double>(), w.select(0, n).to_vector<double>());
       ASSERT_NEAR(got[i], e.y[i], bound + digits * e.magnitude[i]) << what << " element " << i;
     }
@@ -102,7 +102,7 @@ TEST_P(QuantizedDot, MultipliesWithThreeFormatsAtOnce) {
 }
 
 TEST_P(QuantizedDot, GatesTwoWeights) {
-  for (Gate gate : {Gate::silu, Gate::gelu_tanh, Gate::relu_squared}) {
+  for (Activation gate : {Activation::silu, Activation::gelu_tanh, Activation::relu_squared}) {
     for (const char* second : {"Q4_K", "Q6_K"}) {
       LinearOptions options{.norm = values({256}, 4, f32) * 0.2, .gate = gate};
       const std::vector<QuantizedTensor> weights{weight("Q4_K", 7, 256), weight(second, 7, 256, 2)};
@@ -177,8 +177,8 @@ TEST_P(QuantizedDot, GivesTheSameBitsOfRowsThatAreRounded) {
       const std::optional<DType> read = activations_dtype(kVulkan, rows, w);
       EXPECT_EQ(read == i8, rows <= 2);
       if (read && read != i8) continue;  // three rows and more are in 16 bits on a Hopper GPU
-      for (const Gate gate : {Gate::none, Gate::silu}) {
-        const Tensor residual = values({rows, gate == Gate::none ? 26 : 13}, 9, f32).to(kVulkan);
+      for (const Activation gate : {Activation::none, Activation::silu}) {
+        const Tensor residual = values({rows, gate == Activation::none ? 26 : 13}, 9, f32).to(kVulkan);
         EXPECT_EQ(linear(quantize_activations(x, norm), w, {.gate = gate, .residual = residual}).y.to_vector<float>(),
                   fused_linear(x, w, {.norm = norm, .gate = gate, .residual = residual}).to_vector<float>());
         EXPECT_EQ(linear(quantize_activations(x), w, {.gate = gate}).y.to_vector<float>(),
@@ -195,10 +195,10 @@ TEST_P(QuantizedDot, RoundsItsResultsForTheNextProduct) {
   };
   for (const Case& c : thinned<Case>({{"Q4_K", 256, 64}, {"Q8_0", 64, 32}, {"Q6_K", 4096, 96}, {"Q4_0", 8256, 32}})) {
     for (const std::int64_t rows : {1, 2, 5}) {
-      for (const Gate gate : {Gate::none, Gate::silu}) {
+      for (const Activation gate : {Activation::none, Activation::silu}) {
         std::vector<QuantizedTensor> w{weight(c.format, c.n, c.k)};
-        if (gate != Gate::none) w.push_back(weight(c.format, c.n, c.k, 2));
-        const QuantizedTensor next = weight("Q8_0", 7, gate == Gate::none ? c.n : c.n);
+        if (gate != Activation::none) w.push_back(weight(c.format, c.n, c.k, 2));
+        const QuantizedTensor next = weight("Q8_0", 7, gate == Activation::none ? c.n : c.n);
         const Tensor x = values({rows, c.k}, 5, f32), norm = values({c.n}, 4, f32),
                      residual = values({rows, c.n}, 9, f32);
         LinearOptions options{.gate = gate, .residual = residual.to(kVulkan)};
@@ -234,7 +234,7 @@ TEST_P(QuantizedDot, RefusesWhatItCannotRound) {
   EXPECT_THROW(linear(x, w, {.next = i8}), ShapeError);
   EXPECT_THROW(linear(x, on_gpu({weight("Q8_0", 8, 96)})), ShapeError);
   EXPECT_THROW(linear(x, w, {.residual = zeros({2, 7}, kVulkan)}), ShapeError);
-  EXPECT_THROW(linear(x, w, {.gate = Gate::silu}), ShapeError);
+  EXPECT_THROW(linear(x, w, {.gate = Activation::silu}), ShapeError);
   EXPECT_THROW(linear(ActivationRows(), w), Error);
   EXPECT_FALSE(activations_dtype(kCPU, 1, w));
   EXPECT_FALSE(activations_dtype(kVulkan, 3, w));

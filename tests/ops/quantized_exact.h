@@ -31,9 +31,9 @@ struct Exact {
   std::vector<double> y, magnitude;
 };
 
-inline double gated(Gate gate, double a) {
-  if (gate == Gate::silu) return a / (1 + std::exp(-a));
-  if (gate == Gate::gelu_tanh) return 0.5 * a * (1 + std::tanh(std::sqrt(2 / M_PI) * (a + 0.044715 * a * a * a)));
+inline double gated(Activation gate, double a) {
+  if (gate == Activation::silu) return a / (1 + std::exp(-a));
+  if (gate == Activation::gelu_tanh) return 0.5 * a * (1 + std::tanh(std::sqrt(2 / M_PI) * (a + 0.044715 * a * a * a)));
   return a > 0 ? a * a : 0;
 }
 
@@ -47,7 +47,7 @@ inline Exact exact(const Tensor& x, const std::vector<QuantizedTensor>& weights,
     const std::vector<double> part = dequantize(q.to(kCPU)).to_vector<double>();
     w.insert(w.end(), part.begin(), part.end());
   }
-  const std::size_t all = w.size() / k, n = o.gate == Gate::none ? all : all / 2;
+  const std::size_t all = w.size() / k, n = o.gate == Activation::none ? all : all / 2;
   Exact e;
   for (std::size_t i = 0; i < m; ++i) {
     double squares = 0;
@@ -65,10 +65,10 @@ inline Exact exact(const Tensor& x, const std::vector<QuantizedTensor>& weights,
     };
     for (std::size_t r = 0; r < n; ++r) {
       double magnitude = 0, other = 0, y = product(r, magnitude);
-      if (o.gate != Gate::none) {
+      if (o.gate != Activation::none) {
         const double b = product(r + n, other), a = y;
         y = gated(o.gate, a) * b;
-        const double derivative = o.gate == Gate::relu_squared ? 2 * std::abs(a) : 1.2;
+        const double derivative = o.gate == Activation::relu_squared ? 2 * std::abs(a) : 1.2;
         magnitude = derivative * magnitude * std::abs(b) + std::abs(gated(o.gate, a)) * other;
       }
       if (!residual.empty()) y += residual[i * n + r];

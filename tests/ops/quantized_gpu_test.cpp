@@ -201,8 +201,9 @@ TEST_P(QuantizedGpu, MultipliesWithThreeFormatsAtOnce) {
 }
 
 TEST_P(QuantizedGpu, GatesTwoWeights) {
-  for (Gate gate : {Gate::silu, Gate::gelu_tanh, Gate::relu_squared}) {
-    for (std::int64_t rows : gate == Gate::silu ? std::vector<std::int64_t>{1, 3, 12} : std::vector<std::int64_t>{2}) {
+  for (Activation gate : {Activation::silu, Activation::gelu_tanh, Activation::relu_squared}) {
+    for (std::int64_t rows :
+         gate == Activation::silu ? std::vector<std::int64_t>{1, 3, 12} : std::vector<std::int64_t>{2}) {
       LinearOptions options{.norm = values({256}, 4, f32) * 0.2, .gate = gate};
       const std::vector<QuantizedTensor> weights{weight("Q4_K", 7, 256), weight("Q6_K", 7, 256, 2)};
       expect_product(values({rows, 256}, 5, f32), weights, options, 4e-6, 4e-6, "plain");
@@ -265,7 +266,7 @@ TEST_P(QuantizedGpu, RoundsManyRowsForMatrixUnits) {
     const LinearOptions options{
         .bias = values({13}, 3, f32), .norm = values({256}, 4, f32), .residual = values({37, 13}, 9, f32)};
     expect_product(x, weights, options, relative, 1e-6, format);
-    const LinearOptions gated{.gate = Gate::silu, .residual = values({37, 9}, 9, f32)};
+    const LinearOptions gated{.gate = Activation::silu, .residual = values({37, 9}, 9, f32)};
     expect_product(x, {weights[0], weight("F16", 9, 256, 4)}, gated, std::max(8e-3, relative), 1e-6, format);
   }
 }
@@ -323,8 +324,8 @@ TEST_P(QuantizedGpu, GivesResultsInAnotherDtype) {
     const Tensor x = values({rows, 256}, 5, f32).to(kVulkan);
     const std::vector<QuantizedTensor> w = on_gpu({weight("Q4_K", 8, 256), weight("Q4_K", 8, 256, 2)});
     for (const DType dtype : {f32, f16, bf16}) {
-      for (const Gate gate : {Gate::none, Gate::silu}) {
-        const Tensor residual = values({rows, gate == Gate::none ? 16 : 8}, 9, f32).to(kVulkan);
+      for (const Activation gate : {Activation::none, Activation::silu}) {
+        const Tensor residual = values({rows, gate == Activation::none ? 16 : 8}, 9, f32).to(kVulkan);
         const Tensor y = fused_linear(x, w, {.norm = norm, .gate = gate, .residual = residual, .dtype = dtype});
         EXPECT_EQ(y.dtype(), dtype);
         const Tensor wanted = fused_linear(x, w, {.norm = norm, .gate = gate, .residual = residual});
@@ -375,7 +376,7 @@ TEST_P(QuantizedGpu, DecodesLargeWeightsInParts) {
   const std::vector<QuantizedTensor> weights{weight("Q4_K", 9, 256), weight("F32", 5, 256, 2),
                                              weight("I2_S", 7, 256, 3)};
   const LinearOptions options{.bias = values({21}, 3, f32), .residual = values({11, 21}, 9, f32)};
-  const LinearOptions gated{.gate = Gate::silu, .residual = values({11, 9}, 9, f32)};
+  const LinearOptions gated{.gate = Activation::silu, .residual = values({11, 9}, 9, f32)};
   const Tensor x = values({11, 256}, 5, f32);
   for (std::int64_t rows : {1, 4, 10}) {
     const Override scope(&Overrides::decoded_at_once, rows * 256);
@@ -390,7 +391,7 @@ TEST_P(QuantizedGpu, GivesTheBitsOfEagerWhenCaptured) {
   const Tensor norm = values({256}, 4, f32).to(kVulkan), bias = values({32}, 4, f32).to(kVulkan);
   const auto layer = [&](const Tensor& index) {
     const Tensor x = quantized_embedding(index, table);
-    const Tensor h = fused_linear(x, w, {.norm = norm, .gate = Gate::silu});
+    const Tensor h = fused_linear(x, w, {.norm = norm, .gate = Activation::silu});
     return fused_linear(x, w, {.bias = bias, .norm = norm}) + cat({h, h}, -1);
   };
   for (std::int64_t rows : {2, 12}) {

@@ -57,7 +57,8 @@ TEST_P(QuantizedMatrix, AddsWhatFollowsAProduct) {
           .bias = values({96}, 3, f32), .norm = values({k}, 4, f32), .residual = values({31, 96}, 9, f32)};
       expect_product(x, two, options, 8e-3, format);
       const QuantizedTensor same = weight(format, 65, k, 7);
-      expect_product(x, {two[0], same}, {.gate = Gate::silu, .residual = values({31, 65}, 9, f32)}, 1.6e-2, format);
+      expect_product(x, {two[0], same}, {.gate = Activation::silu, .residual = values({31, 65}, 9, f32)}, 1.6e-2,
+                     format);
     }
   }
 }
@@ -93,7 +94,7 @@ TEST_P(QuantizedMatrix, SharesWorkInEveryWay) {
                      std::string(format) + " " + std::to_string(n) + "x" + std::to_string(k));
     }
     for (const std::int64_t n : {12, 1003, 9000}) {
-      const LinearOptions gated{.bias = values({2 * n}, 3, f32), .gate = Gate::silu};
+      const LinearOptions gated{.bias = values({2 * n}, 3, f32), .gate = Activation::silu};
       const QuantizedTensor both = weight(format, 2 * n, 2048).to(kVulkan);
       const auto half = both.blocks().numel() / 2;
       const std::vector<QuantizedTensor> two{{both.format(), Shape{n, 2048}, both.blocks().slice(0, 0, half)},

@@ -163,13 +163,14 @@ TEST(QuantizedLinear, FusesNormGateBiasAndResidual) {
   const std::vector<QuantizedTensor> two = {quantize(randn({24, 64}), q8),
                                             quantize(randn({24, 64}), quant::format_named("Q4_0"))};
   const Tensor norm = rand({64}) + 0.5, bias = randn({48}), residual = randn({3, 24});
-  using quantized::Gate;
-  for (const Gate gate : {Gate::silu, Gate::gelu_tanh, Gate::relu_squared}) {
+  for (const Activation gate : {Activation::silu, Activation::gelu_tanh, Activation::relu_squared}) {
     const Tensor x = randn({3, 64}) * 3.0;
     const Tensor normed = rms_norm(x, norm, 1e-5);
     const Tensor g = linear(normed, dequantize(two[0]), bias.slice(0, 0, 24)),
                  u = linear(normed, dequantize(two[1]), bias.slice(0, 24, 48));
-    const Tensor active = gate == Gate::silu ? silu(g) : gate == Gate::gelu_tanh ? gelu_tanh(g) : square(relu(g));
+    const Tensor active = gate == Activation::silu        ? silu(g)
+                          : gate == Activation::gelu_tanh ? gelu_tanh(g)
+                                                          : relu_squared(g);
     const Tensor y =
         quantized::linear(x, two, {.bias = bias, .norm = norm, .eps = 1e-5, .gate = gate, .residual = residual}).y;
     EXPECT_LT(relative_error(y, active * u + residual), 2e-2);
@@ -196,7 +197,7 @@ TEST(QuantizedLinear, RefusesWhatDoesNotFit) {
   EXPECT_THROW(quantized_linear(ones({2, 64}), w, {.bias = ones({3})}), ShapeError);
   EXPECT_THROW(quantized::linear(ones({2, 64}), std::span(&w, 1), {.residual = ones({2, 5})}), ShapeError);
   EXPECT_THROW(quantized_linear(ones({2, 64}), std::vector<QuantizedTensor>{}), ShapeError);
-  EXPECT_THROW(quantized::linear(ones({2, 64}), std::span(&w, 1), {.gate = quantized::Gate::silu}), ShapeError);
+  EXPECT_THROW(quantized::linear(ones({2, 64}), std::span(&w, 1), {.gate = Activation::silu}), ShapeError);
   EXPECT_THROW(quantize(ones({4, 33}), q8), ShapeError);
   EXPECT_THROW(quantized_embedding(from_vector(std::vector<std::int32_t>{4}), w), IndexError);
   EXPECT_THROW(QuantizedTensor(q8, {4, 64}, zeros({5}, u8)), ShapeError);

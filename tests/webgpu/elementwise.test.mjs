@@ -1,10 +1,8 @@
 import { test } from 'node:test';
-import { close, DTYPE, from_bf16, from_f16, open, random, range, to_bf16, to_f16 } from './harness.mjs';
-import { readFileSync } from 'node:fs';
+import { close, DTYPE, from_bf16, from_f16, open, random, range, ROWS, to_bf16, to_f16 } from './harness.mjs';
 
 // The numbers of the rows of elementwise.def.
-const table = readFileSync(new URL('../../tensor/ops/elementwise/elementwise.def', import.meta.url), 'utf8');
-const OPS = Object.fromEntries([...table.matchAll(/^ETNA_ELEMENTWISE\((\w+)/gm)].map((m, i) => [m[1], i]));
+const OPS = Object.fromEntries(ROWS.map(({ name, row }) => [name, row]));
 
 const erf = (x) => {
   let sum = x,

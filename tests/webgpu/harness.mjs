@@ -14,6 +14,22 @@ export const kernels = new Kernels(
   JSON.parse(readFileSync(process.env.ETNA_WGSL ?? join(root, 'build/wgsl/kernels.json'))),
 );
 
+// etna::Activation, and the rows of elementwise.def in the order of their numbers; each activation makes two of them.
+const ops = join(root, 'tensor/ops');
+const activations = readFileSync(join(ops, 'activations/activations.def'), 'utf8');
+export const ACTIVATION = Object.fromEntries(
+  [...activations.matchAll(/^ETNA_ACTIVATION\((\d+), (\w+),/gm)].map(([, number, name]) => [name, parseInt(number)]),
+);
+const of_activations = activations.replace(
+  /^ETNA_ACTIVATION\(\d+, (\w+), (?:ETNA_NO_MODULE|ETNA_MODULE\([^)]*\)), (\w+),/gm,
+  'ETNA_ELEMENTWISE($1, 1, $2,\nETNA_ELEMENTWISE($1_backward, 2, $2,',
+);
+export const ROWS = [
+  ...readFileSync(join(ops, 'elementwise/elementwise.def'), 'utf8')
+    .replace('#include "../activations/activations.def"', () => of_activations)
+    .matchAll(/^ETNA_ELEMENTWISE\((\w+), (\w+), (\w+),/gm),
+].map(([, name, arity, result], row) => ({ row, name, arity: parseInt(arity), result }));
+
 // etna::DType.
 export const DTYPE = { f64: 0, f32: 1, f16: 2, bf16: 3, i64: 4, i32: 5, i8: 6, u8: 7, bool: 8, none: 99 };
 const ARRAYS = {

@@ -1,6 +1,6 @@
 // Products of matrices and convolutions.
 import { test } from 'node:test';
-import { close, from_f16, open, random, range, to_f16 } from './harness.mjs';
+import { ACTIVATION, close, from_f16, open, random, range, to_f16 } from './harness.mjs';
 
 const sum = (x) => x.reduce((a, b) => a + b, 0);
 const gelu = (x) => 0.5 * x * (1 + Math.tanh(0.7978845608028654 * (x + 0.044715 * x ** 3)));
@@ -24,7 +24,7 @@ for (const tile of [32, 64, 128]) {
         bias = random(n, -1, 1, 3),
         y = gpu.empty('f32', m * n);
       await gpu.run(`gemm_${tile}`, {
-        spec: { A_WIDTH: width, B_WIDTH: width, Y_WIDTH: width, EPILOGUE: 1 | (3 << 6) },
+        spec: { A_WIDTH: width, B_WIDTH: width, Y_WIDTH: width, EPILOGUE: 1 | (ACTIVATION.gelu_tanh << 6) },
         args: {
           a: gpu.f32(a),
           b: gpu.f32(b),

@@ -1,6 +1,6 @@
 // Kernels of language models and of training that are parts of larger ops.
 import { test } from 'node:test';
-import { close, from_f16, kernels, open, random, range, to_f16 } from './harness.mjs';
+import { ACTIVATION, close, from_f16, kernels, open, random, range, to_f16 } from './harness.mjs';
 
 const sum = (x) => x.reduce((a, b) => a + b, 0);
 const integers = (n, end, seed) => random(n, 0, end, seed).map(Math.floor);
@@ -318,7 +318,10 @@ test('narrow_scaled, normed_rows and quantized_gate', async () => {
   );
   const halves = random(2 * 6 * 2),
     gated = gpu.empty('f32', 12);
-  await gpu.run('quantized_gate', { spec: { GATE: 1 }, args: { halves: gpu.f32(halves), y: gated, rows: 2, n: 6 } });
+  await gpu.run('quantized_gate', {
+    spec: { GATE: ACTIVATION.silu },
+    args: { halves: gpu.f32(halves), y: gated, rows: 2, n: 6 },
+  });
   close(
     await gpu.read(gated),
     range(12).map((i) => {

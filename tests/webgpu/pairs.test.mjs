@@ -1,16 +1,7 @@
 // Every row of elementwise.def that takes integers, on i64 as pairs of words, against BigInt.
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
-import { DTYPE, open } from './harness.mjs';
-
-const table = readFileSync(new URL('../../tensor/ops/elementwise/elementwise.def', import.meta.url), 'utf8');
-const ROWS = [...table.matchAll(/^ETNA_ELEMENTWISE\((\w+), (\w+), (\w+),/gm)].map(([, name, arity, result], row) => ({
-  row,
-  name,
-  arity: parseInt(arity),
-  result,
-}));
+import { DTYPE, open, ROWS } from './harness.mjs';
 
 const wrap = (x) => BigInt.asIntN(64, x),
   truth = (x) => (x ? 1n : 0n),

@@ -1,6 +1,6 @@
 // Weights in block formats.
 import { test } from 'node:test';
-import { close, from_f16, open, random, range, to_f16 } from './harness.mjs';
+import { ACTIVATION, close, from_f16, open, random, range, to_f16 } from './harness.mjs';
 
 const sum = (x) => x.reduce((a, b) => a + b, 0);
 
@@ -179,7 +179,7 @@ test('quantized_linear_shared of f32 with a norm, silu gate and residual', async
     y = gpu.empty('f32', n),
     plain = Object.fromEntries([0, 1, 2].map((i) => [`ALIGNED_${i}`, 16]));
   await gpu.run('quantized_linear_shared', {
-    spec: { THREADS: 32, PARTS: 32, NORM_DTYPE: 1, RESIDUAL_DTYPE: 1, GATE: 1, ...plain },
+    spec: { THREADS: 32, PARTS: 32, NORM_DTYPE: 1, RESIDUAL_DTYPE: 1, GATE: ACTIVATION.silu, ...plain },
     args: {
       x: gpu.f32(x),
       y,

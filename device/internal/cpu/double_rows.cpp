@@ -2,44 +2,10 @@
 #include <limits>
 #include <numeric>
 
-#include <etna/device/internal/cpu/math.h>
 #include <etna/device/internal/cpu/vector_rows.h>
 
 // Rows of doubles: the reference for f32.
 namespace etna::cpu {
-namespace {
-
-template <typename F>
-void map(const double* x, double* y, std::int64_t n, const F& f) {
-  for (std::int64_t i = 0; i < n; ++i) y[i] = f(x[i]);
-}
-
-}  // namespace
-
-void unary(UnaryOp f, const double* x, double* y, std::int64_t n) {
-  switch (f) {
-    case UnaryOp::exp:
-      return map(x, y, n, [](double v) { return std::exp(v); });
-    case UnaryOp::tanh:
-      return map(x, y, n, [](double v) { return std::tanh(v); });
-    case UnaryOp::sigmoid:
-      return map(x, y, n, [](double v) { return m::sigmoid(v); });
-    case UnaryOp::erf:
-      return map(x, y, n, [](double v) { return std::erf(v); });
-    case UnaryOp::gelu:
-      return map(x, y, n, [](double v) { return m::gelu(v); });
-    case UnaryOp::gelu_derivative:
-      return map(x, y, n, [](double v) { return m::gelu_derivative(v); });
-    case UnaryOp::gelu_tanh:
-      return map(x, y, n, [](double v) { return m::gelu_tanh(v); });
-    case UnaryOp::gelu_tanh_derivative:
-      return map(x, y, n, [](double v) { return m::gelu_tanh_derivative(v); });
-    case UnaryOp::silu:
-      return map(x, y, n, [](double v) { return v * m::sigmoid(v); });
-    case UnaryOp::silu_derivative:
-      return map(x, y, n, [](double v) { return m::silu_backward(1.0, v); });
-  }
-}
 
 double largest(const double* x, std::int64_t n) {
   double best = -std::numeric_limits<double>::infinity();

@@ -70,28 +70,6 @@ T softplus(T x) {
   T magnitude = x < 0 ? -x : x;
   return (x > 0 ? x : x != x ? x : T(0)) + log1p(exp(-magnitude));
 }
-template <typename T>
-T gelu(T x) {
-  return T(0.5) * x * (T(1) + std::erf(x * T(0.7071067811865476)));
-}
-template <typename T>
-T gelu_derivative(T x) {
-  return T(0.5) * (T(1) + std::erf(x * T(0.7071067811865476))) + x * exp(T(-0.5) * x * x) * T(0.3989422804014327);
-}
-template <typename T>
-T gelu_tanh(T x) {
-  return T(0.5) * x * (T(1) + tanh(T(0.7978845608028654) * (x + T(0.044715) * x * x * x)));
-}
-template <typename T>
-T gelu_tanh_derivative(T x) {
-  T t = tanh(T(0.7978845608028654) * (x + T(0.044715) * x * x * x));
-  return T(0.5) * (T(1) + t) + T(0.5) * x * (T(1) - t * t) * T(0.7978845608028654) * (T(1) + T(0.134145) * x * x);
-}
-template <typename T>
-T silu_backward(T g, T x) {
-  T s = sigmoid(x);
-  return g * s * (T(1) + x * (T(1) - s));
-}
 
 template <typename T>
 T abs(T x) {

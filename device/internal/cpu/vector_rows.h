@@ -7,25 +7,6 @@
 /// and the processor. The double versions exist for checks and use plain loops. All functions propagate NaN.
 namespace etna::cpu {
 
-/// Unary functions. f32: within 4 units in the last place (gelu and its derivatives, where they approach 0: 4 units in
-/// the last place of 1).
-enum class UnaryOp {
-  exp,
-  tanh,
-  sigmoid,
-  erf,
-  gelu,
-  gelu_derivative,
-  gelu_tanh,
-  gelu_tanh_derivative,
-  silu,
-  silu_derivative
-};
-
-/// y[i] = f(x[i]); y may be x.
-void unary(UnaryOp f, const float* x, float* y, std::int64_t n);
-void unary(UnaryOp f, const double* x, double* y, std::int64_t n);
-
 /// The maximum; NaN if any element is NaN, -inf for n = 0.
 float largest(const float* x, std::int64_t n);
 double largest(const double* x, std::int64_t n);

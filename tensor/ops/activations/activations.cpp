@@ -4,9 +4,46 @@
 
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/activations/internal/table.h>
 
-// Activations that are compositions, and default numbers of those that are rows of elementwise.def.
+// The functions of etna::Activation, activations that are compositions, and default numbers of those that are rows of
+// elementwise.def.
 namespace etna {
+
+const char* name(Activation activation) { return activations::row_of(activation).op; }
+
+std::optional<Activation> activation_named(std::string_view name) {
+  for (const activations::Row& row : activations::kTable) {
+    if (name == row.op) return row.activation;
+  }
+  return std::nullopt;
+}
+
+Tensor activate(const Tensor& x, Activation activation) {
+  switch (activation) {
+    case Activation::none:
+      break;
+#define ETNA_ACTIVATION(number, name, ...) \
+  case Activation::name:                   \
+    return name(x);
+#include <etna/tensor/ops/activations/activations.def>
+#undef ETNA_ACTIVATION
+  }
+  return x;
+}
+
+Tensor activation_backward(const Tensor& g, const Tensor& x, Activation activation) {
+  switch (activation) {
+    case Activation::none:
+      break;
+#define ETNA_ACTIVATION(number, name, ...) \
+  case Activation::name:                   \
+    return name##_backward(g, x);
+#include <etna/tensor/ops/activations/activations.def>
+#undef ETNA_ACTIVATION
+  }
+  return g;
+}
 
 Tensor leaky_relu(const Tensor& x) { return leaky_relu(x, 0.01); }
 Tensor elu(const Tensor& x) { return elu(x, 1.0); }

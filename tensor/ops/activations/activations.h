@@ -1,12 +1,31 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string_view>
 
 #include <etna/tensor/tensor.h>
 
 /// Activations in addition to the rows of elementwise.def that ops.h declares. Names, defaults and gradients at corners
 /// are those of torch.nn.functional. f16 and bf16 are computed in f32 and rounded once per op.
 namespace etna {
+
+/// Activations that a gemm's kernel can apply in its epilogue: the elementwise ops of these names.
+enum class Activation : std::uint8_t {
+  none,
+#define ETNA_ACTIVATION(number, name, ...) name = number,
+#include <etna/tensor/ops/activations/activations.def>
+#undef ETNA_ACTIVATION
+};
+
+/// "silu", "none".
+const char* name(Activation activation);
+/// The activation of this name, if there is one.
+std::optional<Activation> activation_named(std::string_view name);
+/// activation(x)
+Tensor activate(const Tensor& x, Activation activation);
+/// g · activation'(x): the op of the activation's name and _backward.
+Tensor activation_backward(const Tensor& g, const Tensor& x, Activation activation);
 
 Tensor leaky_relu(const Tensor& x);  ///< slope 0.01
 /// x, or weight · x where x is negative.

@@ -1,11 +1,11 @@
 #include <algorithm>
 
-#include <etna/device/internal/cpu/functions.h>
-#include <etna/device/internal/cpu/math.h>
 #include <etna/device/internal/cpu/parallel.h>
 #include <etna/device/internal/cpu/special.h>
-#include <etna/device/internal/cpu/vector_rows.h>
 #include <etna/tensor/internal/layout.h>
+#include <etna/tensor/ops/activations/internal/cpu.h>
+#include <etna/tensor/ops/activations/internal/formulas.h>
+#include <etna/tensor/ops/activations/internal/table.h>
 #include <etna/tensor/ops/elementwise/internal/elementwise.h>
 #include <etna/tensor/ops/rows/internal/rows.h>
 
@@ -67,25 +67,40 @@ void for_each_run(const Shape& shape, const Strides& strides, std::int64_t begin
 template <typename T>
 using Loop = void (*)(const T* a, const T* b, const T* c, T* y, std::int64_t n);
 
+template <cpu::UnaryOp op>
+void unary_row(const float* x, float* y, std::int64_t n) {
+  cpu::unary(op, x, y, n);
+}
+template <Activation activation>
+void activation_row(const float* x, float* y, std::int64_t n) {
+  cpu::activate(activation, x, y, n);
+}
+template <Activation activation>
+void activation_derivative_row(const float* x, float* y, std::int64_t n) {
+  cpu::activation_derivative(activation, x, y, n);
+}
+
 /// f32 rows computed with vectors chosen at run time: a function of a, or, for gradients, a times a function of b.
 struct UnaryRow {
   Row row;
-  cpu::UnaryOp op;
-  bool gradient = false;
+  void (*compute)(const float* x, float* y, std::int64_t n);
+  bool gradient = false, vectors = true;
 };
-constexpr UnaryRow kUnaryRows[] = {{Row::exp_, cpu::UnaryOp::exp},
-                                   {Row::tanh_, cpu::UnaryOp::tanh},
-                                   {Row::sigmoid_, cpu::UnaryOp::sigmoid},
-                                   {Row::erf_, cpu::UnaryOp::erf},
-                                   {Row::silu_, cpu::UnaryOp::silu},
-                                   {Row::gelu_, cpu::UnaryOp::gelu},
-                                   {Row::gelu_tanh_, cpu::UnaryOp::gelu_tanh},
-                                   {Row::silu_backward_, cpu::UnaryOp::silu_derivative, true},
-                                   {Row::gelu_backward_, cpu::UnaryOp::gelu_derivative, true},
-                                   {Row::gelu_tanh_backward_, cpu::UnaryOp::gelu_tanh_derivative, true}};
+constexpr UnaryRow kUnaryRows[] = {
+    {Row::exp_, unary_row<cpu::UnaryOp::exp>},
+    {Row::tanh_, unary_row<cpu::UnaryOp::tanh>},
+    {Row::sigmoid_, unary_row<cpu::UnaryOp::sigmoid>},
+    {Row::erf_, unary_row<cpu::UnaryOp::erf>},
+#define ETNA_ACTIVATION(number, name, ...)                                                            \
+  {Row::name##_, activation_row<Activation::name>, false, activations::in_vectors(Activation::name)}, \
+      {Row::name##_backward_, activation_derivative_row<Activation::name>, true,                      \
+       activations::in_vectors(Activation::name)},
+#include <etna/tensor/ops/activations/activations.def>
+#undef ETNA_ACTIVATION
+};
 constexpr const UnaryRow* curve_of(Row row) {
   for (const UnaryRow& c : kUnaryRows) {
-    if (c.row == row) return &c;
+    if (c.row == row && c.vectors) return &c;
   }
   return nullptr;
 }
@@ -96,10 +111,10 @@ void curve_loop(const float* a, const float* b, const float*, float* y, std::int
   constexpr UnaryRow c = *curve_of(row);
   if constexpr (c.gradient) {
     alignas(64) float derivative[kChunk];
-    cpu::unary(c.op, b, derivative, n);
+    c.compute(b, derivative, n);
     for (std::int64_t i = 0; i < n; ++i) y[i] = a[i] * derivative[i];
   } else {
-    cpu::unary(c.op, a, y, n);
+    c.compute(a, y, n);
   }
 }
 

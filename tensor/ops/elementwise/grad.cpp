@@ -118,9 +118,6 @@ Tensor sinc_derivative(const Tensor& a) {
 }
 
 Tensor between(const Tensor& a, double lo, double hi) { return logical_and(gt(a, lo), lt(a, hi)); }
-Tensor hardswish_derivative(const Tensor& a) {
-  return where(lt(a, -3.0), 0.0, where(le(a, 3.0), a * (1.0 / 3) + 0.5, 1.0));
-}
 Tensor mish_derivative(const Tensor& a) {
   Tensor x = in_f32(a), t = tanh(softplus(x));
   return t + x * sigmoid(x) * (1.0 - etna::square(t));

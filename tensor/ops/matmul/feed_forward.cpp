@@ -55,7 +55,7 @@ bool feed_forward_on_gpu(const OpCall& call, std::span<Tensor> out) {
 TensorList feed_forward_reference(const OpCall& call) {
   auto a = call.as<FeedForwardAttributes>();
   Tensor preactivation = linear(call.in[kFeedForwardX], call.in[kFeedForwardUp], call.in[kFeedForwardUpBias]);
-  Tensor hidden = gemm::activate(preactivation, a.activation);
+  Tensor hidden = activate(preactivation, a.activation);
   Tensor y = linear(hidden, call.in[kFeedForwardDown], call.in[kFeedForwardDownBias]);
   return a.keeps ? TensorList{y, hidden, preactivation} : TensorList{y};
 }

@@ -4,6 +4,7 @@
 #include <etna/tensor/internal/fusion.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/activations/internal/table.h>
 #include <etna/tensor/ops/matmul/gemm/internal/gemm.h>
 #include <etna/tensor/ops/matmul/gemm/internal/gradients.h>
 #include <etna/tensor/ops/matmul/gemm/internal/linear_layer.h>
@@ -52,7 +53,7 @@ TensorList linear_reference(const OpCall& call) {
   auto a = call.as<LinearAttributes>();
   Tensor t = matmul(call.in[0], call.in[1].t());
   if (call.in[2].defined()) t = t + call.in[2];
-  Tensor y = gemm::activate(t, a.activation);
+  Tensor y = activate(t, a.activation);
   return a.keeps ? TensorList{y, t} : TensorList{y};
 }
 
@@ -62,16 +63,16 @@ TensorList linear_vjp(const VjpCall& call) {
   Tensor g = call.grad[0];
   if (a.activation != Activation::none) {
     // If this gradient is differentiated in turn, a gradient of the preactivation arrives too.
-    Tensor through = g.defined() ? gemm::activation_backward(g, call.out[1], a.activation) : g;
+    Tensor through = g.defined() ? activation_backward(g, call.out[1], a.activation) : g;
     const Tensor& inner = call.grad[1];
     g = !inner.defined() ? through : through.defined() ? through + inner : inner;
   }
   Tensor dx, dweight, dbias;
-  // If gelu made x, dx comes last: gelu's gradient is next, and runs in its epilogue. Otherwise it comes first, and
-  // needs no barrier of its own.
+  // If an activation made x whose gradient can run in this gemm's epilogue, dx comes last, since that gradient is next.
+  // Otherwise it comes first, and needs no barrier of its own.
   const OpDef* maker = grad_recorder().made_by(x);
   const Activation of_x = maker != nullptr ? gemm::activation_of(*maker) : Activation::none;
-  const bool last = of_x == Activation::gelu || of_x == Activation::gelu_tanh;
+  const bool last = activations::row_of(of_x).kind == activations::Kind::product;
   if (call.needs[0] && !last) dx = matmul(g, weight);
   if (call.needs[1]) dweight = gemm::weight_gradient(g, x);
   if (call.needs[2]) dbias = gemm::bias_gradient(g);
@@ -95,7 +96,7 @@ bool fuse_activation(fusion::Calls calls, fusion::Fused& fused) {
   fused.attrs = Attrs::of(LinearAttributes{gemm::activation_of(*activation.op), keeps});
   return true;
 }
-constexpr FusionPattern kThenActivation[] = {{"linear relu|gelu|gelu_tanh|silu", fuse_activation}};
+constexpr FusionPattern kThenActivation[] = {{activations::kAfterLinear, fuse_activation}};
 
 const OpDef kLinear = {.name = "linear",
                        .infer = linear_infer,

@@ -127,7 +127,7 @@ TensorList linear_layer_norm_reference(const OpCall& call) {
 TensorList feed_forward_reference(const OpCall& call) {
   auto a = call.as<LinearLayerNormAttributes>();
   Tensor preactivation = linear(call.in[0], call.in[1], call.in[2]);
-  Tensor hidden = gemm::activate(preactivation, a.activation);
+  Tensor hidden = activate(preactivation, a.activation);
   TensorList out = end_reference(call, linear(hidden, call.in[3], call.in[4]));
   if (a.keeps) out.insert(out.end(), {hidden, preactivation});
   return out;

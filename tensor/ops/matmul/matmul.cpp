@@ -4,6 +4,7 @@
 #include <etna/tensor/internal/fusion.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/activations/internal/table.h>
 #include <etna/tensor/ops/einsum/einsum.h>
 #include <etna/tensor/ops/matmul/gemm/internal/gemm.h>
 #include <etna/tensor/ops/matmul/gemm/internal/gradients.h>
@@ -124,11 +125,11 @@ bool derivative_gpu(const OpCall& call, std::span<Tensor> out) {
 }
 TensorList derivative_reference(const OpCall& call) {
   Tensor y = matmul(call.in[0], call.in[1]);
-  return {gemm::activation_backward(y, call.in[2], call.as<MatmulAttributes>().derivative).to(y.dtype())};
+  return {activation_backward(y, call.in[2], call.as<MatmulAttributes>().derivative).to(y.dtype())};
 }
 
-/// Replaces a gemm and the gradient of the activation before it. Not for relu and silu: where the gradient is infinite,
-/// their ops select or cancel, and the epilogue multiplies.
+/// Replaces a gemm and the gradient of the activation before it, where that gradient is a product: the epilogue
+/// multiplies. (relu's selects, which differs where the gradient is infinite.)
 bool fuse_derivative(fusion::Calls calls, fusion::Fused& fused) {
   const fusion::Call &gemm = calls[0], &backward = calls[1];
   const Tensor &g = gemm.out[0], &at = backward.in[1];
@@ -144,7 +145,7 @@ bool fuse_derivative(fusion::Calls calls, fusion::Fused& fused) {
   fused.attrs = Attrs::of(a);
   return true;
 }
-constexpr FusionPattern kThenDerivative[] = {{"matmul gelu_backward|gelu_tanh_backward", fuse_derivative}};
+constexpr FusionPattern kThenDerivative[] = {{activations::kGemmThenGradient, fuse_derivative}};
 
 const OpDef kMatmulDerivative = {.name = "matmul_derivative",
                                  .infer = infer_derivative,

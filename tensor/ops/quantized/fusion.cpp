@@ -47,7 +47,7 @@ std::vector<QuantizedTensor> weights_of(const TensorList& in, const LinearAttrs&
 /// Whether a product is one of one weight, as quantized_linear() makes it, whatever form x has.
 bool is_plain(const Call& product) {
   const auto a = attrs_of(product);
-  return a.weights == 1 && a.gate == Gate::none && !a.next && !product.in[kNorm].defined() &&
+  return a.weights == 1 && a.gate == Activation::none && !a.next && !product.in[kNorm].defined() &&
          !product.in[kResidual].defined();
 }
 
@@ -60,8 +60,7 @@ bool is_of_rows(const Call& norm) {
 
 /// The calls of a pattern by what they do; null where the pattern has none.
 struct Parts {
-  const Call *norm = nullptr, *activation = nullptr, *squared = nullptr, *joins = nullptr, *next_norm = nullptr,
-             *next = nullptr;
+  const Call *norm = nullptr, *activation = nullptr, *joins = nullptr, *next_norm = nullptr, *next = nullptr;
   std::vector<const Call*> products;
   std::size_t joins_at = 0;
 
@@ -72,8 +71,6 @@ struct Parts {
         (i == 0 ? norm : next_norm) = &call;
       else if (is(call, "quantized_linear"))
         joins == nullptr ? products.push_back(&call) : void(next = &call);
-      else if (is(call, "square"))
-        squared = &call;
       else if (is(call, "mul") || is(call, "cat") || is(call, "add"))
         joins = &call, joins_at = i;
       else
@@ -127,7 +124,7 @@ bool fuse_gated(Calls calls, const Parts& parts, Fused& fused) {
   const bool second = parts.products.size() == 2 && parts.activation->in[0].impl() == parts.products[1]->out[0].impl();
   if (parts.products.size() != 2) return refuse(fused, "a gate takes two products");
   const Call &gate = *parts.products[second ? 1 : 0], &up = *parts.products[second ? 0 : 1];
-  const Call& act = parts.squared != nullptr ? *parts.squared : *parts.activation;
+  const Call& act = *parts.activation;
   const TensorList& factors = parts.joins->in;
   const auto factor_is = [&](std::size_t i, const Tensor& x) {
     return factors[i].defined() && factors[i].impl() == x.impl();
@@ -141,7 +138,7 @@ bool fuse_gated(Calls calls, const Parts& parts, Fused& fused) {
   auto a = fused.attrs.as<LinearAttrs>();
   if (a.rows[0] != a.rows[1] || fusion::rounds_when_stored(gate.out[0]))
     return refuse(fused, "the factors have different shapes, or are rounded when they are stored");
-  a.gate = is(act, "silu") ? Gate::silu : is(act, "square") ? Gate::relu_squared : Gate::gelu_tanh;
+  a.gate = activation_named(act.op->name).value();
   a.dtype = parts.joins->out[0].dtype();
   fused.attrs = Attrs::of(a);
   fused.out = {parts.joins->out[0]};
@@ -201,7 +198,7 @@ bool quantize_result(Calls calls, const Parts& parts, DType wanted, bool read_on
     return refuse(fused, "the next product does not read this result, or it is not f32");
   const std::int64_t rows = rows_of(next);
   const std::vector<QuantizedTensor> weights = weights_of(fused.in, a);
-  const std::optional<DType> own = activations_dtype(y.device(), rows, weights, a.gate != Gate::none);
+  const std::optional<DType> own = activations_dtype(y.device(), rows, weights, a.gate != Activation::none);
   const std::optional<DType> few = activations_dtype(y.device(), rows, weights_of(next.in, attrs_of(next)));
   if (parts.next_norm != nullptr) {
     const Call& norm = *parts.next_norm;

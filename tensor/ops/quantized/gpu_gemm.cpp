@@ -123,7 +123,8 @@ Rows gpu_gemm_prepared(const OpCall& call, const Tensor& x, DType dtype) {
 }
 
 /// y = gate(left half) ⊙ right half + residual, in slices whose elements 32 bits can number.
-void gpu_gemm_apply_gate(const OpCall& call, Gate gate, const Tensor& halves, const Tensor& residual, const Tensor& y) {
+void gpu_gemm_apply_gate(const OpCall& call, Activation gate, const Tensor& halves, const Tensor& residual,
+                         const Tensor& y) {
   const std::int64_t n = y.size(1), quads = (n + 3) / 4, most = std::max<std::int64_t>(1, (std::int64_t{1} << 30) / n);
   for (std::int64_t first = 0; first < y.size(0); first += most) {
     const std::int64_t rows = std::min(most, y.size(0) - first);
@@ -203,7 +204,8 @@ bool multiply_rows(const OpCall& call, const LinearAttrs& a, const Rows& rows, c
     const BlockMatrix w = block_matrix(*run.format, run.blocks, run.rows, k);
     if (has_skinny_gemm(rows.x, w)) {
       if (!flush()) return false;
-      skinny_gemm(call, rows.x, w, Gate::none, epilogue(from, from + run.rows), y.slice(1, from, from + run.rows));
+      skinny_gemm(call, rows.x, w, Activation::none, epilogue(from, from + run.rows),
+                  y.slice(1, from, from + run.rows));
       from += run.rows;
       continue;
     }
@@ -237,7 +239,8 @@ bool linear_of_rows(const OpCall& call, const LinearAttrs& a, const Rows& rows, 
   const Tensor& bias = call.in[kBias];
   Tensor residual = call.in[kResidual];
   if (residual.defined()) residual = residual.contiguous().reshape(y.shape());
-  if (a.gate == Gate::none) return multiply_rows(call, a, rows, {.bias = bias, .residual = residual, .sums = sums}, y);
+  if (a.gate == Activation::none)
+    return multiply_rows(call, a, rows, {.bias = bias, .residual = residual, .sums = sums}, y);
   if (const std::vector<Run> runs = runs_of(call, a); runs.size() == 1) {
     const BlockMatrix both = block_matrix(*runs[0].format, runs[0].blocks, runs[0].rows, rows.x.size(1));
     if (has_skinny_gemm(rows.x, both, a.gate)) {

@@ -98,7 +98,7 @@ bool multiplies_bytes(const LinearAttrs& a, const std::array<BlockMatrix, kMostW
   if (!can.packed_dot || k == 0 || k % kUnit != 0 || !overrides().quantized_activations) return false;
   for (int i = 0; i < a.weights; ++i)
     if (a.block_format(i).elements == 1) return false;
-  if (a.gate != Gate::none && (w[0].format != w[1].format || w[0].aligned != w[1].aligned)) return false;
+  if (a.gate != Activation::none && (w[0].format != w[1].format || w[0].aligned != w[1].aligned)) return false;
   return true;
 }
 
@@ -149,7 +149,7 @@ struct RowsLaunch {
     const LinearAttrs& a = attrs;
     const auto& w = weights;
     const gpu::Capabilities& can = gpu::capabilities(y.device());
-    const bool gate = a.gate != Gate::none, bytes = &shader == &shaders::quantized_dot;
+    const bool gate = a.gate != Activation::none, bytes = &shader == &shaders::quantized_dot;
     const std::int64_t own = tiling.rows * tiling.sets, threads = tiling.threads * tiling.sets;
     std::int64_t groups = 0;
     for (int i = 0; i < (gate ? 1 : a.weights); ++i) groups += (a.rows[i] + own - 1) / own;
@@ -192,7 +192,7 @@ bool linear_rows(const OpCall& call, std::span<const Tensor> out) {
   const std::array<BlockMatrix, kMostWeights> w = matrices(call, a, k);
   const gpu::Capabilities& can = gpu::capabilities(out[0].device());
   const std::int64_t x_rows = rows <= 2 ? rows : rows <= 4 ? 4 : 8;
-  const bool gate = a.gate != Gate::none, subgroups = has_subgroups(can);
+  const bool gate = a.gate != Activation::none, subgroups = has_subgroups(can);
   const bool bytes = subgroups && multiplies_bytes(a, w, k, can);
   if (!bytes && (a.in_bytes || a.next)) return false;
   // The kernels have one dtype for x and y.

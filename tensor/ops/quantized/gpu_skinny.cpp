@@ -82,18 +82,18 @@ bool has_skinny_gemm(Device device, DType x, const BlockMatrix& w) {
   return w.rows > 0 && w.columns > 0 && w.columns % f->step == 0 && w.at.address % 16 == 0 && w.row_bytes % 16 == 0;
 }
 
-bool has_skinny_gemm(const Tensor& x, const BlockMatrix& w, Gate gate) {
+bool has_skinny_gemm(const Tensor& x, const BlockMatrix& w, Activation gate) {
   if (x.size(0) > kMostRowsOfX || !has_skinny_gemm(x.device(), x.dtype(), w)) return false;
   // A block takes all of k where there is a gate, and one step at least.
   const Format& f = *format_of(w.format);
   return gpu::pointer(x).address % 16 == 0 &&
-         x_bytes(gate == Gate::none ? f.step : w.columns) + 2 * stage_bytes(f) <= kSharedBytes;
+         x_bytes(gate == Activation::none ? f.step : w.columns) + 2 * stage_bytes(f) <= kSharedBytes;
 }
 
-void skinny_gemm(const OpCall& call, const Tensor& x, const BlockMatrix& w, Gate gate, const gemm::Epilogue& e,
+void skinny_gemm(const OpCall& call, const Tensor& x, const BlockMatrix& w, Activation gate, const gemm::Epilogue& e,
                  const Tensor& y, Tensor* largest) {
   const Format& f = *format_of(w.format);
-  const std::int64_t k = x.size(1), n = gate == Gate::none ? w.rows : w.rows / 2;
+  const std::int64_t k = x.size(1), n = gate == Activation::none ? w.rows : w.rows / 2;
   gemm::GemmParams p;
   p.device = y.device();
   p.m = x.size(0);
@@ -110,7 +110,7 @@ void skinny_gemm(const OpCall& call, const Tensor& x, const BlockMatrix& w, Gate
   if (e.scale_by.defined()) p.scale_by = gpu::pointer(e.scale_by);
   p.sums = e.sums;
   const auto units = static_cast<std::int64_t>(gpu::capabilities(y.device()).compute_units);
-  const GpuSkinnyTiling t = tiling_of(f, n, k, gate != Gate::none, e.sums != nullptr, units);
+  const GpuSkinnyTiling t = tiling_of(f, n, k, gate != Activation::none, e.sums != nullptr, units);
   const std::int64_t steps = k / f.step, steps_a_split = ceil_div(steps, t.split_k);
   const bool split = t.split_k > 1;
   if (largest != nullptr) *largest = empty({t.groups}, {i32, p.device});

@@ -10,6 +10,7 @@
 #include <etna/device/internal/cpu/scratch.h>
 #include <etna/device/internal/cpu/vector_rows.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/activations/internal/cpu.h>
 #include <etna/tensor/ops/quantized/internal/quantized.h>
 #include <etna/tensor/ops/quantized/internal/row_kernels.h>
 #include <etna/tensor/ops/rows/internal/rows.h>
@@ -76,12 +77,8 @@ class RoundedInput {
 };
 
 /// g becomes gate(g) · u.
-void linear_cpu_apply_gate(Gate gate, float* g, const float* u, std::int64_t n) {
-  if (gate == Gate::relu_squared) {
-    for (std::int64_t i = 0; i < n; ++i) g[i] = g[i] < 0 ? 0.0f : g[i] * g[i];
-  } else {
-    cpu::unary(gate == Gate::silu ? cpu::UnaryOp::silu : cpu::UnaryOp::gelu_tanh, g, g, n);
-  }
+void linear_cpu_apply_gate(Activation gate, float* g, const float* u, std::int64_t n) {
+  cpu::activate(gate, g, g, n);
   for (std::int64_t i = 0; i < n; ++i) g[i] *= u[i];
 }
 
@@ -234,7 +231,7 @@ class FewRows {
 void few_rows(const std::vector<Weight>& weights, const LinearAttrs& a, const float* x, Epilogue& epilogue) {
   const std::int64_t rows = epilogue.rows();
   const FewRows given(weights, x, rows);
-  if (a.gate != Gate::none) {
+  if (a.gate != Activation::none) {
     given.share(weights[0], 2, [&](std::int64_t begin, std::int64_t end) {
       cpu::Scratch<float> first(static_cast<std::size_t>(rows * (end - begin))), second(first.size());
       given.multiply(weights[0], begin, end, first.data());
@@ -343,11 +340,11 @@ void many_rows(const std::vector<Weight>& weights, const LinearAttrs& a, const T
     for (std::int64_t begin = 0; begin < w.rows; begin += at_once) {
       const std::int64_t end = std::min(w.rows, begin + at_once);
       Tensor first = products.multiply(w, begin, end);
-      Tensor second = a.gate != Gate::none ? products.multiply(weights[1], begin, end) : Tensor();
+      Tensor second = a.gate != Activation::none ? products.multiply(weights[1], begin, end) : Tensor();
       epilogue.write(before + begin, before + end, before + begin, first.host<float>(),
                      second.defined() ? second.host<float>() : nullptr);
     }
-    if (a.gate != Gate::none) return;
+    if (a.gate != Activation::none) return;
     before += w.rows;
   }
 }

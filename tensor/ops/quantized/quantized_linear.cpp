@@ -67,7 +67,9 @@ TensorList linear_reference(const OpCall& call) {
     parts.push_back(linear(x, w, bias.defined() ? bias.to(row).slice(0, at, at + a.rows[i]) : Tensor()));
     at += a.rows[i];
   }
-  Tensor y = a.gate != Gate::none ? gated(a.gate, parts[0]) * parts[1] : parts.size() == 1 ? parts[0] : cat(parts, -1);
+  Tensor y = a.gate != Activation::none ? activate(parts[0], a.gate) * parts[1]
+             : parts.size() == 1        ? parts[0]
+                                        : cat(parts, -1);
   if (residual.defined()) y = y + residual.to(row);
   TensorList out{y.to(a.dtype)};
   if (!a.next) return out;
@@ -102,7 +104,7 @@ bool linear_on_gpu(const OpCall& call, std::span<Tensor> out) {
 }
 
 /// The format of each weight, checked against x [..., K]; their blocks are written to `in`.
-LinearAttrs linear_attrs(const Shape& x, std::span<const QuantizedTensor> weights, Gate gate, TensorList& in) {
+LinearAttrs linear_attrs(const Shape& x, std::span<const QuantizedTensor> weights, Activation gate, TensorList& in) {
   constexpr const char* kName = "quantized_linear";
   if (weights.empty() || weights.size() > kMostWeights)
     throw ShapeError(fmt::format("{}: got {} weights; wanted 1 to {}", kName, weights.size(), kMostWeights));
@@ -119,20 +121,38 @@ LinearAttrs linear_attrs(const Shape& x, std::span<const QuantizedTensor> weight
     a.format[i] = place_of(weights[i].format());
     in[kBlocks + i] = weights[i].blocks();
   }
-  if (gate != Gate::none && (weights.size() != 2 || a.rows[0] != a.rows[1]))
+  if (gate != Activation::none && (weights.size() != 2 || a.rows[0] != a.rows[1]))
     throw ShapeError(fmt::format("{}: a gate takes two weights of one shape", kName));
   return a;
 }
 
+// Gated products, with any activation: either product may be called first, and a further one may read the result.
+#define ETNA_ACTIVATION(number, name, ...) #name "|"
+constexpr char kGated[] =
+    "rms_norm? quantized_linear "
+#include <etna/tensor/ops/activations/activations.def>
+    " &quantized_linear mul";
+constexpr char kGatedThenProduct[] =
+    "rms_norm? quantized_linear "
+#include <etna/tensor/ops/activations/activations.def>
+    " &quantized_linear mul quantized_linear";
+constexpr char kProductsThenGate[] =
+    "rms_norm? quantized_linear &quantized_linear ^"
+#include <etna/tensor/ops/activations/activations.def>
+    " mul";
+constexpr char kProductsThenGateThenProduct[] =
+    "rms_norm? quantized_linear &quantized_linear ^"
+#include <etna/tensor/ops/activations/activations.def>
+    " mul quantized_linear";
+#undef ETNA_ACTIVATION
+
 constexpr FusionPattern kPatterns[] = {
     {"rms_norm? quantized_linear add rms_norm quantized_linear", fuse},
     {"rms_norm? quantized_linear add", fuse},
-    {"rms_norm? quantized_linear silu|gelu_tanh &quantized_linear mul quantized_linear", fuse},
-    {"rms_norm? quantized_linear &quantized_linear ^silu|gelu_tanh mul quantized_linear", fuse},
-    {"rms_norm? quantized_linear relu square &quantized_linear mul quantized_linear", fuse},
-    {"rms_norm? quantized_linear silu|gelu_tanh &quantized_linear mul", fuse},
-    {"rms_norm? quantized_linear &quantized_linear ^silu|gelu_tanh mul", fuse},
-    {"rms_norm? quantized_linear relu square &quantized_linear mul", fuse},
+    {kGatedThenProduct, fuse},
+    {kProductsThenGateThenProduct, fuse},
+    {kGated, fuse},
+    {kProductsThenGate, fuse},
     {"rms_norm? quantized_linear &quantized_linear &quantized_linear? cat", fuse},
     {"rms_norm quantized_linear", fuse_norm},
     {"cast ~quantized_linear", fuse_cast},
@@ -148,11 +168,6 @@ const OpDef kQuantizedLinear = {.name = "quantized_linear",
                                 .saved = Saved::inputs,
                                 .replaces = kPatterns,
                                 .read_form = read_form};
-
-Tensor gated(Gate gate, const Tensor& x) {
-  if (gate == Gate::silu) return silu(x);
-  return gate == Gate::gelu_tanh ? gelu_tanh(x) : square(relu(x));
-}
 
 Tensor joined_bias(const OpCall& call, const LinearAttrs& a) {
   const auto bias_of = [&](int i) {

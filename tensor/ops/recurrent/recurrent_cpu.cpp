@@ -4,9 +4,9 @@
 #include <etna/device/internal/cpu/parallel.h>
 #include <etna/device/internal/cpu/scratch.h>
 #include <etna/device/internal/cpu/transpose.h>
-#include <etna/device/internal/cpu/vector_rows.h>
 #include <etna/device/internal/cpu/weight_panels.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/activations/internal/cpu.h>
 #include <etna/tensor/ops/recurrent/internal/recurrent.h>
 
 // A task owns a panel of units for a whole batch: it multiplies the states by the panel's columns of the weight, which

@@ -5,6 +5,7 @@
 #include <etna/tensor/autocast.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/activations/internal/cpu.h>
 #include <etna/tensor/ops/rows/internal/rows.h>
 #include <etna/tensor/ops/rows/internal/strided.h>
 

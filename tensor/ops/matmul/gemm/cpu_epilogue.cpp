@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include <etna/device/internal/cpu/math.h>
 #include <etna/device/internal/cpu/vector_rows.h>
+#include <etna/tensor/ops/activations/internal/cpu.h>
 #include <etna/tensor/ops/matmul/gemm/internal/gemm.h>
 #include <etna/tensor/ops/rows/internal/rows.h>
 
@@ -12,43 +12,11 @@ namespace {
 
 constexpr std::int64_t kChunk = 512;  // floats of a row at a time: two such buffers stay in L1
 
-template <typename T>
-void activate(Activation activation, T* x, std::int64_t n) {
-  switch (activation) {
-    case Activation::none:
-      return;
-    case Activation::relu:
-      for (std::int64_t i = 0; i < n; ++i) x[i] = m::maximum(x[i], T(0));
-      return;
-    case Activation::gelu:
-      return cpu::unary(cpu::UnaryOp::gelu, x, x, n);
-    case Activation::gelu_tanh:
-      return cpu::unary(cpu::UnaryOp::gelu_tanh, x, x, n);
-    case Activation::silu:
-      return cpu::unary(cpu::UnaryOp::silu, x, x, n);
-  }
-}
-
-/// x · activation'(at)
+/// x[i] *= activation'(at[i]). @param n at most kChunk
 template <typename T>
 void multiply_by_derivative(Activation activation, const T* at, T* x, std::int64_t n) {
   T derivative[kChunk];
-  switch (activation) {
-    case Activation::none:
-      return;
-    case Activation::relu:
-      for (std::int64_t i = 0; i < n; ++i) x[i] *= at[i] > T(0) ? T(1) : T(0);
-      return;
-    case Activation::gelu:
-      cpu::unary(cpu::UnaryOp::gelu_derivative, at, derivative, n);
-      break;
-    case Activation::gelu_tanh:
-      cpu::unary(cpu::UnaryOp::gelu_tanh_derivative, at, derivative, n);
-      break;
-    case Activation::silu:
-      cpu::unary(cpu::UnaryOp::silu_derivative, at, derivative, n);
-      break;
-  }
+  cpu::activation_derivative(activation, at, derivative, n);
   for (std::int64_t i = 0; i < n; ++i) x[i] *= derivative[i];
 }
 
@@ -118,8 +86,8 @@ void PartEpilogue<T>::chunk(std::int64_t row, std::int64_t column, std::int64_t 
   if (preactivation_.x.defined()) write(preactivation_, row, column, n, x);
   if (derivative_at_.x.defined())
     multiply_by_derivative(activation_, read(derivative_at_, row, column, n, buffer), x, n);
-  else
-    activate(activation_, x, n);
+  else if (activation_ != Activation::none)
+    cpu::activate(activation_, x, x, n);
   if (residual_.x.defined()) {
     const T* residual = read(residual_, row, column, n, buffer);
     for (std::int64_t i = 0; i < n; ++i) x[i] += residual[i];

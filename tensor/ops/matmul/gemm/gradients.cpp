@@ -10,36 +10,6 @@ DType sum_dtype(DType t) { return item_size(t) == 2 ? f32 : t; }
 
 }  // namespace
 
-Tensor activate(const Tensor& x, Activation activation) {
-  switch (activation) {
-    case Activation::relu:
-      return relu(x);
-    case Activation::gelu:
-      return gelu(x);
-    case Activation::gelu_tanh:
-      return gelu_tanh(x);
-    case Activation::silu:
-      return silu(x);
-    default:
-      return x;
-  }
-}
-
-Tensor activation_backward(const Tensor& g, const Tensor& x, Activation activation) {
-  switch (activation) {
-    case Activation::relu:
-      return relu_backward(g, x);
-    case Activation::gelu:
-      return gelu_backward(g, x);
-    case Activation::gelu_tanh:
-      return gelu_tanh_backward(g, x);
-    case Activation::silu:
-      return silu_backward(g, x);
-    default:
-      return g;
-  }
-}
-
 Tensor weight_gradient(const Tensor& g, const Tensor& x) {
   std::int64_t in = x.size(-1), out = g.size(-1), rows = out == 0 ? 0 : g.numel() / out;
   DType t = sum_dtype(x.dtype());

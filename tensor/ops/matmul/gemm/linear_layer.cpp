@@ -12,11 +12,7 @@ Activation activation_of(const OpDef& op) {
   std::string_view name = op.name;
   constexpr std::string_view backward = "_backward";
   if (name.ends_with(backward)) name.remove_suffix(backward.size());
-  if (name == "relu") return Activation::relu;
-  if (name == "gelu") return Activation::gelu;
-  if (name == "gelu_tanh") return Activation::gelu_tanh;
-  if (name == "silu") return Activation::silu;
-  return Activation::none;
+  return activation_named(name).value_or(Activation::none);
 }
 
 void check_dtypes(const OpCall& call, std::uint32_t wider, std::uint32_t others) {

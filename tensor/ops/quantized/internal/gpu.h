@@ -49,10 +49,10 @@ void gemm_by_blocks(const OpCall& call, const Tensor& x, const BlockMatrix& w, c
 /// Whether skinny_gemm() takes up to 32 dense rows of `x` with w: on a Hopper GPU.
 bool has_skinny_gemm(Device device, DType x, const BlockMatrix& w);
 /// The same of x [m, k]. @param w of both weights of a gate, one behind the other
-bool has_skinny_gemm(const Tensor& x, const BlockMatrix& w, Gate gate = Gate::none);
+bool has_skinny_gemm(const Tensor& x, const BlockMatrix& w, Activation gate = Activation::none);
 /// y = x · wᵀ, or gate(x · w₀ᵀ) ⊙ (x · w₁ᵀ), and an epilogue. @param y [m, n], rows may lie apart
 /// @param largest receives what narrow_scaled.comp finds first; for a gate only
-void skinny_gemm(const OpCall& call, const Tensor& x, const BlockMatrix& w, Gate gate, const gemm::Epilogue& e,
+void skinny_gemm(const OpCall& call, const Tensor& x, const BlockMatrix& w, Activation gate, const gemm::Epilogue& e,
                  const Tensor& y, Tensor* largest = nullptr);
 /// For many: the norm, the weights decoded to x's dtype, a gemm, the gate.
 bool linear_by_gemm(const OpCall& call, std::span<const Tensor> out);

@@ -6,17 +6,13 @@
 #include <vector>
 
 #include <etna/tensor/op.h>
+#include <etna/tensor/ops/activations/activations.h>
 #include <etna/tensor/quant/quantized_tensor.h>
 
 /// Ops of weights in block formats.
 namespace etna::quantized {
 
 inline constexpr int kMostWeights = 3;
-
-/// What is between the two weights of a gated product: activation(x·w₀ᵀ) ⊙ (x·w₁ᵀ).
-enum class Gate : std::uint8_t { none, silu, gelu_tanh, relu_squared };
-/// The activation of a gate that is not none.
-Tensor gated(Gate gate, const Tensor& x);
 
 // ---- Quantized activations: rows of a matrix that are rounded once, by whoever computes them, for the products of a
 // GPU that read them. In bytes for one row or two, 16 elements to a scale: element = quant · scale, |quant| <= 127. In
@@ -103,7 +99,7 @@ struct LinearAttrs {
   std::int64_t rows[kMostWeights] = {};           ///< N of each weight
   std::uint8_t format[kMostWeights] = {0, 0, 0};  ///< its place in quant::block_formats()
   std::uint8_t weights = 0;
-  Gate gate = Gate::none;
+  Activation gate = Activation::none;     ///< between two weights: gate(x·w₀ᵀ) ⊙ (x·w₁ᵀ)
   DType dtype = DType::f32;               ///< of the result
   bool in_bytes = false, normed = false;  ///< of x, as in ActivationRows
   std::optional<DType> next = {};         ///< the result is also given quantized to this
@@ -111,7 +107,7 @@ struct LinearAttrs {
 
   const quant::BlockFormat& block_format(int i) const { return quant::block_formats()[format[i]]; }
   /// N of the result.
-  std::int64_t columns() const { return gate != Gate::none ? rows[0] : rows[0] + rows[1] + rows[2]; }
+  std::int64_t columns() const { return gate != Activation::none ? rows[0] : rows[0] + rows[1] + rows[2]; }
 };
 
 /// K of x.
@@ -122,14 +118,14 @@ inline std::int64_t columns_of_x(const Tensor& x, const LinearAttrs& a) {
 extern const OpDef kQuantizedLinear;  ///< outputs: the result; where there is a `next`, its data and factor
 
 struct LinearOptions {
-  Tensor bias = {};                 ///< [N], of all weights in order
-  Tensor norm = {};                 ///< [K]: rows of x over their root mean square, times this, are multiplied
-  double eps = 1e-5;                ///< of the norm, or of the one that x in bytes is of
-  Gate gate = Gate::none;           ///< of two weights of N rows
-  Tensor residual = {};             ///< [..., N], added last
-  std::optional<DType> dtype = {};  ///< of the result; x's by default, of quantized x f32
-  std::optional<DType> next = {};   ///< the result is also given quantized, if x is of the same kind
-  Tensor next_norm = {};            ///< [N]: the weight of the norm that it is for, or undefined
+  Tensor bias = {};                    ///< [N], of all weights in order
+  Tensor norm = {};                    ///< [K]: rows of x over their root mean square, times this, are multiplied
+  double eps = 1e-5;                   ///< of the norm, or of the one that x in bytes is of
+  Activation gate = Activation::none;  ///< of two weights of N rows
+  Tensor residual = {};                ///< [..., N], added last
+  std::optional<DType> dtype = {};     ///< of the result; x's by default, of quantized x f32
+  std::optional<DType> next = {};      ///< the result is also given quantized, if x is of the same kind
+  Tensor next_norm = {};               ///< [N]: the weight of the norm that it is for, or undefined
   double next_eps = 1e-5;
 };
 struct LinearResult {

@@ -12,7 +12,9 @@ namespace {
 
 constexpr std::string_view kInclude = "#include \"", kPrologue = "prologue.glsl";
 
+/// @param name a file's, in any folder
 std::string_view embedded(std::string_view name) {
+  name.remove_prefix(name.rfind('/') + 1);
   for (const shaders::Source& source : shaders::sources()) {
     if (name == source.name) return source.text;
   }

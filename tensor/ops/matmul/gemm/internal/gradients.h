@@ -5,10 +5,6 @@
 /// The building blocks of the gradients of linear and feed_forward, in public ops.
 namespace etna::gemm {
 
-Tensor activate(const Tensor& x, Activation activation);
-/// g · activation'(x)
-Tensor activation_backward(const Tensor& g, const Tensor& x, Activation activation);
-
 /// Σ over rows of gᵀ · x; f32 for f16 and bf16. @param g [..., out] @param x [..., in] @return [out, in]
 Tensor weight_gradient(const Tensor& g, const Tensor& x);
 /// Σ over rows of g, likewise. @return [out]

@@ -1,9 +1,14 @@
 // Unary functions over rows in the L1 or L2 cache. Bound by operations per float, so a function and its derivative
 // share one exponential, and two vectors are processed at a time.
-#include <etna/device/internal/cpu/vector_rows.h>
+#include <algorithm>
+#include <cmath>
+
+#include <etna/tensor/ops/activations/internal/cpu.h>
+#include <etna/tensor/ops/activations/internal/formulas.h>
+#include <etna/tensor/ops/activations/internal/table.h>
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE <etna/device/internal/cpu/vector_unary.cpp>
+#define HWY_TARGET_INCLUDE <etna/tensor/ops/activations/cpu.cpp>
 #include <hwy/foreach_target.h>
 // Must come after foreach_target.h.
 #include <etna/device/internal/cpu/vector_math.inc>
@@ -77,19 +82,30 @@ struct Erf {
     return hn::IfThenElse(hn::Lt(a, constant(0.8f)), hn::Mul(p, x), hn::CopySign(far, x));
   }
 };
-struct Gelu {
+
+/// The activations whose rows are `vectors`.
+template <Activation activation>
+struct Value;
+template <Activation activation>
+struct Derivative;
+
+template <>
+struct Value<Activation::gelu> {
   static HWY_INLINE V of(V x) { return hn::Mul(x, Normal(x).below(x)); }
 };
-struct GeluDerivative {
+template <>
+struct Derivative<Activation::gelu> {
   static HWY_INLINE V of(V x) {
     const Normal normal(x);
     return hn::MulAdd(hn::Mul(x, constant(kDensity)), normal.bell, normal.below(x));
   }
 };
-struct GeluTanh {
+template <>
+struct Value<Activation::gelu_tanh> {
   static HWY_INLINE V of(V x) { return hn::Mul(x, Logistic(twice_inside(x)).value); }
 };
-struct GeluTanhDerivative {
+template <>
+struct Derivative<Activation::gelu_tanh> {
   static HWY_INLINE V of(V x) {
     const Logistic l(twice_inside(x));
     const V inside = hn::MulAdd(hn::Mul(x, x), constant(0.134145f), constant(1.0f));
@@ -97,10 +113,12 @@ struct GeluTanhDerivative {
     return hn::MulAdd(steep, inside, l.value);
   }
 };
-struct Silu {
+template <>
+struct Value<Activation::silu> {
   static HWY_INLINE V of(V x) { return hn::Mul(x, Logistic(x).value); }
 };
-struct SiluDerivative {
+template <>
+struct Derivative<Activation::silu> {
   static HWY_INLINE V of(V x) {
     const Logistic l(x);
     return hn::Mul(l.value, hn::MulAdd(x, l.rest, constant(1.0f)));
@@ -130,18 +148,24 @@ void unary(UnaryOp f, const float* x, float* y, std::size_t n) {
       return map<Sigmoid>(x, y, n);
     case UnaryOp::erf:
       return map<Erf>(x, y, n);
-    case UnaryOp::gelu:
-      return map<Gelu>(x, y, n);
-    case UnaryOp::gelu_derivative:
-      return map<GeluDerivative>(x, y, n);
-    case UnaryOp::gelu_tanh:
-      return map<GeluTanh>(x, y, n);
-    case UnaryOp::gelu_tanh_derivative:
-      return map<GeluTanhDerivative>(x, y, n);
-    case UnaryOp::silu:
-      return map<Silu>(x, y, n);
-    case UnaryOp::silu_derivative:
-      return map<SiluDerivative>(x, y, n);
+  }
+}
+
+template <Activation activation>
+void activation_row(bool derivative, const float* x, float* y, std::size_t n) {
+  if constexpr (activations::in_vectors(activation))
+    derivative ? map<Derivative<activation>>(x, y, n) : map<Value<activation>>(x, y, n);
+}
+
+void activation_rows(Activation activation, bool derivative, const float* x, float* y, std::size_t n) {
+  switch (activation) {
+    case Activation::none:
+      return;
+#define ETNA_ACTIVATION(number, name, ...) \
+  case Activation::name:                   \
+    return activation_row<Activation::name>(derivative, x, y, n);
+#include <etna/tensor/ops/activations/activations.def>
+#undef ETNA_ACTIVATION
   }
 }
 
@@ -150,10 +174,72 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace etna::cpu {
+namespace {
+
+template <typename T, typename F>
+void loop(const T* x, T* y, std::int64_t n, const F& f) {
+  for (std::int64_t i = 0; i < n; ++i) y[i] = f(x[i]);
+}
+
+template <typename T>
+void activate_in_loop(Activation activation, const T* x, T* y, std::int64_t n) {
+  switch (activation) {
+    case Activation::none:
+      return loop(x, y, n, [](T v) { return v; });
+#define ETNA_ACTIVATION(number, name, ...) \
+  case Activation::name:                   \
+    return loop(x, y, n, [](T v) { return m::name(v); });
+#include <etna/tensor/ops/activations/activations.def>
+#undef ETNA_ACTIVATION
+  }
+}
+
+template <typename T>
+void derivative_in_loop(Activation activation, const T* x, T* y, std::int64_t n) {
+  switch (activation) {
+    case Activation::none:
+      return loop(x, y, n, [](T) { return T(1); });
+#define ETNA_ACTIVATION(number, name, ...) \
+  case Activation::name:                   \
+    return loop(x, y, n, [](T v) { return m::name##_backward(T(1), v); });
+#include <etna/tensor/ops/activations/activations.def>
+#undef ETNA_ACTIVATION
+  }
+}
+
+}  // namespace
 
 HWY_EXPORT(unary);
 void unary(UnaryOp f, const float* x, float* y, std::int64_t n) {
   HWY_DYNAMIC_DISPATCH(unary)(f, x, y, static_cast<std::size_t>(n));
+}
+void unary(UnaryOp f, const double* x, double* y, std::int64_t n) {
+  switch (f) {
+    case UnaryOp::exp:
+      return loop(x, y, n, [](double v) { return std::exp(v); });
+    case UnaryOp::tanh:
+      return loop(x, y, n, [](double v) { return std::tanh(v); });
+    case UnaryOp::sigmoid:
+      return loop(x, y, n, [](double v) { return m::sigmoid(v); });
+    case UnaryOp::erf:
+      return loop(x, y, n, [](double v) { return std::erf(v); });
+  }
+}
+
+HWY_EXPORT(activation_rows);
+void activate(Activation activation, const float* x, float* y, std::int64_t n) {
+  if (!activations::in_vectors(activation)) return activate_in_loop(activation, x, y, n);
+  HWY_DYNAMIC_DISPATCH(activation_rows)(activation, false, x, y, static_cast<std::size_t>(n));
+}
+void activation_derivative(Activation activation, const float* x, float* y, std::int64_t n) {
+  if (!activations::in_vectors(activation)) return derivative_in_loop(activation, x, y, n);
+  HWY_DYNAMIC_DISPATCH(activation_rows)(activation, true, x, y, static_cast<std::size_t>(n));
+}
+void activate(Activation activation, const double* x, double* y, std::int64_t n) {
+  activate_in_loop(activation, x, y, n);
+}
+void activation_derivative(Activation activation, const double* x, double* y, std::int64_t n) {
+  derivative_in_loop(activation, x, y, n);
 }
 
 }  // namespace etna::cpu

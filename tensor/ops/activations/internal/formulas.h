@@ -1,0 +1,24 @@
+#pragma once
+
+#include <etna/device/internal/cpu/functions.h>
+#include <etna/device/internal/cpu/math.h>
+
+/// Each row of activations.def as m::name(x) and m::name_backward(g, x), which the compiler can vectorize in a loop as
+/// far as the functions that it calls.
+namespace etna::m {
+
+#define ETNA_ACTIVATION(number, name, module, result, saved, lo, hi, rows, kind, t_, value, gradient, second) \
+  template <typename real>                                                                                    \
+  real name(real x) {                                                                                         \
+    [[maybe_unused]] const real t = t_;                                                                       \
+    return value;                                                                                             \
+  }                                                                                                           \
+  template <typename real>                                                                                    \
+  real name##_backward(real g, real x) {                                                                      \
+    [[maybe_unused]] const real t = t_;                                                                       \
+    return gradient;                                                                                          \
+  }
+#include <etna/tensor/ops/activations/activations.def>
+#undef ETNA_ACTIVATION
+
+}  // namespace etna::m
