@@ -9,20 +9,6 @@
 namespace etna::models {
 namespace {
 
-Tensor activate(const Tensor& x, ActivationKind kind) {
-  switch (kind) {
-    case ActivationKind::silu:
-      return silu(x);
-    case ActivationKind::gelu:
-      return gelu(x);
-    case ActivationKind::gelu_tanh:
-      return gelu_tanh(x);
-    case ActivationKind::relu_squared:
-      break;
-  }
-  return square(relu(x));
-}
-
 std::unique_ptr<Norm> rms_norm_if(bool there, Weights& weights, const std::string& name, std::int64_t size,
                                   const DecoderConfig& config) {
   return there ? std::make_unique<Norm>(weights, name, NormKind::rms, size, config.norm_eps) : nullptr;

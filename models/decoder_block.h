@@ -62,7 +62,7 @@ class DecoderFeedForward : public nn::Module {
   std::unique_ptr<Norm> sub_norm;
 
  private:
-  const ActivationKind activation_;
+  const Activation activation_;
 };
 
 /// x + attention(norm(x)), then the same with the feed-forward layer; parallel blocks add both to x at once.

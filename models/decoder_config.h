@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <etna/device/error.h>
+#include <etna/tensor/ops/activations/activations.h>
 
 namespace etna::io {
 class GgufFile;
@@ -17,8 +18,6 @@ namespace etna::models {
 
 enum class NormKind : std::uint8_t { rms, layer };
 enum class PositionKind : std::uint8_t { rotary, learned };
-/// Of the feed-forward layer. `relu_squared` is BitNet's.
-enum class ActivationKind : std::uint8_t { silu, gelu, gelu_tanh, relu_squared };
 
 /// How rotary positions beyond the length a model was trained with are handled.
 enum class RopeScaling : std::uint8_t {
@@ -65,10 +64,10 @@ struct DecoderConfig {
   bool sub_norms = false;       ///< in front of the output and down projections (BitNet)
   bool parallel = false;        ///< attention and feed-forward read the same normed input (Phi-2)
 
-  bool gated = true;  ///< down(act(gate(x)) ⊙ up(x)), else down(act(up(x)))
-  ActivationKind activation = ActivationKind::silu;
-  bool query_bias = false;   ///< of queries, keys and values
-  bool output_bias = false;  ///< of attention's output
+  bool gated = true;                         ///< down(act(gate(x)) ⊙ up(x)), else down(act(up(x)))
+  Activation activation = Activation::silu;  ///< of the feed-forward layer
+  bool query_bias = false;                   ///< of queries, keys and values
+  bool output_bias = false;                  ///< of attention's output
   bool ffn_bias = false;
   bool norm_bias = false;  ///< of layer norms
   bool head_bias = false;

@@ -55,12 +55,27 @@ std::int64_t if_given(const Json& object, const char* key, std::int64_t otherwis
   return size;
 }
 
-ActivationKind activation_named(const std::string& name) {
-  if (name == "silu" || name == "swish") return ActivationKind::silu;
-  if (name == "gelu") return ActivationKind::gelu;
-  if (name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_fast") return ActivationKind::gelu_tanh;
-  if (name == "relu2") return ActivationKind::relu_squared;
-  throw FormatError(fmt::format("the activation '{}' is not known; wanted silu, gelu, gelu_new or relu2", name));
+/// Activations that have other names in config.json; the first is the one that is written.
+constexpr std::pair<Activation, std::string_view> kActivationNames[] = {
+    {Activation::gelu_tanh, "gelu_new"},  {Activation::gelu_tanh, "gelu_pytorch_tanh"},
+    {Activation::gelu_tanh, "gelu_fast"}, {Activation::relu_squared, "relu2"},
+    {Activation::silu, "silu"},           {Activation::silu, "swish"}};
+
+Activation read_activation(std::string_view name) {
+  for (const auto& [activation, theirs] : kActivationNames)
+    if (name == theirs) return activation;
+  const std::optional<Activation> found = activation_named(name);
+  if (!found || *found == Activation::none)
+    throw FormatError(fmt::format(
+        "the activation '{}' is not known; wanted silu, gelu, gelu_new, relu2 or the name of another activation",
+        name));
+  return *found;
+}
+
+std::string_view written_activation(Activation activation) {
+  for (const auto& [known, theirs] : kActivationNames)
+    if (activation == known) return theirs;
+  return etna::name(activation);
 }
 
 std::vector<float> read_factors(const Json& scaling, const char* key) {
@@ -253,7 +268,7 @@ DecoderConfig decoder_config_json_read_config(const Json& whole) {
   if (!read(json, "use_bias", true)) c.query_bias = c.output_bias = c.ffn_bias = false;
   const std::string activation =
       read<std::string>(json, "hidden_activation", read<std::string>(json, key("hidden_act"), ""));
-  if (!activation.empty() && !a.fixed_activation) c.activation = activation_named(activation);
+  if (!activation.empty() && !a.fixed_activation) c.activation = read_activation(activation);
   if (read(json, "qk_layernorm", false))
     throw FormatError("layer norms of queries and keys ('qk_layernorm') do not run here");
   if (!read(json, "scale_attn_weights", true))
@@ -275,20 +290,6 @@ DecoderConfig decoder_config_json_read_config(const Json& whole) {
   if (quantization == nullptr) quantization = field(whole, "quantization_config");
   if (quantization != nullptr && quantization->is_object()) read_quantization(*quantization, c);
   return c;
-}
-
-const char* name_of(ActivationKind kind) {
-  switch (kind) {
-    case ActivationKind::silu:
-      return "silu";
-    case ActivationKind::gelu:
-      return "gelu";
-    case ActivationKind::gelu_tanh:
-      return "gelu_new";
-    case ActivationKind::relu_squared:
-      break;
-  }
-  return "relu2";
 }
 
 /// The object that read_scaling() reads.
@@ -339,7 +340,7 @@ std::string config_json(const DecoderConfig& c) {
                {key("num_attention_heads"), c.heads},
                {key("intermediate_size"), c.feed_forward},
                {c.norm == NormKind::rms ? "rms_norm_eps" : key("layer_norm_eps"), c.norm_eps},
-               {key("hidden_act"), name_of(c.activation)},
+               {key("hidden_act"), written_activation(c.activation)},
                {"tie_word_embeddings", c.tied}};
   if (c.positions != PositionKind::rotary) return json.dump(2);
   json["num_key_value_heads"] = c.kv_heads;

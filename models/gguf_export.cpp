@@ -188,9 +188,9 @@ DecoderConfig standard_config(const DecoderConfig& c) {
 /// GGUF has no words for some parts of a design: the architecture's name implies them.
 /// @throws FormatError for a part that it implies otherwise
 void check_design(const DecoderConfig& c, const DecoderConfig& standard) {
-  const auto kind = [](ActivationKind activation) {
+  const auto kind = [](Activation activation) {
     // llama.cpp computes GELU by its approximation, which is off by less than 0.0005.
-    return activation == ActivationKind::gelu ? ActivationKind::gelu_tanh : activation;
+    return activation == Activation::gelu ? Activation::gelu_tanh : activation;
   };
   const bool turns = architecture_of(c).neighbours_in_gguf, rotary = c.positions == PositionKind::rotary;
   for (const auto& [what, same] :

@@ -53,7 +53,7 @@ class Transformer : public TextModel {
     config.norm_bias = config.query_bias = config.output_bias = config.ffn_bias = true;
     config.positions = models::PositionKind::learned;
     config.gated = false;
-    config.activation = models::ActivationKind::gelu_tanh;
+    config.activation = Activation::gelu_tanh;
     return config;
   }
 

@@ -15,7 +15,7 @@ void llama(DecoderConfig& c) { c.rope.interleaved = true; }
 void qwen2(DecoderConfig& c) { c.query_bias = true; }
 void qwen3(DecoderConfig& c) { c.query_key_norm = true; }
 void gemma(DecoderConfig& c) {
-  c.activation = ActivationKind::gelu_tanh;
+  c.activation = Activation::gelu_tanh;
   c.tied = true;
 }
 void gemma2(DecoderConfig& c) {
@@ -36,24 +36,24 @@ void gpt2(DecoderConfig& c) {
   c.norm_bias = c.query_bias = c.output_bias = c.ffn_bias = c.tied = true;
   c.positions = PositionKind::learned;
   c.gated = false;
-  c.activation = ActivationKind::gelu_tanh;
+  c.activation = Activation::gelu_tanh;
 }
 void phi2(DecoderConfig& c) {
   c.norm = NormKind::layer;
   c.norm_bias = c.query_bias = c.output_bias = c.ffn_bias = c.head_bias = c.parallel = true;
   c.gated = false;
-  c.activation = ActivationKind::gelu_tanh;
+  c.activation = Activation::gelu_tanh;
 }
 void starcoder2(DecoderConfig& c) {
   c.norm = NormKind::layer;
   c.norm_bias = c.query_bias = c.output_bias = c.ffn_bias = c.tied = true;
   c.gated = false;
-  c.activation = ActivationKind::gelu_tanh;
+  c.activation = Activation::gelu_tanh;
 }
 void bitnet(DecoderConfig& c) { c.sub_norms = c.tied = true; }
 void bitnet_squared(DecoderConfig& c) {
   bitnet(c);
-  c.activation = ActivationKind::relu_squared;
+  c.activation = Activation::relu_squared;
 }
 
 constexpr std::pair<std::string_view, std::string_view> kLlamaNames[] = {

@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <etna/tensor/ops/activations/internal/table.h>
+
 namespace etna::models {
 namespace {
 
@@ -92,6 +94,23 @@ TEST(DecoderConfig, GoesThroughJson) {
     EXPECT_EQ(again.tied, true);
     EXPECT_EQ(config_json(again), config_json(again));
   }
+}
+
+TEST(DecoderConfig, KnowsAllActivationsByName) {
+  const auto with = [](std::string_view name) {
+    const std::string sizes = R"("vocab_size": 10, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2,)"
+                              R"("intermediate_size": 16)";
+    return decoder_config(R"({"model_type": "llama", "hidden_act": ")" + std::string(name) + R"(", )" + sizes + "}",
+                          "config.json");
+  };
+  for (const activations::Row& row : activations::kTable) {
+    if (row.activation == Activation::none) continue;
+    const DecoderConfig c = with(row.op);
+    EXPECT_EQ(c.activation, row.activation);
+    EXPECT_EQ(decoder_config(config_json(c), "config.json").activation, row.activation) << row.op;
+  }
+  EXPECT_EQ(with("gelu_pytorch_tanh").activation, with("gelu_new").activation);
+  EXPECT_THROW(with("none"), FormatError);
 }
 
 TEST(DecoderConfig, SaysWhatIsWrong) {

@@ -57,7 +57,7 @@ TEST(FamilyConfig, Starcoder2) {
   EXPECT_EQ(c.num_parameters(), 3'030'371'328);
   EXPECT_TRUE(c.tied && c.norm_bias && c.ffn_bias && c.query_bias && c.output_bias && !c.gated);
   EXPECT_EQ(c.norm, NormKind::layer);
-  EXPECT_EQ(c.activation, ActivationKind::gelu_tanh);
+  EXPECT_EQ(c.activation, Activation::gelu_tanh);
   EXPECT_EQ(c.window, 4096);
   EXPECT_NEAR(c.rope.base, 999999.44, 0.01);
   std::string without = three_billion;
@@ -157,7 +157,7 @@ TEST(FamilyConfig, Gemma1) {
     "num_key_value_heads": 1, "pad_token_id": 0, "rms_norm_eps": 1e-06, "rope_scaling": null, "rope_theta": 10000.0,
     "torch_dtype": "bfloat16", "use_cache": true, "vocab_size": 256000})");
   EXPECT_EQ(c.num_parameters(), 2'506'172'416);
-  EXPECT_EQ(c.activation, ActivationKind::gelu_tanh);
+  EXPECT_EQ(c.activation, Activation::gelu_tanh);
   EXPECT_TRUE(c.tied && c.gated);
   EXPECT_FALSE(c.post_norms || c.query_key_norm);
   EXPECT_NEAR(c.embedding_scale, std::sqrt(2048.0), 1e-9);
@@ -267,7 +267,7 @@ TEST(FamilyConfig, Phi3WithLongrope) {
   EXPECT_FLOAT_EQ(c.rope.short_divisors.back(), 3.05f);
   EXPECT_NEAR(c.rope_magnitude(), std::sqrt(1 + std::log(32.0) / std::log(4096.0)), 1e-12);
   EXPECT_EQ(c.window, 262144);
-  EXPECT_EQ(c.activation, ActivationKind::silu);
+  EXPECT_EQ(c.activation, Activation::silu);
 }
 
 std::string bitnet(const std::string& quantization) {
@@ -284,7 +284,7 @@ TEST(FamilyConfig, BitNet) {
   const DecoderConfig c = read(bitnet(R"({"quant_method": "bitnet", "linear_class": "autobitlinear",
     "quantization_mode": "online"})"));
   EXPECT_EQ(c.num_parameters(), 2'412'820'480);
-  EXPECT_EQ(c.activation, ActivationKind::relu_squared);
+  EXPECT_EQ(c.activation, Activation::relu_squared);
   EXPECT_TRUE(c.sub_norms && c.tied && c.gated);
   EXPECT_TRUE(c.rounds_to_ternary);
   EXPECT_FALSE(c.ternary_scales);

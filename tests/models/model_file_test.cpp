@@ -242,7 +242,7 @@ TEST(ModelFile, RefusesToWriteWhatGgufHasNoWordsFor) {
     return "";
   };
   DecoderConfig config = small_config("llama");
-  config.activation = ActivationKind::gelu;
+  config.activation = Activation::gelu;
   EXPECT_EQ(refusal(config),
             "a GGUF file cannot hold the model: its activation differs from that of the architecture 'llama' there");
   config = small_config("llama");
