@@ -98,7 +98,11 @@ float largest(const float* x, std::size_t n) {
   if (i < n) take(0, load_part(x + i, n - i, -std::numeric_limits<float>::infinity()));
   const float bad = hn::GetLane(hn::SumOfLanes(D(), hn::Add(nan[0], nan[1])));
   if (bad != bad) return bad;
-  return hn::GetLane(hn::MaxOfLanes(D(), hn::Max(best[0], best[1])));
+  // Where nothing is larger: some of Highway's targets begin MaxOfLanes() at the least finite number.
+  const V all = hn::Max(best[0], best[1]);
+  const V larger = hn::IfThenElse(hn::Gt(all, lowest), constant(1), hn::Zero(D()));
+  if (hn::GetLane(hn::SumOfLanes(D(), larger)) == 0) return -std::numeric_limits<float>::infinity();
+  return hn::GetLane(hn::MaxOfLanes(D(), all));
 }
 
 /// Σ of Term over all vectors: a float sum of at most 16 terms per lane, then added to a double one. The error does not
