@@ -69,9 +69,11 @@ void RunRecords::end(training::Outcome outcome, const Summary& s) const {
   record.config = config_.dump();
   record.steps = s.steps;
   record.outcome = outcome;
-  if (s.steps_per_epoch > 0 && s.ms_per_step_median > 0) record.epoch_seconds = s.seconds_an_epoch();
-  if (s.seconds > 0 && s.steps > s.first_step) record.tokens_per_second = s.tokens_per_second();
-  if (!s.looks.empty() && std::isfinite(s.looks.back().loss)) record.final_loss = s.looks.back().loss;
+  if (s.steps_per_epoch > 0 && s.ms_per_step_median > 0)
+    record.numbers.emplace_back("epoch_seconds", s.seconds_an_epoch());
+  if (s.seconds > 0 && s.steps > s.first_step) record.numbers.emplace_back("tokens_per_second", s.tokens_per_second());
+  if (!s.looks.empty() && std::isfinite(s.looks.back().loss))
+    record.numbers.emplace_back("final_loss", s.looks.back().loss);
   if (s.valid_perplexity) record.perplexities.emplace_back("valid", *s.valid_perplexity);
   if (s.test_perplexity) record.perplexities.emplace_back("test", *s.test_perplexity);
   if (s.valid_word_perplexity) record.perplexities.emplace_back("valid_word", *s.valid_word_perplexity);
