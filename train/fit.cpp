@@ -70,6 +70,7 @@ detail::Fit::Fit(nn::Module& model, Evaluator::Metric loss, optim::Optimizer& op
                                         {"optimizer", optimizer},
                                         {"scaler", s.step.scaler()},
                                         loader,
+                                        {"step", s.made},
                                         {"epoch_loss", s.epoch_loss.total},
                                         {"mean", s.mean}},
                               .checkpoint_seconds = options.checkpoint_seconds,

@@ -1,5 +1,6 @@
 #include <etna/train/training_loop.h>
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <utility>
@@ -23,7 +24,7 @@ constexpr std::int64_t kReadEvery = 10;
 }  // namespace
 
 struct TrainingLoop::State {
-  std::int64_t& step;
+  const std::int64_t& step;
   const TrainingLoopOptions options;
   std::optional<Interrupt> interrupt = {};
   EarlyStopping stopping;
@@ -38,7 +39,7 @@ struct TrainingLoop::State {
   std::int64_t epoch_first = 0;    ///< the step at which epoch_begin was
   std::int64_t validated_at = -1;  ///< the step of the last validation
 
-  State(std::int64_t& s, TrainingLoopOptions given)
+  State(const std::int64_t& s, TrainingLoopOptions given)
       : step(s), options(std::move(given)), stopping({.patience = options.patience}) {
     if (options.interruptible) interrupt.emplace();
   }
@@ -181,13 +182,15 @@ void TrainingLoop::State::save(const Tensor& loss, bool best) {
   }
 }
 
-TrainingLoop::TrainingLoop(std::int64_t& step, TrainingLoopOptions options)
+TrainingLoop::TrainingLoop(const std::int64_t& step, TrainingLoopOptions options)
     : state_(std::make_unique<State>(step, std::move(options))) {
   State& s = *state_;
   if (!s.options.folder.empty()) {
     std::vector<CheckpointItem> items = s.options.items;
-    items.insert(items.end(),
-                 {{"stopping", s.stopping}, {"validated_at", s.validated_at}, {"seconds", s.seconds}, {"step", step}});
+    // Before the model, so that what comes before it, such as a vocabulary, is refused first.
+    const auto model =
+        std::find_if(items.begin(), items.end(), [](const auto& item) { return item.name() == "model"; });
+    items.insert(model, {{"stopping", s.stopping}, {"validated_at", s.validated_at}, {"seconds", s.seconds}});
     s.checkpoints.emplace(s.options.folder / "checkpoints", std::move(items),
                           CheckpointerOptions{.keep = s.options.keep, .seconds = s.options.checkpoint_seconds});
   }
@@ -248,6 +251,8 @@ double TrainingLoop::valid_loss() const { return state_->stopping.best(); }
 RunSummary TrainingLoop::summary() const {
   const State& s = *state_;
   RunSummary summary;
+  summary.command = s.options.command;
+  summary.preset = s.options.preset;
   summary.device = s.options.device;
   summary.losses = s.meter->readings();
   summary.seconds = s.meter->seconds();

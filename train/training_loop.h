@@ -32,7 +32,7 @@ struct TrainingLoopOptions {
   std::int64_t patience = 0;              ///< validations without a better loss before the end; 0: any number
 
   FilePath folder = {};                    ///< of the run, which a RunFolder holds; empty: nothing is written
-  std::vector<CheckpointItem> items = {};  ///< all that changes but the step
+  std::vector<CheckpointItem> items = {};  ///< all that changes, `step` too
   Metadata metadata = {};                  ///< of checkpoints
   std::int64_t keep = 2;                   ///< newest checkpoints
   double checkpoint_seconds = 30;          ///< between checkpoints
@@ -45,6 +45,7 @@ struct TrainingLoopOptions {
   bool perplexity = false;    ///< the loss is a mean over tokens, whose perplexity is shown too
   bool epoch_lines = false;   ///< a line for each epoch, with both losses; else one for each validation
   std::function<bool(std::int64_t step)> reads = {};   ///< whether a step's loss is read; empty: every tenth
+  std::string command = {}, preset = {};               ///< of the summary
   std::string name = {};                               ///< before errors: "fit"
   std::string advice = "try a smaller learning rate";  ///< where the loss is lost
 };
@@ -54,7 +55,7 @@ struct TrainingLoopOptions {
 ///     std::int64_t step = 0;
 ///     training::TrainingLoop loop(step, {.steps = 600, .steps_per_epoch = 100, .device = device,
 ///                                        .validate = [&] { return evaluator.mean(valid); },
-///                                        .folder = folder.path(), .items = {{"model", model}, {"loader", loader}}});
+///                                        .folder = folder.path(), .items = {{"model", model}, {"step", step}}});
 ///     while (loop.go_on()) {
 ///       const Tensor loss = train_step(...);
 ///       ++step;
@@ -65,7 +66,7 @@ class TrainingLoop {
  public:
   /// @param step how many were made: the caller counts it, a checkpoint restores it. It outlives the loop.
   /// @throws FormatError for a checkpoint that does not fit, or a full disk
-  TrainingLoop(std::int64_t& step, TrainingLoopOptions options);
+  TrainingLoop(const std::int64_t& step, TrainingLoopOptions options);
   ~TrainingLoop();
   TrainingLoop(const TrainingLoop&) = delete;
   TrainingLoop& operator=(const TrainingLoop&) = delete;

@@ -96,12 +96,12 @@ TEST(TrainingLoop, SumsUpWhatItSaw) {
 TEST(TrainingLoop, GoesOnFromItsCheckpointAndNotPastItsReport) {
   const TemporaryFolder folder;
   nn::Linear model(2, 1);
-  const auto options = [&](std::int64_t steps, bool resume, std::int64_t reported) {
+  const auto options = [&](std::int64_t& step, std::int64_t steps, bool resume, std::int64_t reported) {
     return TrainingLoopOptions{.steps = steps,
                                .steps_per_epoch = 2,
                                .validate = [] { return 1.0; },
                                .folder = folder.path(),
-                               .items = {{"model", model}},
+                               .items = {{"model", model}, {"step", step}},
                                .metadata = {{"made by", "a test"}},
                                .resume = resume,
                                .reported = reported,
@@ -109,17 +109,17 @@ TEST(TrainingLoop, GoesOnFromItsCheckpointAndNotPastItsReport) {
   };
   std::int64_t step = 0;
   {
-    TrainingLoop loop(step, options(4, false, -1));
+    TrainingLoop loop(step, options(step, 4, false, -1));
     run(loop, step);
   }
   std::int64_t resumed = 0;
   {
-    TrainingLoop loop(resumed, options(4, true, 4));
+    TrainingLoop loop(resumed, options(resumed, 4, true, 4));
     EXPECT_EQ(resumed, 4);
     EXPECT_TRUE(loop.nothing_left());
   }
   {
-    TrainingLoop loop(resumed, options(6, true, 4));
+    TrainingLoop loop(resumed, options(resumed, 6, true, 4));
     EXPECT_FALSE(loop.nothing_left());
     run(loop, resumed);
     EXPECT_EQ(loop.summary().first_step, 4);
@@ -129,7 +129,7 @@ TEST(TrainingLoop, GoesOnFromItsCheckpointAndNotPastItsReport) {
   EXPECT_EQ(read_checkpoint(files.latest).metadata.at("made by"), "a test");
   const Tensor now = model.weight.clone();
   nn::init::constant_(model.weight, 7);
-  TrainingLoop loop(resumed, options(6, true, -1));
+  TrainingLoop loop(resumed, options(resumed, 6, true, -1));
   nn::init::constant_(model.weight, 7);
   loop.take_best(model);
   EXPECT_TRUE(equal(model.weight, now)) << "the best is an earlier one";
