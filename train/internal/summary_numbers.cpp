@@ -12,7 +12,7 @@ namespace {
 using Value = std::optional<double>;
 
 Value count_of(std::uint64_t number) { return static_cast<double>(number); }
-/// Figures of time are 0 where they were not measured.
+/// Figures are 0 where they were not measured.
 Value measured(double value) { return value > 0 ? Value(value) : std::nullopt; }
 
 std::string commas(double value) { return with_commas(std::llround(value)); }
@@ -67,6 +67,14 @@ constexpr SummaryNumber kNumbers[] = {
      .value = [](const RunSummary& run) { return measured(run.ms_per_step_median); },
      .unit = "ms a step (median)",
      .printed = "{:.2f}"},
+    {.name = "tokens_per_step",
+     .value = [](const RunSummary& run) { return measured(static_cast<double>(run.tokens_per_step)); },
+     .unit = "tokens a step",
+     .integer = true,
+     .printed = "{:.0f}",
+     .label = "tokens a step",
+     .text = commas,
+     .column = "tokens/step"},
     {.name = "valid_word_perplexity",
      .value = [](const RunSummary& run) { return run.valid_word_perplexity; },
      .label = "validation perplexity a word",
