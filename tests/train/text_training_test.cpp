@@ -80,21 +80,21 @@ TEST(TextRun, LearnsTheSameCapturedEagerAndResident) {
 
 TEST(TextRun, GoesOnWhereItStopped) {
   Bigrams whole, parts;
-  const TextSplit split = split_of(100);
+  const TextSplit split = split_of(400);
   const TextRunOptions options = {.seq = 16, .seq_spread = 8};
   TextRun through(whole.on_streams(), split, recipe_of(4), kCPU, options);
-  for (int i = 0; i < 8; ++i) through.advance();
+  for (int i = 0; i < 20; ++i) through.advance();
   const TemporaryFolder folder;
   {
     Bigrams first;
     TextRun run(first.on_streams(), split, recipe_of(4), kCPU, options);
-    for (int i = 0; i < 5; ++i) run.advance();
+    for (int i = 0; i < 14; ++i) run.advance();
     save(folder / "run.safetensors", run.loop_options().items);
   }
   TextRun run(parts.on_streams(), split, recipe_of(4), kCPU, options);
   load(folder / "run.safetensors", run.loop_options().items);
   run.resume();
-  while (run.step() < 8) run.advance();
+  while (run.step() < 20) run.advance();
   EXPECT_TRUE(equal(parts.logits.weight, whole.logits.weight));
   EXPECT_GT(whole.lengths.size(), 1u);
   EXPECT_GE(through.steps_of_all_kinds(), 2);
