@@ -6,12 +6,15 @@
 #include <functional>
 #include <iterator>
 #include <numeric>
+#include <optional>
 #include <set>
+#include <span>
 
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
 #include <etna/device/internal/os/folders.h>
+#include <etna/train/internal/summary_numbers.h>
 #include <etna/train/progress.h>
 #include <etna/train/terminal_text.h>
 
@@ -29,10 +32,7 @@ struct UsageError : Error {
   using Error::Error;
 };
 
-constexpr const char* kResults[] = {"id",    "time",       "folder",        "program",           "device",
-                                    "steps", "final_loss", "epoch_seconds", "tokens_per_second", "outcome"};
-
-Json number(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
+constexpr const char* kFacts[] = {"id", "time", "folder", "program", "device", "steps", "outcome"};
 
 void flatten(const std::string& name, const Json& value, std::vector<std::pair<std::string, Json>>& flat) {
   if (!value.is_object() || value.empty()) {
@@ -77,10 +77,10 @@ std::vector<const RunRecord*> runs_chosen(const training::RunList& list, const R
     const bool known = std::any_of(list.runs.begin(), list.runs.end(),
                                    [&](const RunRecord& run) { return !value_of(run, options.sort).is_null(); });
     if (!known && !list.runs.empty()) {
-      std::set<std::string> names(std::begin(kResults), std::end(kResults));
-      for (const RunRecord& run : list.runs) {
-        for (const auto& [set, perplexity] : run.perplexities) names.insert(set + "_perplexity");
-      }
+      std::set<std::string> names(std::begin(kFacts), std::end(kFacts));
+      std::vector<const RunRecord*> runs;
+      for (const RunRecord& run : list.runs) runs.push_back(&run);
+      for (const std::string& name : numbers_of(runs)) names.insert(name);
       std::string known_names;
       for (const std::string& name : names) known_names += training::shortened(name, 40) + ", ";
       throw UsageError(fmt::format("--sort {}: no run has that; there are {}and the names in the runs' configurations",
@@ -127,21 +127,18 @@ std::vector<Column> columns_for(const std::vector<const RunRecord*>& runs) {
                                   false, 3},
                                  {"program", value("program"), false, 7},
                                  {"device", value("device"), false, 5},
-                                 {"steps", value("steps"), true, 4},
-                                 {"loss", value("final_loss"), true}};
-  std::vector<std::string> sets;
-  for (const RunRecord* run : runs) {
-    for (const auto& item : run->perplexities) {
-      if (std::find(sets.begin(), sets.end(), item.first) == sets.end() && sets.size() < 3) sets.push_back(item.first);
-    }
+                                 {"steps", value("steps"), true, 4}};
+  std::size_t sets = 0;
+  for (const std::string& name : numbers_of(runs)) {
+    const std::string_view set = training::perplexity_set(name);
+    if (!set.empty() && ++sets > 3) continue;
+    const std::span<const training::SummaryNumber> known = training::summary_numbers();
+    const auto row =
+        std::find_if(known.begin(), known.end(), [&](const training::SummaryNumber& n) { return n.name == name; });
+    const std::string title(row != known.end() ? row->column : set.empty() ? name : fmt::format("ppl {}", set));
+    columns.push_back({title, [name](const RunRecord& run) { return shown(value_of(run, name), Digits::four); }, true,
+                       row != known.end() ? row->rank : 2});
   }
-  for (const std::string& set : sets) {
-    const std::string name = set + "_perplexity";
-    columns.push_back(
-        {"ppl " + set, [name](const RunRecord& run) { return shown(value_of(run, name), Digits::four); }, true, 2});
-  }
-  columns.push_back({"tokens/s", value("tokens_per_second"), true, 6});
-  columns.push_back({"s/epoch", value("epoch_seconds"), true, 8});
   columns.push_back({"outcome", value("outcome"), false, 1});
   columns.push_back({"folder", value("folder")});
   return columns;
@@ -226,17 +223,29 @@ Json value_of(const RunRecord& run, const std::string& name) {
   if (name == "program") return run.program;
   if (name == "device") return run.device;
   if (name == "steps") return run.steps;
-  if (name == "final_loss" || name == "loss") return number(run.final_loss);
-  if (name == "epoch_seconds") return number(run.epoch_seconds);
-  if (name == "tokens_per_second") return number(run.tokens_per_second);
   if (name == "outcome") return training::name(run.outcome);
-  for (const auto& [set, perplexity] : run.perplexities) {
-    if (name == set + "_perplexity") return perplexity;
-  }
+  if (const std::optional<double> number = run.number(name == "loss" ? "final_loss" : name)) return *number;
   for (const auto& [key, value] : flat_config(run)) {
     if (key == name) return value;
   }
   return nullptr;
+}
+
+std::vector<std::string> numbers_of(const std::vector<const RunRecord*>& runs) {
+  std::vector<std::string> names;
+  for (const training::SummaryNumber& number : training::summary_numbers()) {
+    const std::string name(number.name);
+    const bool there = std::any_of(runs.begin(), runs.end(), [&](const RunRecord* run) { return run->number(name); });
+    if (!number.column.empty() && (there || training::perplexity_set(name).empty())) names.push_back(name);
+  }
+  const auto add = [&](const std::string& name) {
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  };
+  for (const RunRecord* run : runs) {
+    for (const auto& [set, value] : run->perplexities) add(set + "_perplexity");
+    for (const auto& [name, value] : run->numbers) add(name);
+  }
+  return names;
 }
 
 std::vector<std::pair<std::string, Json>> flat_config(const RunRecord& run) {

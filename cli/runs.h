@@ -34,6 +34,9 @@ int plot_runs(const training::RunList& list, const RunsOptions& options);
 /// What a run has under a name of `--sort` and `--filter`: a result or a value of its configuration. Null for nothing.
 nlohmann::ordered_json value_of(const training::RunRecord& run, const std::string& name);
 
+/// Names of the numbers that runs have: those of every summary, then what else some of these have.
+std::vector<std::string> numbers_of(const std::vector<const training::RunRecord*>& runs);
+
 /// The configuration without nesting: {"model.dim", 512}.
 std::vector<std::pair<std::string, nlohmann::ordered_json>> flat_config(const training::RunRecord& run);
 

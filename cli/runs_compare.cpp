@@ -40,15 +40,9 @@ std::vector<Row> config_rows(const std::vector<const RunRecord*>& runs) {
 
 /// What the runs gave. Where and with what they ran is shown only if it differs.
 std::vector<Row> result_rows(const std::vector<const RunRecord*>& runs) {
-  std::vector<std::string> names = {"folder", "program", "device", "outcome", "steps", "final_loss"};
+  std::vector<std::string> names = {"folder", "program", "device", "outcome", "steps"};
   const std::size_t always = 4;
-  for (const RunRecord* run : runs) {
-    for (const auto& item : run->perplexities) {
-      const std::string name = item.first + "_perplexity";
-      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
-    }
-  }
-  names.insert(names.end(), {"tokens_per_second", "epoch_seconds"});
+  for (std::string& name : numbers_of(runs)) names.push_back(std::move(name));
   std::vector<Row> rows;
   for (std::size_t i = 0; i < names.size(); ++i) {
     Row row{names[i], {}};

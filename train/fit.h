@@ -45,15 +45,13 @@ namespace detail {
 /// fit() without its loop over batches, which knows the loader's type.
 class Fit {
  public:
+  /// @param validate gives the mean loss over the validation batches, or is empty
   Fit(nn::Module& model, Evaluator::Metric loss, optim::Optimizer& optimizer, const CheckpointItem& loader,
-      std::int64_t steps_per_epoch, const FitOptions& options, bool validates);
+      std::int64_t steps_per_epoch, std::function<double(Evaluator&)> validate, const FitOptions& options);
   ~Fit();
   bool go_on() const;
   /// @param x, y on any device
   void step(const Tensor& x, const Tensor& y);
-  bool at_end_of_epoch() const;
-  /// @param validate gives the mean loss over the validation batches, or is empty
-  void end_epoch(const std::function<double(Evaluator&)>& validate);
   FitResult finish();
 
  private:
@@ -78,17 +76,16 @@ class Fit {
 template <typename Loader, typename Valid = Loader>
 FitResult fit(nn::Module& model, Evaluator::Metric loss, optim::Optimizer& optimizer, Loader& loader,
               const FitOptions& options = {}, Valid* valid = nullptr) {
-  detail::Fit run(model, std::move(loss), optimizer, {"loader", loader}, loader.size(), options, valid != nullptr);
   std::function<double(Evaluator&)> validate;
   if (valid != nullptr)
     validate = [valid, bar = options.progress](Evaluator& evaluator) {
       return evaluator.mean(*valid, bar ? valid->size() : 0);
     };
+  detail::Fit run(model, std::move(loss), optimizer, {"loader", loader}, loader.size(), std::move(validate), options);
   while (run.go_on()) {
     for (const auto& batch : loader) {
       const auto& [x, y] = batch;
       run.step(x, y);
-      if (run.at_end_of_epoch()) run.end_epoch(validate);
       if (!run.go_on()) break;
     }
   }

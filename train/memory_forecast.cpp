@@ -59,6 +59,14 @@ struct Fit {
 
 std::uint64_t MemoryForecast::total() const { return std::accumulate(by_use.begin(), by_use.end(), std::uint64_t{0}); }
 
+void MemoryForecast::print() const {
+  fmt::print("memory: about {}\n", str());
+  if (fits()) return;
+  fmt::print(stderr, "warning: batches of {} need more memory than there is; {}\n", batch,
+             largest_batch > 0 ? fmt::format("try --batch {}, and --accumulation for the rest", largest_batch)
+                               : "try a smaller model, or --precision bf16");
+}
+
 std::string MemoryForecast::str() const {
   std::string text =
       fmt::format("{}: {}; {} are free, ", readable_bytes(total()), etna::str(by_use), readable_bytes(available));

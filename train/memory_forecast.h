@@ -19,6 +19,8 @@ struct MemoryForecast {
   bool fits() const { return total() <= available; }
   /// "84.0 MiB: 50.0 MiB captured steps, 34.0 MiB weights; 12.1 GiB are free, enough for batches of 9,000"
   std::string str() const;
+  /// Prints a line, and a warning with advice where it does not fit, by the names of a Recipe's settings.
+  void print() const;
 };
 
 /// Measures what batches of at most 16 need and extrapolates: each use is a constant plus a multiple of the batch. If

@@ -18,6 +18,7 @@
 #include <etna/train/internal/append_file.h>
 #include <etna/train/internal/json_depth.h>
 #include <etna/train/internal/read_bytes.h>
+#include <etna/train/internal/summary_numbers.h>
 #include <etna/train/terminal_text.h>
 
 namespace etna::training {
@@ -28,14 +29,18 @@ using Json = nlohmann::ordered_json;
 
 constexpr Outcome kOutcomes[] = {Outcome::finished, Outcome::interrupted, Outcome::failed};
 
-Json number(const std::optional<double>& value) {
-  return value && std::isfinite(*value) ? Json(*value) : Json(nullptr);
+/// What a line holds besides numbers.
+constexpr std::string_view kFields[] = {"id",    "time",         "folder",  "program", "device",
+                                        "steps", "perplexities", "outcome", "config"};
+/// Numbers that every line has, null where they are not known.
+constexpr const char* kUsual[] = {"epoch_seconds", "tokens_per_second", "final_loss"};
+
+bool is_field(std::string_view name) {
+  return std::find(std::begin(kFields), std::end(kFields), name) != std::end(kFields);
 }
 
-std::optional<double> number_of(const Json& object, const char* key) {
-  const auto at = object.find(key);
-  if (at == object.end() || at->is_null()) return std::nullopt;
-  return at->get<double>();  // throws for other types
+Json number(const std::optional<double>& value) {
+  return value && std::isfinite(*value) ? Json(*value) : Json(nullptr);
 }
 
 std::string text_of(const Json& object, const char* key) {
@@ -53,9 +58,11 @@ RunRecord parse(const Json& line) {
   run.device = text_of(line, "device");
   if (const auto config = line.find("config"); config != line.end() && config->is_object()) run.config = config->dump();
   if (const auto steps = line.find("steps"); steps != line.end()) run.steps = steps->get<std::int64_t>();
-  run.epoch_seconds = number_of(line, "epoch_seconds");
-  run.tokens_per_second = number_of(line, "tokens_per_second");
-  run.final_loss = number_of(line, "final_loss");
+  for (const auto& item : line.items()) {
+    const bool usual = std::find(std::begin(kUsual), std::end(kUsual), item.key()) != std::end(kUsual);
+    if (is_field(item.key()) || item.value().is_null() || (!usual && !item.value().is_number())) continue;
+    run.numbers.emplace_back(item.key(), item.value().get<double>());  // throws for other types
+  }
   if (const auto all = line.find("perplexities"); all != line.end()) {
     for (const auto& item : all->items()) {
       if (item.value().is_number()) run.perplexities.emplace_back(item.key(), item.value().get<double>());
@@ -76,6 +83,16 @@ fs::path same_folder(const fs::path& folder) {
 }
 
 }  // namespace
+
+std::optional<double> RunRecord::number(std::string_view name) const {
+  for (const auto& [known, value] : numbers) {
+    if (known == name) return value;
+  }
+  for (const auto& [set, value] : perplexities) {
+    if (perplexity_set(name) == set) return value;
+  }
+  return std::nullopt;
+}
 
 const char* name(Outcome outcome) {
   switch (outcome) {
@@ -118,19 +135,17 @@ std::string json_text(const RunRecord& run) {
   if (!config.is_object())
     throw Error(
         fmt::format("run '{}': its config is no JSON object: {}", shortened(run.id, 40), shortened(run.config, 60)));
-  Json line = {{"id", run.id},
-               {"time", run.time},
-               {"folder", run.folder.string()},
-               {"program", run.program},
-               {"device", run.device},
-               {"steps", run.steps},
-               {"epoch_seconds", number(run.epoch_seconds)},
-               {"tokens_per_second", number(run.tokens_per_second)},
-               {"final_loss", number(run.final_loss)},
-               {"perplexities", Json::object()},
-               {"outcome", name(run.outcome)},
-               {"config", config}};
+  Json line = {{"id", run.id},           {"time", run.time},     {"folder", run.folder.string()},
+               {"program", run.program}, {"device", run.device}, {"steps", run.steps}};
+  for (const char* usual : kUsual) line[usual] = nullptr;
+  for (const auto& [name, value] : run.numbers) {
+    if (is_field(name)) throw Error(fmt::format("run '{}': '{}' is no name of a number", shortened(run.id, 40), name));
+    line[name] = number(value);
+  }
+  line["perplexities"] = Json::object();
   for (const auto& [set, perplexity] : run.perplexities) line["perplexities"][set] = number(perplexity);
+  line["outcome"] = name(run.outcome);
+  line["config"] = config;
   return line.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

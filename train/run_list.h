@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -16,7 +17,7 @@ enum class Outcome { finished, interrupted, failed };
 
 const char* name(Outcome outcome);
 
-/// One run. Numbers that are not known stay empty.
+/// One run.
 struct RunRecord {
   std::string id = {};    ///< of new_run_id()
   std::string time = {};  ///< of the start, as utc_time() gives it
@@ -25,9 +26,12 @@ struct RunRecord {
   std::string device = {};    ///< "vulkan:0 (NVIDIA H200)"
   std::string config = "{}";  ///< a JSON object
   std::int64_t steps = 0;
-  std::optional<double> epoch_seconds = {}, tokens_per_second = {}, final_loss = {};
+  std::vector<std::pair<std::string, double>> numbers = {};       ///< {"final_loss", 2.03}, {"accuracy", 0.95} …
   std::vector<std::pair<std::string, double>> perplexities = {};  ///< {"valid", 21.3}, {"test", 20.9}
   Outcome outcome = Outcome::finished;
+
+  /// Of `numbers`, or "valid_perplexity" of `perplexities`.
+  std::optional<double> number(std::string_view name) const;
 };
 
 /// Eight random hexadecimal digits.
@@ -41,7 +45,7 @@ std::string utc_time(std::optional<std::int64_t> seconds = std::nullopt);
 FilePath run_list_file();
 
 /// The record as a line of the file has it, without the line break. Numbers that are not finite are null.
-/// @throws Error for a config that is no JSON object
+/// @throws Error for a config that is no JSON object, or a number with the name of another field
 std::string json_text(const RunRecord& run);
 
 /// Adds a line, and makes the file and its folder where they are missing. Processes may do so at the same time. A

@@ -128,6 +128,16 @@ std::string printable(std::string_view text, Charset charset) {
   return out;
 }
 
+std::string printable_lines(std::string_view text) {
+  std::string all;
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    all += (all.empty() ? "" : "\n") + printable(text.substr(0, end));
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  }
+  return all;
+}
+
 std::size_t columns(std::string_view text) {
   std::size_t width = 0;
   while (!text.empty()) {

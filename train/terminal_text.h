@@ -21,6 +21,9 @@ Charset terminal_charset();
 /// one.
 std::string printable(std::string_view text, Charset charset = Charset::utf8);
 
+/// The same of each line; its line breaks stay.
+std::string printable_lines(std::string_view text);
+
 /// Columns that printable text takes: East Asian wide characters and emoji 2, combining marks 0, others 1.
 std::size_t columns(std::string_view text);
 

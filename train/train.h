@@ -1,7 +1,7 @@
 #pragma once
 
-/// Parts of a training program: checkpoints, progress, metrics, reports, a forecast of memory, the folder of a run, the
-/// list of runs, fit().
+/// Parts of a training program: steps, the loop around them, checkpoints, progress, metrics, reports, a forecast of
+/// memory, the folder of a run, the list of runs, settings, fit(). Language models train by text_training.h.
 #include <etna/train/checkpointer.h>
 #include <etna/train/early_stopping.h>
 #include <etna/train/evaluator.h>
@@ -14,6 +14,12 @@
 #include <etna/train/metrics.h>
 #include <etna/train/plot.h>
 #include <etna/train/progress.h>
+#include <etna/train/run_comparison.h>
 #include <etna/train/run_folder.h>
 #include <etna/train/run_list.h>
+#include <etna/train/run_records.h>
+#include <etna/train/run_summary.h>
+#include <etna/train/settings.h>
 #include <etna/train/terminal_text.h>
+#include <etna/train/training_loop.h>
+#include <etna/train/training_step.h>

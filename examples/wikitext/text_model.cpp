@@ -1,11 +1,12 @@
-#include "text_model.h"
-
 #include <algorithm>
 
 #include <fmt/format.h>
 
+#include <etna/data/tokenizers/internal/tokenizer_state.h>
 #include <etna/etna.h>
 #include <etna/models/decoder.h>
+
+#include "wikitext.h"
 
 namespace wikitext {
 
@@ -13,146 +14,130 @@ using namespace etna;
 
 namespace {
 
-std::int64_t entries(const Settings& s, std::int64_t words) { return std::max(s.vocab, words); }
-
-models::DecoderConfig sizes(std::int64_t layers, std::int64_t heads, std::int64_t dim, std::int64_t ffn,
-                            std::int64_t seq, std::int64_t words) {
-  models::DecoderConfig config;
+models::DecoderConfig decoder_config(const Settings& s, std::int64_t words) {
+  models::DecoderConfig config;  // of the design of Llama: RMS norms, rotary positions, gated feed-forward layers
   config.vocabulary = words;
-  config.context = seq;
-  config.width = dim;
-  config.layers = layers;
-  config.heads = config.kv_heads = heads;
-  config.head_size = config.rope.size = dim / heads;
-  config.feed_forward = ffn;
+  config.context = s.seq;
+  config.width = s.dim;
+  config.layers = s.layers;
+  config.heads = config.kv_heads = s.heads;
+  config.head_size = config.rope.size = s.dim / s.heads;
+  config.feed_forward = s.ffn;
   config.tied = true;
+  if (s.model == "llama") return config;
+  config.architecture = "gpt2";
+  config.norm = models::NormKind::layer;
+  config.norm_bias = config.query_bias = config.output_bias = config.ffn_bias = true;
+  config.positions = models::PositionKind::learned;
+  config.gated = false;
+  config.activation = Activation::gelu_tanh;
   return config;
 }
 
-class Transformer : public TextModel {
- public:
-  explicit Transformer(const nn::LanguageModelConfig& config) : model_(config) {}
+const Tensor& table_of(const nn::LanguageModel& model) { return model.wte.weight; }
+const Tensor& table_of(const models::Decoder& model) { return model.token_embedding.weight; }
 
-  nn::Module& module() override { return model_; }
-  bool remembers() const override { return false; }
-  std::unique_ptr<Memory> memory(std::int64_t, Device) const override { return std::make_unique<Memory>(); }
-  Tensor loss(const Tensor& x, const Tensor& y, Memory&) const override { return model_.loss(x, y); }
-  Tensor hidden(const Tensor& x, Memory&) const override { return model_.hidden(x); }
-  Tensor head(const Tensor& hidden) const override { return linear(hidden, model_.wte.weight); }
-  std::int64_t words() const override { return model_.config.vocab; }
-  std::int64_t dim() const override { return model_.config.dim; }
-  std::string describe() const override {
-    const auto& c = model_.config;
-    return fmt::format("{} layers, {} heads, width {}, {} tokens of context", c.layers, c.heads, c.dim, c.seq);
-  }
-  std::optional<models::DecoderConfig> decoder_config() const override {
-    models::DecoderConfig config = sizes(model_.config.layers, model_.config.heads, model_.config.dim,
-                                         model_.config.ffn, model_.config.seq, model_.config.vocab);
-    config.architecture = "gpt2";
-    config.norm = models::NormKind::layer;
-    config.norm_bias = config.query_bias = config.output_bias = config.ffn_bias = true;
-    config.positions = models::PositionKind::learned;
-    config.gated = false;
-    config.activation = Activation::gelu_tanh;
-    return config;
-  }
-
- private:
-  nn::LanguageModel model_;
-};
-
-/// Of the design of Llama: RMS norms, rotary positions, gated feed-forward layers.
-class Llama : public TextModel {
- public:
-  explicit Llama(const models::DecoderConfig& config) : model_(config) {}
-
-  nn::Module& module() override { return model_; }
-  bool remembers() const override { return false; }
-  std::unique_ptr<Memory> memory(std::int64_t, Device) const override { return std::make_unique<Memory>(); }
-  Tensor loss(const Tensor& x, const Tensor& y, Memory&) const override { return model_.loss(x, y); }
-  Tensor hidden(const Tensor& x, Memory&) const override { return model_.hidden(x); }
-  Tensor head(const Tensor& hidden) const override { return linear(hidden, model_.token_embedding.weight); }
-  std::int64_t words() const override { return model_.config.vocabulary; }
-  std::int64_t dim() const override { return model_.config.width; }
-  std::string describe() const override {
-    const auto& c = model_.config;
-    return fmt::format("{} layers like Llama's, {} heads, width {}, {} tokens of context", c.layers, c.heads, c.width,
-                       c.context);
-  }
-  std::optional<models::DecoderConfig> decoder_config() const override { return model_.config; }
-
- private:
-  models::Decoder model_;
-};
-
-class Recurrent : public TextModel {
- public:
-  explicit Recurrent(const nn::LSTMLanguageModelConfig& config) : model_(config) {}
-
-  nn::Module& module() override { return model_; }
-  bool remembers() const override { return true; }
-  std::unique_ptr<Memory> memory(std::int64_t batch, Device device) const override {
-    return std::make_unique<Streams>(model_, batch, device);
-  }
-  Tensor loss(const Tensor& x, const Tensor& y, Memory& memory) const override {
-    return model_.loss(x, y, state(memory));
-  }
-  Tensor hidden(const Tensor& x, Memory& memory) const override { return model_.hidden(x, state(memory)); }
-  Tensor head(const Tensor& hidden) const override { return linear(hidden, model_.embedding.weight, model_.bias); }
-  std::int64_t words() const override { return model_.config.vocab; }
-  std::int64_t dim() const override { return model_.config.dim; }
-  std::string describe() const override {
-    const auto& c = model_.config;
-    return fmt::format("{} LSTM layers of {}, words of {}", c.layers, c.hidden, c.dim);
-  }
-
- private:
-  struct Streams : Memory {
-    Streams(const nn::LSTMLanguageModel& model, std::int64_t batch, Device device) : state(model, batch, device) {}
-    void clear() override { state.zero(); }
-    std::map<std::string, Tensor> state_dict() const override { return state.state_dict(); }
-    void load_state_dict(const std::map<std::string, Tensor>& from) override { state.load_state_dict(from); }
-
-    nn::LSTMLanguageModel::State state;
+/// @param kind "layers"
+template <typename Model>
+TextModel transformer(std::unique_ptr<Model> model, const models::DecoderConfig& c, const char* kind) {
+  const auto on_streams = [m = model.get(), dim = c.width](std::int64_t, Device) {
+    return training::StreamModel{.module = m,
+                                 .loss = [m](const Tensor& x, const Tensor& y) { return m->loss(x, y); },
+                                 .hidden = [m](const Tensor& x) { return m->hidden(x); },
+                                 .head = [m](const Tensor& hidden) { return linear(hidden, table_of(*m)); },
+                                 .dim = dim};
   };
-  static nn::LSTMLanguageModel::State& state(Memory& memory) { return static_cast<Streams&>(memory).state; }
+  return {std::move(model), on_streams, c.vocabulary,
+          fmt::format("{} {}, {} heads, width {}, {} tokens of context", c.layers, kind, c.heads, c.width, c.context),
+          c};
+}
 
-  nn::LSTMLanguageModel model_;
-};
+TextModel lstm(const nn::LSTMLanguageModelConfig& c) {
+  auto model = std::make_unique<nn::LSTMLanguageModel>(c);
+  const auto on_streams = [m = model.get(), dim = c.dim](std::int64_t batch, Device device) {
+    const auto state = std::make_shared<nn::LSTMLanguageModel::State>(*m, batch, device);
+    return training::StreamModel{
+        .module = m,
+        .loss = [m, state](const Tensor& x, const Tensor& y) { return m->loss(x, y, *state); },
+        .forget = [state] { state->zero(); },
+        .memory = {{"memory", *state}},
+        .hidden = [m, state](const Tensor& x) { return m->hidden(x, *state); },
+        .head = [m](const Tensor& hidden) { return linear(hidden, m->embedding.weight, m->bias); },
+        .dim = dim};
+  };
+  return {std::move(model), on_streams, c.vocab,
+          fmt::format("{} LSTM layers of {}, words of {}", c.layers, c.hidden, c.dim)};
+}
+
+/// Entries of the vocabulary for a corpus of so many words.
+std::int64_t entries(const Settings& s, std::int64_t words) { return std::max(s.vocab, words); }
+
+TextModel on_the_host(const Settings& s, std::int64_t vocab) {
+  if (s.model == "lstm")
+    return lstm({.layers = s.layers,
+                 .dim = s.dim,
+                 .hidden = s.hidden,
+                 .vocab = vocab,
+                 .dropout_embedding = s.dropout_embedding,
+                 .dropout_input = s.dropout_input,
+                 .dropout_hidden = s.dropout_hidden,
+                 .dropout_output = s.dropout,
+                 .weight_drop = s.weight_drop,
+                 .activation = s.activation,
+                 .slowness = s.slowness});
+  const models::DecoderConfig config = decoder_config(s, vocab);
+  if (s.model == "llama") return transformer(std::make_unique<models::Decoder>(config), config, "layers like Llama's");
+  const nn::LanguageModelConfig gpt2 = {.layers = s.layers,
+                                        .heads = s.heads,
+                                        .dim = s.dim,
+                                        .ffn = s.ffn,
+                                        .seq = s.seq,
+                                        .vocab = vocab,
+                                        .dropout = s.dropout,
+                                        .recompute_blocks = s.recompute == "blocks"};
+  return transformer(std::make_unique<nn::LanguageModel>(gpt2), config, "layers");
+}
 
 }  // namespace
 
-std::unique_ptr<TextModel> make_model(const Settings& s, std::int64_t words) {
-  if (s.model == "transformer") {
-    return std::make_unique<Transformer>(nn::LanguageModelConfig{.layers = s.layers,
-                                                                 .heads = s.heads,
-                                                                 .dim = s.dim,
-                                                                 .ffn = s.ffn,
-                                                                 .seq = s.seq,
-                                                                 .vocab = entries(s, words),
-                                                                 .dropout = s.dropout,
-                                                                 .recompute_blocks = s.recompute == "blocks"});
-  }
-  if (s.model == "llama")
-    return std::make_unique<Llama>(sizes(s.layers, s.heads, s.dim, s.ffn, s.seq, entries(s, words)));
-  return std::make_unique<Recurrent>(nn::LSTMLanguageModelConfig{.layers = s.layers,
-                                                                 .dim = s.dim,
-                                                                 .hidden = s.hidden,
-                                                                 .vocab = entries(s, words),
-                                                                 .dropout_embedding = s.dropout_embedding,
-                                                                 .dropout_input = s.dropout_input,
-                                                                 .dropout_hidden = s.dropout_hidden,
-                                                                 .dropout_output = s.dropout,
-                                                                 .weight_drop = s.weight_drop,
-                                                                 .activation = s.activation,
-                                                                 .slowness = s.slowness});
+TextModel make_model(const Settings& s, std::int64_t words, Device device) {
+  TextModel made = on_the_host(s, entries(s, words));
+  made.module->to(device);
+  return made;
 }
 
-std::pair<std::string, Shape> table_of(const Settings& s, std::int64_t words) {
-  const char* name = s.model == "transformer" ? "model.wte.weight"
-                     : s.model == "llama"     ? "model.token_embedding.weight"
-                                              : "model.embedding.weight";
-  return {name, {entries(s, words), s.dim}};
+SavedModel load_model(const FilePath& folder_or_file, Device device) {
+  const FilePath file = training::best_checkpoint(folder_or_file);
+  const CheckpointState state = read_checkpoint(file);
+  SavedModel saved;
+  saved.preset = training::RunRecords::preset_of(state.metadata, "");
+  const std::string& settings = training::RunRecords::settings_of(
+      state.metadata, fmt::format("{} is a checkpoint of another program: it has no settings", file.string()));
+  const Settings& s = saved.settings;
+  try {
+    training::SettingList list;
+    saved.settings.add_to(list);
+    list.read(settings, file.string());
+    s.check();
+  } catch (const training::SettingError& error) {
+    throw FormatError(error.what());
+  }
+  data::TokenizerState tokenizer{saved.tokenizer};
+  restore(file, state, {{"vocabulary", tokenizer}});
+  const auto words_there = static_cast<std::int64_t>(saved.tokenizer->size());
+  // The table first: settings must not make us build a model that the file cannot fill.
+  const std::string name = s.model == "transformer" ? "model.wte.weight"
+                           : s.model == "llama"     ? "model.token_embedding.weight"
+                                                    : "model.embedding.weight";
+  const Shape shape = {entries(s, words_there), s.dim};
+  const auto table = std::find_if(state.tensors.begin(), state.tensors.end(),
+                                  [&name](const auto& named) { return named.first == name; });
+  if (table == state.tensors.end() || table->second.shape() != shape)
+    throw FormatError(fmt::format("{} does not fit its settings: {} should be {}", file.string(), name, str(shape)));
+  saved.model = on_the_host(s, shape[0]);
+  restore(file, state, {{"model", *saved.model.module}});
+  saved.model.module->to(device);
+  return saved;
 }
 
 }  // namespace wikitext

@@ -35,7 +35,7 @@ void train_as_documented(const fs::path& folder, const fs::path& list) {
       .id = training::new_run_id(), .time = training::utc_time(), .folder = folder, .program = "first"};
   run.config = R"({"lr": 0.0003})";
   run.steps = 100;
-  run.final_loss = 2.03;
+  run.numbers = {{"final_loss", 2.03}, {"accuracy", 0.95}};
   training::append_run(run, list);
 }
 
@@ -55,7 +55,7 @@ TEST(RunsPage, ItsProgramRuns) {
   train_as_documented(folder / "runs/first", folder / "runs.jsonl");
   EXPECT_EQ(read_metrics(folder / "runs/first").rows().size(), 100u);
   EXPECT_TRUE(fs::exists(folder / "runs/first/report.html"));
-  EXPECT_EQ(read_runs(folder / "runs.jsonl").runs.at(0).final_loss, 2.03);
+  EXPECT_EQ(read_runs(folder / "runs.jsonl").runs.at(0).number("accuracy"), 0.95);
 }
 
 TEST(RunsPage, ItsProgramIsThisOne) {

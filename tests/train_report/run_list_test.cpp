@@ -43,11 +43,22 @@ TEST(RunList, RecordsReadBack) {
   EXPECT_EQ(back.device, run.device);
   EXPECT_EQ(back.config, run.config);
   EXPECT_EQ(back.steps, 1000);
-  EXPECT_EQ(back.tokens_per_second, 1e6);
-  EXPECT_EQ(back.final_loss, 3.25);
-  EXPECT_FALSE(back.epoch_seconds);
+  EXPECT_EQ(back.number("tokens_per_second"), 1e6);
+  EXPECT_EQ(back.number("final_loss"), 3.25);
+  EXPECT_FALSE(back.number("epoch_seconds"));
+  EXPECT_EQ(back.number("test_perplexity"), 20.25);
   EXPECT_THAT(back.perplexities, ElementsAre(Pair("valid", 21.5), Pair("test", 20.25)));
   EXPECT_EQ(back.outcome, Outcome::interrupted);
+}
+
+TEST(RunList, KeepsNumbersOfAnyName) {
+  TemporaryFolder folder;
+  RunRecord run = record("a");
+  run.numbers = {{"accuracy", 0.75}};
+  append_run(run, folder / "runs.jsonl");
+  EXPECT_THAT(read_runs(folder / "runs.jsonl").runs.at(0).numbers, ElementsAre(Pair("accuracy", 0.75)));
+  run.numbers = {{"steps", 1}};
+  EXPECT_THAT([&] { append_run(run, folder / "runs.jsonl"); }, ThrowsMessage<Error>(HasSubstr("no name of a number")));
 }
 
 TEST(RunList, IsWhereTheEnvironmentSays) {
@@ -68,11 +79,11 @@ TEST(RunList, FoldersAreRecordedWhole) {
 TEST(RunList, NumbersThatAreNotFiniteAreUnknown) {
   TemporaryFolder folder;
   RunRecord run = record("1");
-  run.final_loss = std::nan("");
+  run.numbers = {{"final_loss", std::nan("")}};
   run.perplexities = {{"valid", INFINITY}};
   append_run(run, folder / "runs.jsonl");
   EXPECT_TRUE(nlohmann::json::accept(read_bytes(folder / "runs.jsonl")));
-  EXPECT_FALSE(read_runs(folder / "runs.jsonl").runs.at(0).final_loss);
+  EXPECT_FALSE(read_runs(folder / "runs.jsonl").runs.at(0).number("final_loss"));
   EXPECT_TRUE(read_runs(folder / "runs.jsonl").runs.at(0).perplexities.empty());
 }
 

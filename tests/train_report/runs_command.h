@@ -27,8 +27,7 @@ class RunsCommand : public testing::Test {
     run.device = loss < 3 ? "vulkan:0 (NVIDIA H200)" : "cpu";
     run.config = config;
     run.steps = 12'000;
-    run.final_loss = loss;
-    run.tokens_per_second = 181'204.4;
+    run.numbers = {{"final_loss", loss}, {"tokens_per_second", 181'204.4}};
     run.perplexities = {{"valid", std::exp(loss)}};
     training::append_run(run, list());
     if (!metrics) return;

@@ -59,6 +59,20 @@ TEST_F(RunsCommand, SortsByResultsAndConfiguration) {
   EXPECT_THAT(unknown.output, AllOf(HasSubstr("no run has that"), HasSubstr("tokens_per_second")));
 }
 
+TEST_F(RunsCommand, ShowsNumbersThatOnlySomeProgramsHave) {
+  add_three();
+  training::RunRecord run;
+  run.id = "cc44";
+  run.program = "mnist";
+  run.numbers = {{"accuracy", 0.975}};
+  training::append_run(run, list());
+  const Result all = runs("");
+  EXPECT_THAT(lines(all.output)[0], AllOf(HasSubstr("accuracy"), HasSubstr("tokens/s")));
+  EXPECT_THAT(lines(all.output)[1], AllOf(HasSubstr("cc44"), HasSubstr("0.9750")));
+  EXPECT_THAT(lines(runs("--sort accuracy").output)[1], HasSubstr("cc44"));
+  EXPECT_THAT(runs("compare cc44 bb33").output, HasSubstr("accuracy"));
+}
+
 TEST_F(RunsCommand, FiltersByResultsAndConfiguration) {
   add_three();
   EXPECT_EQ(lines(runs("--filter device=vulkan").output).size(), 2u);

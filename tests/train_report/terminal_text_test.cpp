@@ -18,6 +18,11 @@ TEST(TerminalText, ShowsControlCharactersAsEscapes) {
   EXPECT_EQ(printable(std::string_view("\0", 1)), "\\x00");
 }
 
+TEST(TerminalText, LineBreaksOfLinesStay) {
+  EXPECT_EQ(printable_lines("one\n\ntwo\tthree\x1b\n"), "one\n\ntwo\\tthree\\x1b");
+  EXPECT_EQ(printable_lines(""), "");
+}
+
 TEST(TerminalText, ShowsWhatHidesOrTurnsTextAsEscapes) {
   EXPECT_EQ(printable("a\u202e"
                       "cba"),

@@ -1,5 +1,3 @@
-#include "amdahl.h"
-
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -7,7 +5,10 @@
 
 #include <fmt/format.h>
 
-namespace wikitext {
+#include <etna/device/profile/summary.h>
+#include <etna/train/run_comparison.h>
+
+namespace etna::training {
 namespace {
 
 constexpr std::size_t kNamed = 4;  ///< number of ops listed by name besides the matrix products
@@ -21,13 +22,13 @@ std::string family(std::string name) {
 
 }  // namespace
 
-std::string amdahl_line(const etna::profile::Summary& summary) {
+std::string amdahl_line(const profile::Summary& summary) {
   if (summary.steps == 0 || summary.wall_ns == 0) return {};
   const auto wall = static_cast<double>(summary.wall_ns);
   std::map<std::string, double> by_family;
   double other = 0;
-  for (const etna::profile::OpTime& op : summary.ops) {
-    if (!etna::profile::is_product(op.name.c_str())) by_family[family(op.name)] += static_cast<double>(op.all_ns());
+  for (const profile::OpTime& op : summary.ops) {
+    if (!profile::is_product(op.name.c_str())) by_family[family(op.name)] += static_cast<double>(op.all_ns());
   }
   std::vector<std::pair<std::string, double>> longest(by_family.begin(), by_family.end());
   std::sort(longest.begin(), longest.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
@@ -50,4 +51,4 @@ std::string amdahl_line(const etna::profile::Summary& summary) {
              rest / steps * 1e-6, wall / rest);
 }
 
-}  // namespace wikitext
+}  // namespace etna::training

@@ -1,0 +1,165 @@
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include <etna/data/text_file.h>
+#include <etna/data/tokenizers/internal/tokenizer_state.h>
+#include <etna/device/internal/atomic_file.h>
+#include <etna/device/internal/output_file.h>
+#include <etna/device/profile/step_profiler.h>
+#include <etna/device/profile/trace_file.h>
+#include <etna/device/profile/trace_picture.h>
+#include <etna/etna.h>
+#include <etna/models/model_file.h>
+
+#include "wikitext.h"
+
+namespace wikitext {
+
+using namespace etna;
+
+namespace {
+
+constexpr const char* kTrainCommand = "wikitext train";
+
+/// Fills in what the command line leaves open. @param before metadata of the checkpoint that a resumed run goes on from
+void resolve(const TrainOptions& options, const Metadata& before, training::SettingList& list, Settings& settings) {
+  if (options.resume) {
+    list.resume(
+        training::RunRecords::settings_of(before, fmt::format("{} has checkpoints of another program", options.out)),
+        Settings::may_change(), options.out);
+  } else {
+    list.read_environment("ETNA_WIKITEXT_");
+    if (!options.config.empty()) list.read(data::read_text_file(options.config), options.config);
+    read_preset(list, options.preset);
+  }
+  if (settings.epochs == 0 && settings.steps == 0) settings.epochs = 1;
+  settings.check();
+}
+
+/// What the training will need, by making small batches' steps with a model of the same settings.
+training::MemoryForecast forecast(const Settings& settings, const training::TextCorpus& corpus,
+                                  const training::TextRunOptions& options, Device device) {
+  return training::forecast_memory(device, settings.batch, [&](std::int64_t batch) {
+    Settings few = settings;
+    few.batch = batch;
+    const TextModel model = make_model(few, corpus.vocabulary(), device);
+    training::TextRun run(model.on_streams, corpus.train, few, device, options);
+    for (std::int64_t left = run.steps_of_all_kinds(); left > 0; --left) run.advance();
+  });
+}
+
+void print_next(const std::string& program, const std::string& folder) {
+  fmt::print(
+      "next:\n"
+      "  {1} generate --run {0} --prompt \"The river\"   # let it write\n"
+      "  {1} eval --run {0}                             # measure it in a process of its own\n"
+      "  {1} train --resume --out {0} --epochs N        # train it longer\n",
+      training::printable(folder), training::printable(program));
+  // A demo builds no more than this program.
+  const std::filesystem::path etna = std::filesystem::path(program).parent_path() / "etna";
+  if (std::filesystem::exists(etna))
+    fmt::print("  {} runs                                            # compare all runs\n",
+               training::printable(etna.string()));
+}
+
+}  // namespace
+
+int run_train(const TrainOptions& options, Settings& settings, training::SettingList& list) {
+  const Metadata before = options.resume ? training::newest_metadata(options.out) : Metadata{};
+  resolve(options, before, list, settings);
+  if (options.print_config) {
+    fmt::print("{}", list.toml());
+    return 0;
+  }
+  const std::string preset = training::RunRecords::preset_of(before, options.preset);
+  const Device device = options.select();
+  fmt::print("{}\n", device_line(options.device, device));
+  io::require_output({"--json", options.json, json_marks(kTrainCommand)}, options.force);
+  io::require_output({"--trace", options.trace, profile::trace_marks(options.trace)}, options.force);
+  const auto folder = training::open_run(options.out, options.resume, options.force);
+  training::TextCorpus corpus = options.open();
+  const training::TextRunOptions run_options = settings.run(!options.eager, options.resident);
+  std::optional<training::MemoryForecast> memory;
+  if (options.forecast) memory = forecast(settings, corpus, run_options, device);
+  manual_seed(static_cast<std::uint64_t>(settings.seed));
+  const TextModel model = make_model(settings, corpus.vocabulary(), device);
+  fmt::print("model: {}: {}, {} parameters; batches of {}, learning rate {}, {}\n", preset, model.description,
+             training::with_commas(model.module->num_parameters()), settings.batch, settings.lr, settings.precision);
+  if (memory) memory->print();
+  reset_transfers();
+  training::TextRun run(model.on_streams, corpus.train, settings, device, run_options);
+  const training::RunRecords records({.program = kTrainCommand,
+                                      .preset = preset,
+                                      .corpus = corpus.source,
+                                      .device = device,
+                                      .folder = options.out,
+                                      .resumed = before},
+                                     list);
+  if (folder && !options.resume) records.begin(*folder);
+
+  std::optional<training::TextEvaluator> valid;
+  if (options.evaluate) valid.emplace(model.on_streams, corpus.valid, settings.evaluation(device, "validation"));
+  training::TrainingLoopOptions loop_options = run.loop_options();
+  if (valid) loop_options.validate = [&] { return valid->loss(); };
+  loop_options.folder = options.out;
+  loop_options.resume = options.resume;
+  loop_options.reported = options.resume ? training::reported_step(options.out) : -1;
+  // The tokenizer first: another corpus is then said as such, and not as tables of other sizes.
+  data::TokenizerState tokenizer{corpus.tokenizer};
+  loop_options.items.insert(loop_options.items.begin(), {"vocabulary", tokenizer});
+  loop_options.metadata = records.metadata();
+  loop_options.command = kTrainCommand;
+  loop_options.preset = preset;
+  // So that other programs know what the weights are of (models/model_file.h).
+  if (model.decoder) loop_options.metadata["config"] = models::config_json(*model.decoder);
+  training::TrainingLoop loop(run.step(), std::move(loop_options));
+  if (loop.nothing_left()) {
+    fmt::print("nothing is left to do: {} ended at step {}; --epochs N or --steps N trains it longer\n",
+               training::printable(options.out), run.step());
+    return 0;
+  }
+  run.resume();
+  const std::int64_t pictured = folder ? 4 : 0;  // in report.html
+  profile::StepProfiler profiler(
+      {.steps = options.profile ? options.profile_steps : pictured,
+       .what = {.timing = options.profile_exact ? profile::Timing::dispatches : profile::Timing::automatic}});
+  try {
+    run.train(loop, &profiler);
+  } catch (...) {
+    records.end(training::Outcome::failed, run.summary(loop));
+    throw;
+  }
+  training::RunSummary summary = run.summary(loop);
+  const std::optional<profile::Profile> seen = profiler.take();
+  if (options.profile) training::report_profile(seen, options.trace);
+  fmt::print("{}", summary.str());
+  if (loop.interrupted()) {
+    records.end(training::Outcome::interrupted, summary);
+    if (folder) fmt::print("stopped; go on with: {} train --resume --out {}\n", options.program, options.out);
+    return loop.exit_code();
+  }
+  std::string passage;
+  if (options.evaluate) {
+    loop.take_best(*model.module);
+    training::TextEvaluator test(model.on_streams, corpus.test, settings.evaluation(device, "test"));
+    corpus.set_perplexities(loop.valid_loss(), test.loss(), summary);
+    GenerateOptions writing;
+    writing.seed = static_cast<std::uint64_t>(settings.seed);
+    passage = generate(model, *corpus.tokenizer, writing, device);
+    fmt::print("perplexity: {} (an untrained model: {})\n\n{}\n\n", summary.perplexities(),
+               training::with_commas(model.words), training::printable_lines(passage));
+  }
+  records.end(training::Outcome::finished, summary);
+  if (folder) {
+    records.finish(*folder, summary, passage, seen ? profile::trace_picture(*seen) : "");
+    print_next(options.program, folder->path().string());
+  }
+  if (!options.json.empty()) io::write_file(options.json, training::json_text(summary) + "\n");
+  if (corpus.embedded)
+    fmt::print(
+        "This was the embedded corpus. For WikiText-2: tools/get-wikitext2 DIR, then --data DIR (or ETNA_DATA=DIR).\n");
+  return 0;
+}
+
+}  // namespace wikitext

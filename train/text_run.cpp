@@ -1,0 +1,282 @@
+#include <algorithm>
+#include <cmath>
+#include <exception>
+#include <map>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <etna/data/data_loader.h>
+#include <etna/data/resident_batches.h>
+#include <etna/device/error.h>
+#include <etna/device/profile/step_profiler.h>
+#include <etna/optim/adam.h>
+#include <etna/optim/grad_scaler.h>
+#include <etna/optim/schedule.h>
+#include <etna/tensor/ops.h>
+#include <etna/train/text_training.h>
+#include <etna/train/training_step.h>
+
+namespace etna::training {
+namespace {
+
+/// Weight decay on matrices only: biases and norms are not pulled toward zero.
+std::vector<optim::ParamGroup> decay_matrices_only(const nn::Module& model, double weight_decay) {
+  optim::ParamGroup matrices, vectors;
+  for (const Tensor& p : model.parameters()) (p.dim() > 1 ? matrices : vectors).parameters.push_back(p);
+  matrices.weight_decay = weight_decay;
+  vectors.weight_decay = 0;
+  return {matrices, vectors};
+}
+
+data::StreamBatches streams_of(const TextSplit& split, const Recipe& recipe, std::int64_t seq) {
+  data::StreamBatches streams = split.streams(recipe.batch, seq);
+  if (streams.steps() < recipe.accumulation) {
+    throw FormatError(fmt::format("the text has {} batches of {} sequences, a step accumulates {}; try fewer",
+                                  streams.steps(), recipe.batch, recipe.accumulation));
+  }
+  return streams;
+}
+
+/// The batches of an epoch, one after the other. An index is a span of the streams: begin · kMost + count.
+struct SpanBatches : data::Dataset<data::Batch>, data::Sampler {
+  static constexpr std::int64_t kMost = std::int64_t{1} << 20;  ///< above the tokens of any sequence
+
+  SpanBatches(const data::StreamBatches& s, std::int64_t spread_by, std::uint64_t shuffled_by)
+      : streams(s), spread(spread_by), seed(shuffled_by) {
+    if (s.seq() + spread >= kMost)
+      throw SettingError(fmt::format("sequences of {} tokens are longer than {}", s.seq() + spread, kMost - 1));
+  }
+  std::int64_t size() const override { return streams.steps(); }
+  data::Batch get(std::int64_t index) const override {
+    return data::make_batch(streams, data::StreamSpan{index / kMost, index % kMost}, 0);
+  }
+  std::vector<std::int64_t> indices(std::uint64_t epoch) const override {
+    std::vector<std::int64_t> all;
+    if (spread == 0) {
+      for (std::int64_t step = 0; step < size(); ++step) all.push_back(step * streams.seq() * kMost + streams.seq());
+    } else {
+      for (const data::StreamSpan& span : data::varied_spans(streams, spread, seed, static_cast<std::int64_t>(epoch)))
+        all.push_back(span.begin * kMost + span.count);
+    }
+    return all;
+  }
+
+  const data::StreamBatches streams;
+  const std::int64_t spread;
+  const std::uint64_t seed;
+};
+
+/// The batches that a step accumulates, one below the other.
+data::Batch batch_of_step(const std::vector<data::Batch>& batches) {
+  if (batches.size() == 1) return batches[0];
+  std::vector<Tensor> x, y;
+  for (const data::Batch& batch : batches) {
+    x.push_back(batch.x);
+    y.push_back(batch.y);
+  }
+  return {cat(x, 0), cat(y, 0)};
+}
+
+using Loader = data::DataLoader<data::Batch>;
+
+Loader loader_of(const data::StreamBatches& streams, const Recipe& recipe, std::int64_t spread) {
+  const auto spans = std::make_shared<const SpanBatches>(streams, spread, static_cast<std::uint64_t>(recipe.seed));
+  return Loader(
+      spans,
+      {.batch_size = recipe.accumulation, .num_workers = 1, .drop_last = true, .prefetch_factor = 3, .sampler = spans},
+      batch_of_step);
+}
+
+}  // namespace
+
+struct TextRun::State {
+  StreamModel model;
+  const Recipe recipe;
+  const Device device;
+  const TextRunOptions options;
+  data::StreamBatches streams;
+  const std::int64_t steps_per_epoch, planned, total;
+  std::int64_t step = 0;
+  optim::AdamW optimizer;
+  optim::Scheduler schedule;
+  Tensor epoch_loss;  ///< sum over the epoch's steps
+  std::optional<data::ResidentBatches> resident = {};
+  Loader loader;
+  std::optional<Loader::Iterator> batch = {};
+  TrainingStep train;
+
+  State(StreamModel m, const TextSplit& split, const Recipe& r, Device d, const TextRunOptions& o)
+      : model(std::move(m)),
+        recipe(r),
+        device(d),
+        options(o),
+        streams(streams_of(split, r, o.seq)),
+        steps_per_epoch(streams.steps() / r.accumulation),
+        planned(r.planned_steps(steps_per_epoch)),
+        total(r.steps > 0 ? std::min(r.steps, planned) : planned),
+        optimizer(decay_matrices_only(*model.module, r.weight_decay),
+                  {.lr = r.lr, .betas = {r.beta1, r.beta2}, .eps = r.eps, .max_grad_norm = r.clip}),
+        schedule(optimizer, r.course(planned)),
+        epoch_loss(zeros({}, {f32, d})),
+        loader(loader_of(streams, r, o.seq_spread)),
+        train([this](const Tensor& x, const Tensor& y) { return loss(x, y); }, optimizer,
+              {.device = d,
+               .precision = dtype_named(r.precision),
+               .captured = o.captured,
+               .varied_shapes = o.seq_spread > 0,
+               .accumulation = r.accumulation,
+               .schedule = &schedule,
+               .weight = [this](const Tensor& x) { return weight(x); },
+               .after = [this](const Tensor& value) { epoch_loss.add_(value); }}) {
+    if (o.resident && o.seq_spread > 0) throw SettingError("--resident does not go with seq_spread");
+    if (o.resident) resident.emplace(streams, d);
+    model.module->train();
+  }
+
+  Tensor loss(const Tensor& x, const Tensor& y) {
+    if (!resident) return model.loss(x, y);
+    const data::Batch own = resident->next();
+    return model.loss(own.x, own.y);
+  }
+  double weight(const Tensor& x) const {
+    return resident ? 1 : static_cast<double>(x.size(1)) / static_cast<double>(options.seq);
+  }
+
+  const data::Batch& next_batch() try {
+    if (batch) return *++*batch;
+    loader.set_state({static_cast<std::uint64_t>(step / steps_per_epoch), step % steps_per_epoch});
+    return **(batch = loader.begin());
+  } catch (const data::SampleError& error) {
+    std::rethrow_if_nested(error);  // a damaged file is more than a sample
+    throw;
+  }
+
+  void seek() {
+    batch.reset();
+    if (resident) resident->seek(step % steps_per_epoch * recipe.accumulation);
+  }
+
+  void begin_epoch() {
+    epoch_loss.zero_();
+    if (model.forget) model.forget();
+    seek();
+  }
+};
+
+TextRun::TextRun(const OnStreams& model, const TextSplit& split, const Recipe& recipe, Device device,
+                 TextRunOptions options)
+    : state_(std::make_unique<State>(model(recipe.batch, device), split, recipe, device, options)) {}
+
+TextRun::~TextRun() = default;
+
+Tensor TextRun::advance() {
+  State& s = *state_;
+  if (s.step % s.steps_per_epoch == 0) s.begin_epoch();
+  Tensor loss;
+  if (s.resident) {
+    loss = s.train();
+  } else {
+    const data::Batch& batch = s.next_batch();
+    loss = s.train(batch.x, batch.y);
+  }
+  ++s.step;
+  return loss;
+}
+
+void TextRun::resume() { state_->seek(); }
+const std::int64_t& TextRun::step() const { return state_->step; }
+
+void TextRun::train(TrainingLoop& loop, profile::StepProfiler* profiler) {
+  while (loop.go_on()) {
+    constexpr const char* kNoSpan = nullptr;
+    const profile::Scope scope = profiler != nullptr ? profiler->step() : profile::Scope(kNoSpan);
+    const double lr = state_->optimizer.lr();
+    const Tensor loss = advance();
+    loop.after_step(lr, loss);
+  }
+  loop.finish();
+}
+
+std::int64_t TextRun::steps_of_all_kinds() const {
+  const State& s = *state_;
+  if (s.options.seq_spread == 0) return 2;
+  std::map<std::int64_t, int> seen;
+  std::int64_t step = 0, steps = 2;
+  for (const data::StreamSpan& span :
+       data::varied_spans(s.streams, s.options.seq_spread, static_cast<std::uint64_t>(s.recipe.seed), 0)) {
+    ++step;
+    if (++seen[span.count] == 2) steps = step;
+  }
+  return steps;
+}
+
+TrainingLoopOptions TextRun::loop_options() {
+  State& s = *state_;
+  TrainingLoopOptions loop = {
+      .steps = s.total,
+      .steps_per_epoch = s.steps_per_epoch,
+      .tokens_per_step = s.recipe.accumulation * s.streams.tokens_per_step(),
+      .device = s.device,
+      .epoch_loss = [&s] { return s.epoch_loss.item<double>() / static_cast<double>(s.steps_per_epoch); },
+      .validate_every = s.recipe.eval_every,
+      .patience = s.recipe.patience,
+      .items = {{"model", *s.model.module},
+                {"optimizer", s.optimizer},
+                {"scaler", s.train.scaler()},
+                {"schedule", s.schedule},
+                {"epoch_loss", s.epoch_loss},
+                {"step", s.step}},
+      .keep = s.recipe.keep,
+      .checkpoint_seconds = s.recipe.checkpoint_seconds,
+      .columns = {"loss", "lr", "tokens_per_second", "valid_loss"},
+      .perplexity = true,
+      .advice = "try a smaller --lr"};
+  loop.items.insert(loop.items.end(), s.model.memory.begin(), s.model.memory.end());
+  return loop;
+}
+
+RunSummary TextRun::summary(const TrainingLoop& loop) const {
+  RunSummary summary = loop.summary();
+  summary.precision = state_->recipe.precision;
+  summary.parameters = state_->model.module->num_parameters();
+  summary.program = state_->train.report();
+  summary.measure_memory();
+  return summary;
+}
+
+TextEvaluator::TextEvaluator(const OnStreams& model, const TextSplit& split, const TextEvaluatorOptions& options)
+    : streams_(split.streams(
+          options.cache ? 1 : std::clamp<std::int64_t>(split.size() / (options.seq + 1), 1, options.streams),
+          options.seq)),
+      model_(model(streams_.batch(), options.evaluator.device)),
+      evaluator_(
+          *model_.module, [this](const Tensor& x, const Tensor& y) { return measure(x, y); }, options.evaluator) {
+  if (options.cache) cache_.emplace(model_.dim, *options.cache, options.evaluator.device);
+}
+
+Tensor TextEvaluator::measure(const Tensor& x, const Tensor& y) {
+  if (!cache_) return model_.loss(x, y);
+  const Tensor hidden = model_.hidden(x).squeeze(0);
+  return -mean(cache_->log_likelihood(hidden, model_.head(hidden), y.squeeze(0)));
+}
+
+double TextEvaluator::loss() {
+  if (model_.forget) model_.forget();
+  if (cache_) cache_->clear();
+  return evaluator_.mean(data::BatchLoader(streams_), streams_.steps());
+}
+
+RunSummary measure_perplexities(const OnStreams& model, const TextCorpus& corpus, TextEvaluatorOptions options) {
+  options.evaluator.title = "validation";
+  const double valid = TextEvaluator(model, corpus.valid, options).loss();
+  options.evaluator.title = "test";
+  const double test = TextEvaluator(model, corpus.test, options).loss();
+  if (!std::isfinite(valid + test))
+    throw NonFiniteLoss(fmt::format("the loss is {} on validation and {} on test: weights are damaged", valid, test));
+  RunSummary summary;
+  corpus.set_perplexities(valid, test, summary);
+  return summary;
+}
+
+}  // namespace etna::training
