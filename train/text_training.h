@@ -54,7 +54,7 @@ struct TextCorpus {
 };
 
 /// @param text a UTF-8 text file, or a folder of them @param data otherwise a folder of WikiText or of
-/// `etna data prepare`, which is mapped; both empty: that of $ETNA_DATA, else a small corpus that is part of the library
+/// `etna data prepare`, which is mapped; both empty: that of $ETNA_DATA, else a small one that is part of the library
 /// @throws FormatError
 TextCorpus open_text_corpus(const std::string& text, std::string data);
 

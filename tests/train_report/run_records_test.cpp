@@ -79,7 +79,7 @@ TEST(RunRecords, ARunGoesOnWithItsOwnCheckpoints) {
     std::filesystem::create_directories(std::filesystem::path(folder / "run/checkpoints"));
     write_one("step-000000001.safetensors", first);
   }
-  EXPECT_EQ(newest_metadata(folder / "run"), first);
+  EXPECT_EQ(newest_metadata(folder / "run").at(RunRecords::kRun), first.at(RunRecords::kRun));
   EXPECT_EQ(best_checkpoint(folder / "run/checkpoints/step-000000001.safetensors").string(),
             (folder / "run/checkpoints/step-000000001.safetensors").string());
   EXPECT_NE(open_run(folder / "run", true, false), nullptr);
