@@ -122,7 +122,7 @@ class VulkanBackend final : public Backend, public Launcher {
     if (empty(d.groups)) return;
     Context& context = Context::of(device);
     std::lock_guard lock(context.mutex);
-    context.recorder.dispatch(d, context.pipeline(d.shader, d.spec, d.op));
+    context.recorder.dispatch(d, context.pipeline(d));
   }
 
   void dispatch(Device device, const CubinDispatch& d) override {
@@ -139,7 +139,7 @@ class VulkanBackend final : public Backend, public Launcher {
     if (empty(d.groups)) return;
     Context& context = Context::of(device);
     std::lock_guard lock(context.mutex);
-    context.pipeline(d.shader, d.spec, d.op);
+    context.pipeline(d);
   }
 
   void prepare(Device device, const CubinDispatch& d) override {

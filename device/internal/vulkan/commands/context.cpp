@@ -8,6 +8,7 @@
 
 #include <etna/device/error.h>
 #include <etna/device/internal/vulkan/api/adapters.h>
+#include <etna/device/internal/vulkan/pipelines/push_block.h>
 
 namespace etna::vulkan {
 namespace {
@@ -69,6 +70,18 @@ Pipeline& Context::pipeline(const Shader& shader, std::span<const std::uint32_t>
   bool made = false;
   Pipeline& found = pipelines.get(shader, spec, op, made);
   if (made) recorder.count_pipeline();
+  return found;
+}
+
+Pipeline& Context::pipeline(const Dispatch& d) {
+  logical.require_alive();
+  bool made = false;
+  Pipeline& found = pipelines.get(d.shader, d.spec, d.op, made);
+  if (!made) return found;
+  recorder.count_pipeline();
+  if (!strict()) return found;
+  if (const std::string wrong = wrong_arguments(d.shader.words, d.arguments); !wrong.empty())
+    throw Error(fmt::format("{}: the kernel {} gets {}", d.op, d.shader.name, wrong));
   return found;
 }
 

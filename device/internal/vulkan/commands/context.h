@@ -27,6 +27,8 @@ struct Context {
   /// A pipeline, which begins to be built where it is not there. Callers hold the mutex.
   /// @throws DeviceLost, DeviceError
   Pipeline& pipeline(const Shader& shader, std::span<const std::uint32_t> spec, std::string_view op);
+  /// The same for a dispatch. @throws Error also in strict mode if its arguments are not what the shader declares
+  Pipeline& pipeline(const Dispatch& d);
 
   std::recursive_mutex mutex;
   LogicalDevice logical;

@@ -36,6 +36,7 @@ enum Op : std::uint32_t {
   OpFunctionCall = 57,
   OpVariable = 59,
   OpDecorate = 71,
+  OpMemberDecorate = 72,
   OpIAdd = 128,
   OpISub = 130,
   OpIMul = 132,
