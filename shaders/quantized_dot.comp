@@ -47,7 +47,7 @@ Rounded rounded_x(uint format, uint row, uint first) {
   Rounded x;
   const uint groups = unit_groups(format), words = 16 / groups;
   [[unroll]] for (uint g = 0; g < groups; ++g) {
-    uint at = row * p.k + first + 32 * g;
+    uint at = row * p.k + first + group_distance(format) * g;
     [[unroll]] for (uint i = 0; i < words; i += 4) {
       uvec4 four = BufferQuads(p.x).v[at / 16 + i / 4];
       [[unroll]] for (uint j = 0; j < 4; ++j) x.codes[g * words + i + j] = four[j];
@@ -55,7 +55,8 @@ Rounded rounded_x(uint format, uint row, uint first) {
   }
   uint place = scale_place(p.x_rows, p.k, row, first);
   if (has_short_groups(format)) {
-    [[unroll]] for (uint g = 0; g < 4; ++g) x.scales[g] = BufferF32(p.x).v[place + 2 * g];
+    [[unroll]] for (uint g = 0; g < 4; ++g)
+      x.scales[g] = BufferF32(p.x).v[place + group_distance(format) / 16 * g];
   } else {
     x.scales = uintBitsToFloat(BufferQuads(p.x).v[place / 4]);
   }

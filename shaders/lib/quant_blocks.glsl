@@ -31,6 +31,11 @@ bool has_minimum(uint format) {
          format == Q5_K;
 }
 
+// Formats whose sub-blocks have sixteen elements: a chunk, or in most a quad of each of four chunks.
+bool has_short_groups(uint format) {
+  return format == Q2_K || format == Q3_K || format == Q6_K || format == TQ2_0 || format == I2_S;
+}
+
 // address + count * bytes, of which the product may have 64 bits.
 uvec2 address_of(uvec2 address, uint count, uint bytes) {
   uint high, low, carry;
@@ -131,6 +136,8 @@ uvec2 quad_distances(uint format) {
       return uvec2(4, 8);
   }
 }
+// Whether the elements of a chunk are neighbours.
+bool chunk_is_group(uint format) { return quad_distances(format) == uvec2(4, 8); }
 uint quad_at(uint format, uint first, uint quad) {
   uvec2 apart = quad_distances(format);
   return first + quad % 2 * apart.x + quad / 2 * apart.y;

@@ -2,7 +2,7 @@
 // block and shares scales, so that a thread reads 16 bytes at once and decodes each scale once.
 //
 // A unit's codes are in groups, each with a scale and a minimum of its own. A group's codes belong to neighbouring
-// elements, and group g lies 32 g elements behind the unit's first.
+// elements, and groups lie group_distance() elements from each other.
 #ifndef ETNA_QUANT_UNITS_GLSL
 #define ETNA_QUANT_UNITS_GLSL
 
@@ -13,14 +13,11 @@ struct PackedUnit {
   vec4 scale, least;  // of each group
 };
 
-// Formats whose sub-blocks have sixteen elements; groups of the others have 32.
-bool has_short_groups(uint format) {
-  return format == Q2_K || format == Q3_K || format == Q6_K || format == TQ2_0 || format == I2_S;
-}
 uint unit_groups(uint format) { return has_short_groups(format) ? 4 : 2; }
+uint group_distance(uint format) { return has_short_groups(format) && chunk_is_group(format) ? 16 : 32; }
 
 uint unit_first(uint format, uint unit) {
-  return has_short_groups(format) ? unit / 2 * 128 + unit % 2 * 16 : unit * 64;
+  return group_distance(format) * unit_groups(format) == 128 ? unit / 2 * 128 + unit % 2 * 16 : unit * 64;
 }
 
 // Of four chunks, which hold a unit in any format.
@@ -31,11 +28,14 @@ PackedUnit unit_of_chunks(uint format, BlockRow r, uint unit, float tail) {
     PackedChunk chunk = decode_bytes(format, r, 4 * unit + j, tail);
     [[unroll]] for (uint i = 0; i < 4; ++i) {
       uint place = 4 * j + i;  // where quads follow each other
-      if (has_short_groups(format)) place = 4 * i + j;
+      if (has_short_groups(format) && !chunk_is_group(format)) place = 4 * i + j;
       else if (quad_distances(format) == uvec2(4, 16)) place = j / 2 * 8 + j % 2 * 2 + i % 2 + i / 2 * 4;
       k.codes[place] = chunk.codes[i];
     }
-    if (has_short_groups(format)) {
+    if (has_short_groups(format) && chunk_is_group(format)) {
+      k.scale[j] = chunk.scale.x;
+      k.least[j] = chunk.least.x;
+    } else if (has_short_groups(format)) {
       k.scale = chunk.scale;
       k.least = chunk.least;
     } else if (j % 2 == 0) {
