@@ -44,6 +44,10 @@ struct Vector {
     return total(_mm256_add_ps(_mm256_add_ps(sum.parts[0], sum.parts[1]), _mm256_add_ps(sum.parts[2], sum.parts[3])));
   }
 
+  /// Scales that group() stores for a group and a row of x.
+  template <typename F>
+  static constexpr int kStored = kIsSixteens<F> ? 16 : 8;
+
   /// Adds the products of 32 quants. @param small of formats with scales for 16, for each half of a group
   template <typename F, int C, int M>
   static ETNA_INLINE void add(const std::byte* b, const QuantizedGroup* x, const float* scales,
@@ -61,13 +65,17 @@ struct Vector {
                                          : _mm256_maddubs_epi16(quants, own);
       const __m256 product = _mm256_cvtepi32_ps(_mm256_madd_epi16(pairs, factors));
       __m256& sum = sums[m].parts[C % kChains<M>];
-      sum = _mm256_fmadd_ps(product, _mm256_broadcast_ss(scales + 8 * m + C), sum);
+      const float* scale = scales + kStored<F> * m + kStored<F> / 8 * C;
+      if constexpr (kIsSixteens<F>)
+        sum = _mm256_fmadd_ps(product, _mm256_set_m128(_mm_broadcast_ss(scale + 1), _mm_broadcast_ss(scale)), sum);
+      else
+        sum = _mm256_fmadd_ps(product, _mm256_broadcast_ss(scale), sum);
     }
   }
 
   template <typename F, int M>
   static ETNA_INLINE void group(const std::byte* b, const QuantizedGroup* x, Sum (&sums)[M]) {
-    alignas(32) float scales[M][8];
+    alignas(32) float scales[M][kStored<F>];
     __m256i small[2] = {};
     if constexpr (kIsSmall<F>) {
       const Avx2::SmallScales own_scales = Avx2::small_scales<F>(b);
@@ -80,6 +88,16 @@ struct Vector {
         __m256& sum = sums[m].parts[kChains<M> - 1];
         sum = _mm256_fnmadd_ps(minimums, _mm256_mul_ps(own_scales.least, own), sum);
         _mm256_store_ps(scales[m], _mm256_mul_ps(own_scales.unit, own));
+      }
+    } else if constexpr (kIsSixteens<F>) {
+      const SixteenScales own_scales = F::template sixteen_scales<Avx2>(b);
+      const __m256 zero = _mm256_set1_ps(kZeroOf<F>);
+      for (int m = 0; m < M; ++m) {
+        _mm256_store_ps(scales[m], _mm256_mul_ps(own_scales.first, _mm256_load_ps(x[m].scales)));
+        _mm256_store_ps(scales[m] + 8, _mm256_mul_ps(own_scales.last, _mm256_load_ps(x[m].scales + 8)));
+        __m256& sum = sums[m].parts[kChains<M> - 1];
+        sum = _mm256_fnmadd_ps(_mm256_mul_ps(own_scales.first, zero), _mm256_load_ps(x[m].sums), sum);
+        sum = _mm256_fnmadd_ps(_mm256_mul_ps(own_scales.last, zero), _mm256_load_ps(x[m].sums + 8), sum);
       }
     } else {
       const RunScales own_scales = Avx2::run_scales<F>(b);
@@ -126,6 +144,13 @@ struct Vector {
       const Avx2::SmallScales own = Avx2::small_scales<F>(b);
       store_floats(own.scales, own.unit, scales);
       store_floats(own.minimums, own.least, minimums);
+    } else if constexpr (kIsSixteens<F>) {
+      const SixteenScales own = F::template sixteen_scales<Avx2>(b);
+      for (const int half : {0, 8}) {
+        const F8 eight = half == 0 ? own.first : own.last;
+        _mm256_store_ps(scales + half, eight);
+        _mm256_store_ps(minimums + half, eight * static_cast<float>(kZeroOf<F>));
+      }
     } else {
       const RunScales own = Avx2::run_scales<F>(b);
       store_twice(own.scales, scales);
@@ -262,8 +287,13 @@ struct PackedSmall {
   std::int16_t scales[kSubs][2 * kPanelLanes], minimums[8][2 * kPanelLanes];
   float unit[kPanelLanes], least[kPanelLanes], totals[8][kPanelLanes];
 };
+struct PackedSixteens {
+  alignas(32) std::byte quants[kGroup * kPanelLanes];
+  float scales[kSubs][kPanelLanes], minimums[kSubs][kPanelLanes], totals[8][kPanelLanes];
+};
 template <typename F>
-using PackedOf = std::conditional_t<kIsSmall<F>, PackedSmall, PackedRuns>;
+using PackedOf = std::conditional_t<kIsSmall<F>, PackedSmall,  //
+                                    std::conditional_t<kIsSixteens<F>, PackedSixteens, PackedRuns>>;
 
 ETNA_INLINE __m256i loaded(const void* from) { return _mm256_load_si256(static_cast<const __m256i*>(from)); }
 ETNA_INLINE void stored(__m256i x, void* to) { _mm256_store_si256(static_cast<__m256i*>(to), x); }
@@ -276,7 +306,7 @@ ETNA_INLINE void pack_quants(const std::byte* const (&rows)[kPanelLanes], std::b
   for (int i = 0; i < 8; ++i) stored(u32s[i], to + (8 * C + i) * 32);
 }
 
-ETNA_INLINE void pack_floats(const __m256 (&rows)[kPanelLanes], float (&to)[8][kPanelLanes]) {
+ETNA_INLINE void pack_floats(const __m256 (&rows)[kPanelLanes], float (*to)[kPanelLanes]) {
   __m256i u32s[8];
   for (int r = 0; r < kPanelLanes; ++r) u32s[r] = _mm256_castps_si256(rows[r]);
   transpose(u32s);
@@ -305,6 +335,17 @@ ETNA_INLINE void pack_scales(const std::byte* const (&rows)[kPanelLanes], Packed
       stored(_mm256_shuffle_epi8(scales[i], odd), to.scales[2 * i + 1]);
       stored(minimums[i], to.minimums[i]);
     }
+  } else if constexpr (kIsSixteens<F>) {
+    __m256 first[kPanelLanes], last[kPanelLanes];
+    for (int r = 0; r < kPanelLanes; ++r) {
+      const SixteenScales own = F::template sixteen_scales<Avx2>(rows[r]);
+      first[r] = own.first;
+      last[r] = own.last;
+    }
+    pack_floats(first, to.scales);
+    pack_floats(last, to.scales + 8);
+    for (int i = 0; i < kSubs; ++i)
+      for (int r = 0; r < kPanelLanes; ++r) to.minimums[i][r] = to.scales[i][r] * static_cast<float>(kZeroOf<F>);
   } else {
     __m256 scales[kPanelLanes], minimums[kPanelLanes];
     for (int r = 0; r < kPanelLanes; ++r) {
@@ -343,7 +384,7 @@ ETNA_INLINE __m256i half_run(const __m256i (&w)[8], const std::byte* signs, cons
   }
   if constexpr (kInSixteenBits<F> >= 4) {
     const __m256i all = _mm256_add_epi16(_mm256_add_epi16(pairs[0], pairs[1]), _mm256_add_epi16(pairs[2], pairs[3]));
-    return kInSixteenBits<F> == 8 && !kIsSmall<F> ? all : _mm256_madd_epi16(all, factors);
+    return kInSixteenBits<F> == 8 && F::kScaleKind == ScaleKind::runs ? all : _mm256_madd_epi16(all, factors);
   } else if constexpr (kInSixteenBits<F> == 2) {
     return _mm256_add_epi32(_mm256_madd_epi16(_mm256_add_epi16(pairs[0], pairs[1]), factors),
                             _mm256_madd_epi16(_mm256_add_epi16(pairs[2], pairs[3]), factors));
@@ -357,6 +398,7 @@ constexpr QuantizedGroup kOnes = [] {
   QuantizedGroup ones = {};
   for (std::int8_t& quant : ones.quants) quant = 1;
   for (std::int16_t& sum : ones.quant_sums) sum = 16;
+  for (float& sum : ones.sums) sum = 16;
   for (int c = 0; c < 8; ++c) {
     ones.run_scales[c] = 1;
     ones.run_sums[c] = 32;
@@ -391,6 +433,14 @@ struct Panel {
           product = _mm256_sub_epi32(product, minimum);
         }
         sum = _mm256_fmadd_ps(_mm256_cvtepi32_ps(product), _mm256_mul_ps(_mm256_load_ps(packed.unit), scale), sum);
+      } else if constexpr (kIsSixteens<F>) {
+        const __m256i products[2] = {half_run<F, 0>(w, quants, own, ones), half_run<F, 4>(w, quants, own, ones)};
+        for (int part = 0; part < 2; ++part) {
+          const __m256 factors = _mm256_mul_ps(_mm256_load_ps(packed.scales[2 * c + part]), scale);
+          sum = _mm256_fmadd_ps(_mm256_cvtepi32_ps(products[part]), factors, sum);
+          const __m256 minimums = _mm256_load_ps(packed.minimums[2 * c + part]);
+          sum = _mm256_fnmadd_ps(minimums, _mm256_broadcast_ss(x[m].sums + 2 * c + part), sum);
+        }
       } else {
         const __m256i low = half_run<F, 0>(w, quants, own, ones), high = half_run<F, 4>(w, quants, own, ones);
         const __m256i product =

@@ -19,7 +19,7 @@
 ///   kElements, kBytes     of a block (from Block)
 ///   kPacking, kZero, kLast  how quants lie, the quant of 0 and the largest one
 ///   quants_at(run), low(run), high(run), fifth_at(run), kLevels  where a run's quants are; see Packing
-///   kScaleKind, kMinimums, kF16, scales<V>() or small_scales()  scales and minimums; see scales.h
+///   kScaleKind, kMinimums, kF16, scales<V>(), small_scales() or sixteen_scales<V>()  scales and minimums; see scales.h
 ///   encode()              a block from its values and their weights
 ///
 /// Everything that a kernel calls is evaluated by the compiler or inlined by force: sources compile it for the
@@ -43,10 +43,11 @@ inline constexpr float kLargestF16 = 65504.0f;
 
 /// How the quants of a run are packed.
 enum class Packing {
-  bytes,    ///< i8 from quants_at(run) on, of which 0 is the quant kZero
-  nibbles,  ///< 16 bytes from quants_at(run) on: low halves, then high ones
-  fields,   ///< bits of 32 bytes: low(run), and those of high(run) on top
-  trits     ///< base 3, as TQ1_0 has them
+  bytes,          ///< i8 from quants_at(run) on, of which 0 is the quant kZero
+  nibbles,        ///< 16 bytes from quants_at(run) on: low halves, then high ones
+  nibbles_of_16,  ///< the same by eights: of each 8 bytes the low halves, then the high ones
+  fields,         ///< bits of 32 bytes: low(run), and those of high(run) on top
+  trits           ///< base 3, as TQ1_0 has them
 };
 // Nibbles may have a fifth bit each, in the u32 at fifth_at(run), or stand for the integers kLevels[16] + kZero.
 
@@ -140,8 +141,9 @@ template <class V, typename F, int C>
 ETNA_INLINE typename V::Quants quants_of(const std::byte* b) {
   if constexpr (F::kPacking == Packing::bytes) {
     return V::template bytes<F, C>(b);
-  } else if constexpr (F::kPacking == Packing::nibbles) {
-    const auto four = V::template nibbles<F, C>(b);
+  } else if constexpr (F::kPacking == Packing::nibbles || F::kPacking == Packing::nibbles_of_16) {
+    auto four = V::template nibbles<F, C>(b);
+    if constexpr (F::kPacking == Packing::nibbles_of_16) four = V::by_eights(four);
     if constexpr (kHasFifth<F>)
       return V::template with_fifth<F, C>(b, four);
     else if constexpr (kHasLevels<F>)

@@ -9,7 +9,7 @@
 ///
 /// kF16 says where the f16 numbers of a block are. A format with kMinimums has minimums of its own; what kZero subtracts
 /// is none of them, kernels add that where they need it. V, the vectors of an instruction set, has what depends on it:
-/// f16s(), f16_pairs(), f16_everywhere() and ints().
+/// f16s(), f16_pairs(), f16_everywhere(), f16s_of() and ints().
 
 // GCC warns of what vectors of 32 bytes would be as arguments; functions that have some are always inlined.
 #if defined(__GNUC__) && !defined(__clang__)
@@ -23,14 +23,21 @@ typedef std::int32_t I8 __attribute__((vector_size(32)));  ///< the same
 typedef std::int8_t B16 __attribute__((vector_size(16)));  ///< one for each 16 elements
 
 enum class ScaleKind {
-  runs,  ///< scales<V>(): floats for each run of 32
-  small  ///< small_scales(), small_minimums(): integers for each 16 elements, in units of an f16 d and an f16 dmin
+  runs,     ///< scales<V>(): floats for each run of 32
+  small,    ///< small_scales(), small_minimums(): integers for each 16 elements, in units of an f16 d and an f16 dmin
+  sixteens  ///< sixteen_scales<V>(): floats for each 16 elements, without minimums
 };
 template <typename F>
 inline constexpr bool kIsSmall = F::kScaleKind == ScaleKind::small;
+template <typename F>
+inline constexpr bool kIsSixteens = F::kScaleKind == ScaleKind::sixteens;
 
 struct RunScales {
   F8 scales, minimums = F8{};
+};
+
+struct SixteenScales {
+  F8 first, last;
 };
 
 /// Where the eight runs' blocks begin in a group.

@@ -32,6 +32,9 @@ struct ScalesAvx2 {
     const __m256i separate = _mm256_permute4x64_epi64(_mm256_shuffle_epi8(pairs, order), 0xd8);
     return {_mm256_cvtph_ps(_mm256_castsi256_si128(separate)), _mm256_cvtph_ps(_mm256_extracti128_si256(separate, 1))};
   }
+  static ETNA_INLINE F8 f16s_of(std::uint64_t first, std::uint64_t last) {
+    return _mm256_cvtph_ps(_mm_set_epi64x(static_cast<long long>(last), static_cast<long long>(first)));
+  }
   static ETNA_INLINE F8 f16_everywhere(const std::byte* at) {
     return _mm256_cvtph_ps(_mm_set1_epi16(bits_at<short>(at)));
   }
@@ -90,6 +93,7 @@ struct Avx2 : ScalesAvx2 {
     const __m128i x = load16(b + F::quants_at(Run));
     return _mm256_and_si256(_mm256_set_m128i(_mm_srli_epi16(x, 4), x), _mm256_set1_epi8(0xf));
   }
+  static ETNA_INLINE Quants by_eights(Quants q) { return _mm256_permute4x64_epi64(q, 0xd8); }
   template <typename F, int Run>
   static ETNA_INLINE Quants with_fifth(const std::byte* b, Quants four) {
     const __m256i place = _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);

@@ -75,6 +75,7 @@ struct Avx512 : ScalesAvx2 {
     constexpr long long kFour = 0x0004000400040004;
     return masked(_mm512_srlv_epi16(x, _mm512_set_epi64(kFour, kFour, 0, 0, kFour, kFour, 0, 0)), 0xf);
   }
+  static ETNA_INLINE Quants by_eights(Quants q) { return _mm512_permutex_epi64(q, 0xd8); }
   template <typename F, int C>
   static ETNA_INLINE Quants with_fifth(const std::byte* b, Quants four) {
     const std::uint64_t low = bits_at<std::uint32_t>(b + F::fifth_at(2 * C)),
@@ -127,6 +128,9 @@ struct Avx512 : ScalesAvx2 {
     if constexpr (kIsSmall<F>) {
       s.scales = floats(F::small_scales(b), b + F::kF16.first);
       if constexpr (F::kMinimums) s.minimums = floats(F::small_minimums(b), b + F::kF16.second);
+    } else if constexpr (kIsSixteens<F>) {
+      const SixteenScales all = F::template sixteen_scales<Avx512>(b);
+      s.scales = _mm512_insertf32x8(_mm512_castps256_ps512(all.first), all.last, 1);
     } else {
       const RunScales runs = F::template scales<Avx512>(b);
       s.scales = doubled(runs.scales);

@@ -55,6 +55,11 @@ struct Portable {
     for (int i = 0; i < 16; ++i) q.at[i + 16] = bytes[i] >> 4;
     return q;
   }
+  static ETNA_INLINE Quants by_eights(Quants q) {
+    Quants y;
+    for (int i = 0; i < 32; ++i) y.at[i] = q.at[i / 16 * 8 + i / 8 % 2 * 16 + i % 8];
+    return y;
+  }
   template <typename F, int Run>
   static ETNA_INLINE Quants with_fifth(const std::byte* b, Quants q) {
     const auto bits = bits_at<std::uint32_t>(b + F::fifth_at(Run));
@@ -115,6 +120,13 @@ struct Portable {
   static ETNA_INLINE RunScales f16_pairs(const std::byte* b) {
     return {f16s<F>(b), f16s<F>(b + 2)};
   }
+  /// The bits of four f16 numbers each.
+  static ETNA_INLINE F8 f16s_of(std::uint64_t first, std::uint64_t last) {
+    F8 all;
+    for (std::size_t i = 0; i < 8; ++i)
+      all[i] = f16_to_float(static_cast<std::uint16_t>((i < 4 ? first : last) >> (16 * (i % 4))));
+    return all;
+  }
   static ETNA_INLINE F8 f16_everywhere(const std::byte* at) { return F8{} + f16_at(at); }
   /// Scales and the format's own minimums of 16 elements each.
   template <typename F>
@@ -128,6 +140,10 @@ struct Portable {
         const B16 minimum = F::small_minimums(b);
         for (std::size_t i = 0; i < kSubs; ++i) minimums[i] = least * static_cast<float>(minimum[i]);
       }
+    } else if constexpr (kIsSixteens<F>) {
+      const SixteenScales all = F::template sixteen_scales<Portable>(b);
+      for (std::size_t i = 0; i < kSubs; ++i) scales[i] = i < 8 ? all.first[i] : all.last[i - 8];
+      for (std::size_t i = 0; i < kSubs; ++i) minimums[i] = 0;
     } else {
       const RunScales runs = F::template scales<Portable>(b);
       for (std::size_t i = 0; i < kSubs; ++i) scales[i] = runs.scales[i / 2];
