@@ -42,14 +42,14 @@ void encode_levels(const float* x, float d, std::byte* quants) {
 /// Half of 2^(e - 127), as the levels are doubled. The two smallest are subnormal.
 float half_power(unsigned e) { return std::bit_cast<float>(e < 2 ? 0x00200000u << e : (e - 1) << 23); }
 
-unsigned micro_quant(float x) {
+}  // namespace
+
+unsigned nearest_e2m1(float x) {
   const float magnitude = std::abs(x);
   unsigned quant = 0;
   for (int i = 0; i < 7; ++i) quant += magnitude > 0.5f * static_cast<float>(kMicroLevels[i] + kMicroLevels[i + 1]);
   return x < 0.0f && quant != 0 ? quant | 8u : quant;
 }
-
-}  // namespace
 
 void IQ4_NL::encode(const float* x, const float* w, std::byte* block) {
   const float d = fit_half_scale<LevelQuants, kNonLinearFormatsBlock>(x, w);
@@ -84,7 +84,7 @@ void MXFP4::encode(const float* x, const float* w, std::byte* block) {
     const double d = half_power(bounded);
     double error = 0;
     for (int i = 0; i < kNonLinearFormatsBlock; ++i) {
-      const double off = x[i] - d * kMicroLevels[micro_quant(static_cast<float>(x[i] / d))];
+      const double off = x[i] - d * kMicroLevels[nearest_e2m1(static_cast<float>(x[i] / d))];
       error += w[i] * off * off;
     }
     if (best < 0 || error < best) {
@@ -94,7 +94,7 @@ void MXFP4::encode(const float* x, const float* w, std::byte* block) {
   }
   const double d = half_power(best_e);
   block[0] = to_byte(best_e);
-  const auto quant = [&](int i) { return micro_quant(static_cast<float>(x[i] / d)); };
+  const auto quant = [&](int i) { return nearest_e2m1(static_cast<float>(x[i] / d)); };
   for (int j = 0; j < 16; ++j) block[1 + j] = to_byte(quant(j) | quant(j + 16) << 4);
 }
 

@@ -8,6 +8,9 @@
 ///   MXFP4   blocks of 32: e (a power of two), quants of 1 sign, 2 exponent and 1 mantissa bits (OCP microscaling)
 namespace etna::quant {
 
+/// The quant whose level, an E2M1 number times two, is next to x.
+unsigned nearest_e2m1(float x);
+
 struct NonLinear {
   static constexpr int kLevels[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
   static constexpr Packing kPacking = Packing::nibbles;
