@@ -125,37 +125,10 @@ struct Vector {
                                                              _mm256_set1_ps(minimums[sub])));
     }
   }
-  static ETNA_INLINE void store_twice(__m256 eight, float* to) {
-    const __m256 low = _mm256_unpacklo_ps(eight, eight), high = _mm256_unpackhi_ps(eight, eight);
-    _mm256_store_ps(to, _mm256_permute2f128_ps(low, high, 0x20));
-    _mm256_store_ps(to + 8, _mm256_permute2f128_ps(low, high, 0x31));
-  }
-  /// Sixteen numbers of 16 bits times a factor.
-  static ETNA_INLINE void store_floats(__m256i numbers, __m256 factor, float* to) {
-    const __m256i low = _mm256_cvtepi16_epi32(_mm256_castsi256_si128(numbers)),
-                  high = _mm256_cvtepi16_epi32(_mm256_extracti128_si256(numbers, 1));
-    _mm256_store_ps(to, _mm256_mul_ps(_mm256_cvtepi32_ps(low), factor));
-    _mm256_store_ps(to + 8, _mm256_mul_ps(_mm256_cvtepi32_ps(high), factor));
-  }
   template <typename F>
   static ETNA_INLINE void dequantize(const std::byte* b, float* out) {
     alignas(32) float scales[kSubs], minimums[kSubs];
-    if constexpr (kIsSmall<F>) {
-      const Avx2::SmallScales own = Avx2::small_scales<F>(b);
-      store_floats(own.scales, own.unit, scales);
-      store_floats(own.minimums, own.least, minimums);
-    } else if constexpr (kIsSixteens<F>) {
-      const SixteenScales own = F::template sixteen_scales<Avx2>(b);
-      for (const int half : {0, 8}) {
-        const F8 eight = half == 0 ? own.first : own.last;
-        _mm256_store_ps(scales + half, eight);
-        _mm256_store_ps(minimums + half, eight * static_cast<float>(kZeroOf<F>));
-      }
-    } else {
-      const RunScales own = Avx2::run_scales<F>(b);
-      store_twice(own.scales, scales);
-      store_twice(own.minimums, minimums);
-    }
+    Avx2::sixteen_scales<F, true>(b, scales, minimums);
     unrolled<8>([&](auto run) ETNA_INLINE_LAMBDA { dequantize_run<F, run()>(b, scales, minimums, out); });
   }
   static ETNA_INLINE void round_bf16(const float* x, std::uint16_t* y) { quant::round_bf16(x, y); }

@@ -168,7 +168,37 @@ struct Avx2 : ScalesAvx2 {
     }
   }
 
+  /// Scales and minimums of 16 elements each, the format's own or with what kZeroOf subtracts.
+  template <typename F, bool WithZero>
+  static ETNA_INLINE void sixteen_scales(const std::byte* b, float (&scales)[kSubs], float (&minimums)[kSubs]) {
+    if constexpr (kIsSmall<F>) {
+      const SmallScales own = small_scales<F>(b);
+      store_floats(own.scales, own.unit, scales);
+      if constexpr (F::kMinimums || WithZero) store_floats(own.minimums, own.least, minimums);
+    } else if constexpr (kIsSixteens<F>) {
+      const SixteenScales own = F::template sixteen_scales<Avx2>(b);
+      std::memcpy(scales, &own, sizeof own);
+      for (int i = 0; WithZero && i < kSubs; ++i) minimums[i] = scales[i] * static_cast<float>(kZeroOf<F>);
+    } else {
+      const RunScales own = WithZero ? run_scales<F>(b) : F::template scales<Avx2>(b);
+      store_twice(own.scales, scales);
+      if constexpr (F::kMinimums || WithZero) store_twice(own.minimums, minimums);
+    }
+  }
+
  private:
+  static ETNA_INLINE void store_twice(__m256 eight, float* to) {
+    const __m256 low = _mm256_unpacklo_ps(eight, eight), high = _mm256_unpackhi_ps(eight, eight);
+    _mm256_store_ps(to, _mm256_permute2f128_ps(low, high, 0x20));
+    _mm256_store_ps(to + 8, _mm256_permute2f128_ps(low, high, 0x31));
+  }
+  /// Sixteen numbers of 16 bits times a factor.
+  static ETNA_INLINE void store_floats(__m256i numbers, __m256 factor, float* to) {
+    const __m256i low = _mm256_cvtepi16_epi32(_mm256_castsi256_si128(numbers)),
+                  high = _mm256_cvtepi16_epi32(_mm256_extracti128_si256(numbers, 1));
+    _mm256_store_ps(to, _mm256_mul_ps(_mm256_cvtepi32_ps(low), factor));
+    _mm256_store_ps(to + 8, _mm256_mul_ps(_mm256_cvtepi32_ps(high), factor));
+  }
   /// Each byte times a power of 3.
   template <int Power>
   static ETNA_INLINE __m256i times(__m256i x) {

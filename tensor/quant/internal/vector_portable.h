@@ -48,11 +48,11 @@ struct Portable {
   }
   template <typename F, int Run>
   static ETNA_INLINE Quants nibbles(const std::byte* b) {
-    std::uint8_t bytes[16];
-    std::memcpy(bytes, b + F::quants_at(Run), 16);
+    // (Compilers leave loops over 16 bytes to one at a time.)
+    const B16 x = bits_at<B16>(b + F::quants_at(Run)), low = four_bits<0>(x), high = four_bits<4>(x);
     Quants q;
-    for (int i = 0; i < 16; ++i) q.at[i] = bytes[i] & 0xf;
-    for (int i = 0; i < 16; ++i) q.at[i + 16] = bytes[i] >> 4;
+    std::memcpy(q.at, &low, 16);
+    std::memcpy(q.at + 16, &high, 16);
     return q;
   }
   static ETNA_INLINE Quants by_eights(Quants q) {
