@@ -15,7 +15,7 @@
 // eight bits a code, one for a zero point, and how many times 32 elements share a scale.
 const uint Q_F32 = 0, Q_F16 = 1, Q4_0 = 2, Q4_1 = 3, Q5_0 = 6, Q5_1 = 7, Q8_0 = 8, Q2_K = 10, Q3_K = 11, Q4_K = 12,
            Q5_K = 13, Q6_K = 14, IQ4_NL = 20, IQ4_XS = 23, Q_BF16 = 30, TQ1_0 = 34, TQ2_0 = 35, I2_S = 36, MXFP4 = 39,
-           INTEGERS = 256;
+           NVFP4 = 40, INTEGERS = 256;
 
 bool is_plain(uint format) { return format == Q_F32 || format == Q_F16 || format == Q_BF16; }
 bool is_integers(uint format) { return format >= INTEGERS; }
@@ -33,7 +33,7 @@ bool has_minimum(uint format) {
 
 // Formats whose sub-blocks have sixteen elements: a chunk, or in most a quad of each of four chunks.
 bool has_short_groups(uint format) {
-  return format == Q2_K || format == Q3_K || format == Q6_K || format == TQ2_0 || format == I2_S;
+  return format == Q2_K || format == Q3_K || format == Q6_K || format == TQ2_0 || format == I2_S || format == NVFP4;
 }
 
 // address + count * bytes, of which the product may have 64 bits.
@@ -164,7 +164,9 @@ const int kLevels[32] = int[32](-127, -104, -83, -65, -49, -35, -22, -10, 1, 13,
                                 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12);
 shared int level_table[32];
 
-bool has_levels(uint format) { return format == IQ4_NL || format == IQ4_XS || format == MXFP4; }
+bool has_levels(uint format) {
+  return format == IQ4_NL || format == IQ4_XS || format == MXFP4 || format == NVFP4;
+}
 // To be called by all threads of a workgroup of 32 or more, before they decode such a format.
 void fill_level_table() {
   if (gl_LocalInvocationID.x < 32) level_table[gl_LocalInvocationID.x] = kLevels[gl_LocalInvocationID.x];
@@ -177,6 +179,13 @@ uint levels(uint four, uint first) {
 }
 // Half of 2^(e - 127). The two smallest are subnormal.
 float half_power(uint e) { return uintBitsToFloat(e < 2 ? 0x00200000u << e : (e - 1u) << 23); }
+
+// Half of a float of 4 exponent and 3 mantissa bits; 0x7f is 0.
+float half_ue4m3(uint x) {
+  uint e = x >> 3 & 15u, m = x & 7u;
+  float units = float(e == 0 ? m : m + 8u);
+  return x == 0x7fu ? 0.0 : units * uintBitsToFloat((max(e, 1u) + 116u) << 23);
+}
 
 // The scale and the minimum of sub-block `sub` of Q4_K and Q5_K, six bits each; s are the twelve bytes.
 uvec2 k_scale(uvec3 s, uint sub) {
@@ -354,6 +363,13 @@ PackedChunk decode_bytes(uint format, BlockRow r, uint c, float tail) {
       nibbles(two_u32_at(r, at + 1 + c % 2 * 8), k.codes);
       [[unroll]] for (uint i = 0; i < 4; ++i) k.codes[i] = levels(k.codes[i], 16);
       k.scale = vec4(half_power(byte_at(r, at)));
+      break;
+    }
+    case NVFP4: {
+      uint at = c / 4 * 36, sub = c % 4;
+      nibbles(whole_two_u32_at(r, at + 4 + 8 * sub), k.codes);
+      [[unroll]] for (uint i = 0; i < 4; ++i) k.codes[i] = levels(k.codes[i], 16);
+      k.scale = vec4(half_ue4m3(whole_u32_at(r, at) >> 8 * sub & 0xffu));
       break;
     }
     case TQ1_0: {

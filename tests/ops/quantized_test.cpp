@@ -133,9 +133,9 @@ TEST_P(EachFormat, ZerosAreExact) {
 
 INSTANTIATE_TEST_SUITE_P(QuantizedLinear, EachFormat,
                          testing::Values("F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K",
-                                         "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "MXFP4", "TQ1_0", "TQ2_0", "I2_S",
-                                         "INT8_64", "INT8_128", "INT8_ZP_32", "INT8_ZP_64", "INT8_ZP_128", "INT4_64",
-                                         "INT4_128", "INT4_ZP_32", "INT4_ZP_64", "INT4_ZP_128"));
+                                         "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "MXFP4", "NVFP4", "TQ1_0", "TQ2_0",
+                                         "I2_S", "INT8_64", "INT8_128", "INT8_ZP_32", "INT8_ZP_64", "INT8_ZP_128",
+                                         "INT4_64", "INT4_128", "INT4_ZP_32", "INT4_ZP_64", "INT4_ZP_128"));
 
 TEST(QuantizedLinear, TakesWeightsPerChannel) {
   manual_seed(15);
