@@ -55,8 +55,8 @@ class ShaderFormats : public testing::Test {
     EXPECT_EQ(names(body(glsl_, "bool has_minimum("), kName), F::kMinimums);
     EXPECT_EQ(names(levels_, kName), kHasLevels<F>);
     const bool is_signed = F::kPacking == Packing::bytes || kHasLevels<F>;
-    EXPECT_EQ(returned(body(glsl_, "uint code_offset("), kName), is_signed ? 0 : F::kZero);
-    EXPECT_EQ(names(body(glsl_, "bool has_signed_codes("), kName) || kHasLevels<F>, is_signed);
+    EXPECT_EQ(returned(body(glsl_, "uint quant_of_zero("), kName), is_signed ? 0 : F::kZero);
+    EXPECT_EQ(names(body(glsl_, "bool has_signed_quants("), kName) || kHasLevels<F>, is_signed);
     const std::string decoder = case_of(body(glsl_, "PackedChunk decode_bytes("), kName);
     EXPECT_NE(decoder, "") << "no decoder";
     // Blocks of I2_S are multiplied as words.
