@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,16 +32,6 @@ using training::with_commas;
 struct QuantizeStopped {
   int exit_code;
 };
-
-/// The number of a file of mostly this format in general.file_type, as llama.cpp counts; nothing for others.
-std::optional<std::uint32_t> file_type(std::string_view format) {
-  static const std::map<std::string_view, std::uint32_t> kTypes{
-      {"F32", 0},     {"F16", 1},     {"Q4_0", 2},  {"Q4_1", 3},   {"Q8_0", 7},   {"Q5_0", 8},
-      {"Q5_1", 9},    {"Q2_K", 10},   {"Q3_K", 12}, {"Q4_K", 15},  {"Q5_K", 17},  {"Q6_K", 18},
-      {"IQ4_NL", 25}, {"IQ4_XS", 30}, {"BF16", 32}, {"TQ1_0", 36}, {"TQ2_0", 37}, {"MXFP4", 38}};
-  const auto found = kTypes.find(format);
-  return found == kTypes.end() ? std::nullopt : std::optional(found->second);
-}
 
 /// The format of a tensor in the new file. Vectors (norms, biases) stay as they are. Tables of words and the last
 /// matrix get at least 6 bits unless `pure`, since they are few and matter most. Rows that are no whole blocks get the
@@ -125,7 +114,7 @@ Quantized write(const io::GgufFile& from, const BlockFormat& wanted, const Quant
         entry.key != "general.quantization_version")
       to.set(entry.key, entry.value);
   }
-  if (const auto type = file_type(wanted.name)) to.set("general.file_type", *type);
+  if (wanted.gguf_file_type != quant::kNoGgufType) to.set("general.file_type", wanted.gguf_file_type);
   to.set("general.quantization_version", std::uint32_t{2});
   std::vector<const BlockFormat*> formats;
   for (const io::GgufTensor& t : from.tensors()) {

@@ -37,7 +37,7 @@ const uint QUADS = ROUNDED_BLOCK / 4;
 shared vec4 emitted[EMITS != 0 ? X_ROWS * QUADS : 1];
 shared vec4 emitted_squares[EMITS != 0 ? X_ROWS * QUADS : 1];
 
-// The bytes of x that a unit's codes meet, and the scale of each block of them.
+// The bytes of x that a unit's quants meet, and the scale of each block of them.
 struct Rounded {
   uint codes[16];
   vec4 scales;
@@ -47,7 +47,7 @@ Rounded rounded_x(uint format, uint row, uint first) {
   Rounded x;
   const uint groups = unit_groups(format), words = 16 / groups;
   [[unroll]] for (uint g = 0; g < groups; ++g) {
-    uint at = row * p.k + first + 32 * g;
+    uint at = row * p.k + first + group_distance(format) * g;
     [[unroll]] for (uint i = 0; i < words; i += 4) {
       uvec4 four = BufferQuads(p.x).v[at / 16 + i / 4];
       [[unroll]] for (uint j = 0; j < 4; ++j) x.codes[g * words + i + j] = four[j];
@@ -55,7 +55,8 @@ Rounded rounded_x(uint format, uint row, uint first) {
   }
   uint place = scale_place(p.x_rows, p.k, row, first);
   if (has_short_groups(format)) {
-    [[unroll]] for (uint g = 0; g < 4; ++g) x.scales[g] = BufferF32(p.x).v[place + 2 * g];
+    [[unroll]] for (uint g = 0; g < 4; ++g)
+      x.scales[g] = BufferF32(p.x).v[place + group_distance(format) / 16 * g];
   } else {
     x.scales = uintBitsToFloat(BufferQuads(p.x).v[place / 4]);
   }
@@ -65,7 +66,7 @@ Rounded rounded_x(uint format, uint row, uint first) {
 // Adds this thread's part of the dot products of one unit with the workgroup's rows.
 void add_unit(uint format, BlockRow rows[OWN], uint unit, float tails[2]) {
   const uint groups = unit_groups(format), blocks = 4 / groups;  // blocks: of x in a group
-  const uint offset = code_offset(format);
+  const uint offset = quant_of_zero(format);
   PackedUnit k[OWN];
   [[unroll]] for (uint r = 0; r < OWN; ++r) k[r] = decode_unit(format, rows[r], unit, tails[r / ROWS], WORDS != 0);
   [[unroll]] for (uint m = 0; m < X_ROWS; ++m) {
@@ -81,7 +82,7 @@ void add_unit(uint format, BlockRow rows[OWN], uint unit, float tails[2]) {
         if (has_minimum(format)) x_sum += x.scales[b] * float(codes_sum);
         [[unroll]] for (uint r = 0; r < OWN; ++r) {
           int d = -int(offset) * codes_sum;
-          [[unroll]] for (uint i = 4 * b; i < 4 * b + 4; ++i) d += dot4(k[r].codes[i], x.codes[i]);
+          [[unroll]] for (uint i = 4 * b; i < 4 * b + 4; ++i) d += dot4(k[r].quants[i], x.codes[i]);
           products[r] += x.scales[b] * float(d);
         }
       }

@@ -89,7 +89,7 @@ void add_products(uint format, uint aligned, uvec2 w, uint n, uint row_bytes, ui
       vec4 g[4];
       [[unroll]] for (uint i = 0; i < 4; ++i) {
         uint e = quad_at(format, first, i);
-        count[i] = !is_plain(format) ? 4 : e < p.k ? min(4u, p.k - e) : 0;
+        count[i] = !is_unquantized(format) ? 4 : e < p.k ? min(4u, p.k - e) : 0;
         if (NORM) g[i] = load_vector(p.norm, e, count[i], NORM_DTYPE, WIDTH);
       }
       [[unroll]] for (uint m = 0; m < X_ROWS; ++m) {
@@ -106,16 +106,16 @@ void add_products(uint format, uint aligned, uvec2 w, uint n, uint row_bytes, ui
         [[unroll]] for (uint r = 0; r < ROWS; ++r) {
           Chunk w = chunk[u * ROWS + r];
           vec4 products =
-              vec4(dot(w.codes[0], x[0]), dot(w.codes[1], x[1]), dot(w.codes[2], x[2]), dot(w.codes[3], x[3]));
+              vec4(dot(w.quants[0], x[0]), dot(w.quants[1], x[1]), dot(w.quants[2], x[2]), dot(w.quants[3], x[3]));
           float sum;
-          if (is_plain(format)) sum = (products.x + products.y) + (products.z + products.w);
+          if (is_unquantized(format)) sum = (products.x + products.y) + (products.z + products.w);
           else sum = dot(w.scale, products);
           if (has_minimum(format)) {
             sum -= dot(w.least, x_sums);
             // An infinite x makes infinities of either sign above, but only one of its product with a weight.
             if (m_isnan(sum)) {
               sum = 0.0;
-              for (uint i = 0; i < 4; ++i) sum += dot(w.scale[i] * w.codes[i] - w.least[i], x[i]);
+              for (uint i = 0; i < 4; ++i) sum += dot(w.scale[i] * w.quants[i] - w.least[i], x[i]);
             }
           }
           sums[first_sum + m * ROWS + r] += there ? sum : 0.0;

@@ -47,7 +47,7 @@ void main() {
   bool pairs = WIDTH == 8 && quad_distances(FORMAT).x == 4;
   vec4 values[4];
   [[unroll]] for (uint i = 0; i < 4; ++i) {
-    vec4 v = k.codes[i];
+    vec4 v = k.quants[i];
     if (FORMAT == MXFP4) {
       [[unroll]] for (uint j = 0; j < 4; ++j) v[j] = micro_value(v[j], k.scale[i]);
     } else if (FORMAT == I2_S) {
@@ -55,7 +55,7 @@ void main() {
         uint sign = v[j] < 0.0 ? 0x80000000u : 0u;
         v[j] = abs(v[j]) == 1.0 ? uintBitsToFloat(floatBitsToUint(tail) ^ sign) : v[j] * tail;
       }
-    } else if (!is_plain(FORMAT)) {
+    } else if (!is_unquantized(FORMAT)) {
       precise vec4 product = k.scale[i] * v;
       precise vec4 value = has_minimum(FORMAT) ? product - k.least[i] : product;
       v = value;

@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/quantized/internal/row_kernels.h>
+#include <etna/tensor/ops/quantized/internal/cpu_kernels.h>
 #include <etna/tensor/quant/quantized_tensor.h>
 
 #include "devices.h"
@@ -95,7 +95,7 @@ int main(int argc, char** argv) {
     int count = static_cast<int>(theirs.size());
     theirs.push_back(nullptr);
     benchmark::Initialize(&count, theirs.data());
-    if (!kernels.empty() && !quantized::use_row_kernels(kernels.c_str()))
+    if (!kernels.empty() && !quantized::use_cpu_kernels(kernels.c_str()))
       throw Error(fmt::format("no kernels '{}' for this processor", kernels));
     if (formats.size() == 1 && formats[0] == "all") {
       formats.clear();

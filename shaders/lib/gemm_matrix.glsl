@@ -148,7 +148,7 @@ uvec4 fetch(uvec2 address, uint offset, uint ld, uint k_neighbours, uint width, 
 void fetch_chunk(uint row, uint c, float tail, out uvec2 halves[4]) {
   Chunk k = decode_chunk(FORMAT, block_row(p.b, row, p.ldb, ALIGNED), c, p.k, tail);
   [[unroll]] for (uint q = 0; q < 4; ++q) {
-    vec4 v = k.scale[q] * k.codes[q];
+    vec4 v = k.scale[q] * k.quants[q];
     if (has_minimum(FORMAT)) v -= k.least[q];
     halves[q] = uvec2(narrow_pair(v.xy, BF16), narrow_pair(v.zw, BF16));
   }

@@ -1,7 +1,7 @@
 // Weights in block formats (tensor/quant/), decoded sixteen elements at a time: a chunk. A chunk is what one to four
 // u32s of a block hold, so that neighbouring threads read neighbouring bytes. Its elements are four quads of
 // neighbours, which lie apart where the format packs elements that lie apart into one byte. An element's value is
-// scale * code - least, in the CPU's order of operations. Codes come as floats, or as bytes for integer dot products.
+// scale * quant - least, in the CPU's order of operations. Quants come as floats, or as bytes for integer dot products.
 //
 // The format is a specialization constant at every use, so the compiler removes the switches.
 #ifndef ETNA_QUANT_BLOCKS_GLSL
@@ -12,12 +12,12 @@
 #include "vectors.glsl"
 
 // GGUF's numbers; the last two are ours. Integers in groups have a number for each kind: above INTEGERS, a bit for
-// eight bits a code, one for a zero point, and how many times 32 elements share a scale.
+// eight bits a quant, one for a zero point, and how many times 32 elements share a scale.
 const uint Q_F32 = 0, Q_F16 = 1, Q4_0 = 2, Q4_1 = 3, Q5_0 = 6, Q5_1 = 7, Q8_0 = 8, Q2_K = 10, Q3_K = 11, Q4_K = 12,
            Q5_K = 13, Q6_K = 14, IQ4_NL = 20, IQ4_XS = 23, Q_BF16 = 30, TQ1_0 = 34, TQ2_0 = 35, I2_S = 36, MXFP4 = 39,
-           INTEGERS = 256;
+           NVFP4 = 40, INTEGERS = 256;
 
-bool is_plain(uint format) { return format == Q_F32 || format == Q_F16 || format == Q_BF16; }
+bool is_unquantized(uint format) { return format == Q_F32 || format == Q_F16 || format == Q_BF16; }
 bool is_integers(uint format) { return format >= INTEGERS; }
 uint integer_bits(uint format) { return (format & 1u) != 0 ? 8 : 4; }
 bool has_zero_point(uint format) { return is_integers(format) && (format & 2u) != 0; }
@@ -29,6 +29,11 @@ bool is_nibbles_of_32(uint format) {
 bool has_minimum(uint format) {
   return has_zero_point(format) || format == Q4_1 || format == Q5_1 || format == Q2_K || format == Q4_K ||
          format == Q5_K;
+}
+
+// Formats whose sub-blocks have sixteen elements: a chunk, or in most a quad of each of four chunks.
+bool has_short_groups(uint format) {
+  return format == Q2_K || format == Q3_K || format == Q6_K || format == TQ2_0 || format == I2_S || format == NVFP4;
 }
 
 // address + count * bytes, of which the product may have 64 bits.
@@ -131,6 +136,8 @@ uvec2 quad_distances(uint format) {
       return uvec2(4, 8);
   }
 }
+// Whether the elements of a chunk are neighbours.
+bool chunk_is_group(uint format) { return quad_distances(format) == uvec2(4, 8); }
 uint quad_at(uint format, uint first, uint quad) {
   uvec2 apart = quad_distances(format);
   return first + quad % 2 * apart.x + quad / 2 * apart.y;
@@ -151,25 +158,34 @@ uint fifth_bits(uint bits, uint n) {
 
 const uint kLow4 = 0x0f0f0f0fu, kLow2 = 0x03030303u;
 
-// What 4-bit codes stand for: sixteen levels of IQ4_NL and IQ4_XS, then MXFP4's E2M1 numbers times two. In shared
-// memory, as each thread of a subgroup looks up another code.
+// What 4-bit quants stand for: sixteen levels of IQ4_NL and IQ4_XS, then MXFP4's E2M1 numbers times two. In shared
+// memory, as each thread of a subgroup looks up another quant.
 const int kLevels[32] = int[32](-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113, 0, 1, 2, 3, 4,
                                 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12);
 shared int level_table[32];
 
-bool has_levels(uint format) { return format == IQ4_NL || format == IQ4_XS || format == MXFP4; }
+bool has_levels(uint format) {
+  return format == IQ4_NL || format == IQ4_XS || format == MXFP4 || format == NVFP4;
+}
 // To be called by all threads of a workgroup of 32 or more, before they decode such a format.
 void fill_level_table() {
   if (gl_LocalInvocationID.x < 32) level_table[gl_LocalInvocationID.x] = kLevels[gl_LocalInvocationID.x];
   barrier();
 }
 uint levels(uint four, uint first) {
-  uvec4 code = first + (uvec4(four, four >> 8, four >> 16, four >> 24) & 0xfu);
-  return uint((level_table[code.x] & 0xff) | (level_table[code.y] & 0xff) << 8 | (level_table[code.z] & 0xff) << 16 |
-              level_table[code.w] << 24);
+  uvec4 quant = first + (uvec4(four, four >> 8, four >> 16, four >> 24) & 0xfu);
+  return uint((level_table[quant.x] & 0xff) | (level_table[quant.y] & 0xff) << 8 | (level_table[quant.z] & 0xff) << 16 |
+              level_table[quant.w] << 24);
 }
 // Half of 2^(e - 127). The two smallest are subnormal.
 float half_power(uint e) { return uintBitsToFloat(e < 2 ? 0x00200000u << e : (e - 1u) << 23); }
+
+// Half of a float of 4 exponent and 3 mantissa bits; 0x7f is 0.
+float half_ue4m3(uint x) {
+  uint e = x >> 3 & 15u, m = x & 7u;
+  float units = float(e == 0 ? m : m + 8u);
+  return x == 0x7fu ? 0.0 : units * uintBitsToFloat((max(e, 1u) + 116u) << 23);
+}
 
 // The scale and the minimum of sub-block `sub` of Q4_K and Q5_K, six bits each; s are the twelve bytes.
 uvec2 k_scale(uvec3 s, uint sub) {
@@ -188,7 +204,7 @@ void nibbles(uvec2 w, out uint four[4]) {
 }
 
 // What is subtracted from the bytes of a chunk. Bytes have no sign, but for formats whose bytes are levels.
-uint code_offset(uint format) {
+uint quant_of_zero(uint format) {
   if (is_integers(format)) return integer_bits(format) == 4 && !has_zero_point(format) ? 8 : 0;
   switch (format) {
     case Q4_0: return 8;
@@ -199,25 +215,26 @@ uint code_offset(uint format) {
     default: return 0;
   }
 }
-bool has_signed_codes(uint format) {
+bool has_signed_quants(uint format) {
   return format == Q8_0 || has_levels(format) || is_integers(format) && integer_bits(format) == 8;
 }
 
 struct PackedChunk {
-  uint codes[4];      // of a quad, a byte each
+  uint quants[4];      // of a quad, a byte each
   vec4 scale, least;  // of each quad
 };
 
-// Integers in groups. A zero point times a scale is exact, as is its difference to a code's.
+// Integers in groups. A zero point times a scale is exact, as is its difference to a quant's.
 PackedChunk decode_integers(uint format, BlockRow r, uint c) {
   const uint bits = integer_bits(format), group = integer_group(format), head = has_zero_point(format) ? 4 : 2;
-  uint first = c / 2 * 32, at = first / group * (head + group * bits / 8), codes = at + head + first % group * bits / 8;
+  uint first = c / 2 * 32, at = first / group * (head + group * bits / 8);
+  uint quants = at + head + first % group * bits / 8;
   PackedChunk k;
   if (bits == 4) {
-    nibbles(two_u32_at(r, codes + c % 2 * 8), k.codes);
+    nibbles(two_u32_at(r, quants + c % 2 * 8), k.quants);
   } else {
-    uvec4 w = four_u32_at(r, codes + c % 2 * 16);
-    [[unroll]] for (uint i = 0; i < 4; ++i) k.codes[i] = w[i];
+    uvec4 w = four_u32_at(r, quants + c % 2 * 16);
+    [[unroll]] for (uint i = 0; i < 4; ++i) k.quants[i] = w[i];
   }
   float d = half_at(r, at);
   k.scale = vec4(d);
@@ -225,7 +242,7 @@ PackedChunk decode_integers(uint format, BlockRow r, uint c) {
   return k;
 }
 
-// Of a format that is not plain. @param tail the scale of I2_S
+// Of a format that is quantized. @param tail the scale of I2_S
 PackedChunk decode_bytes(uint format, BlockRow r, uint c, float tail) {
   if (is_integers(format)) return decode_integers(format, r, c);
   PackedChunk k;
@@ -233,21 +250,21 @@ PackedChunk decode_bytes(uint format, BlockRow r, uint c, float tail) {
   k.least = vec4(0.0);
   switch (format) {
     case Q8_0: {
-      uint at = c / 2 * 34, codes = at + 2 + c % 2 * 16;
-      uvec4 w = four_u32_at(r, codes);
-      [[unroll]] for (uint i = 0; i < 4; ++i) k.codes[i] = w[i];
+      uint at = c / 2 * 34, quants = at + 2 + c % 2 * 16;
+      uvec4 w = four_u32_at(r, quants);
+      [[unroll]] for (uint i = 0; i < 4; ++i) k.quants[i] = w[i];
       k.scale = vec4(half_at(r, at));
       break;
     }
     case Q4_0: {
       uint at = c / 2 * 18;
-      nibbles(two_u32_at(r, at + 2 + c % 2 * 8), k.codes);
+      nibbles(two_u32_at(r, at + 2 + c % 2 * 8), k.quants);
       k.scale = vec4(half_at(r, at));
       break;
     }
     case Q4_1: {
       uint at = c / 2 * 20;
-      nibbles(whole_two_u32_at(r, at + 4 + c % 2 * 8), k.codes);
+      nibbles(whole_two_u32_at(r, at + 4 + c % 2 * 8), k.quants);
       uint dm = whole_u32_at(r, at);
       k.scale = vec4(half_to_float(dm & 0xffffu));
       k.least = vec4(-half_to_float(dm >> 16));
@@ -255,20 +272,20 @@ PackedChunk decode_bytes(uint format, BlockRow r, uint c, float tail) {
     }
     case Q5_0:
     case Q5_1: {
-      const uint codes = format == Q5_0 ? 2 : 4, bytes = format == Q5_0 ? 22 : 24;
+      const uint quants = format == Q5_0 ? 2 : 4, bytes = format == Q5_0 ? 22 : 24;
       uint at = c / 2 * bytes, first = c % 2 * 8, high;
       if (format == Q5_0) {
-        nibbles(two_u32_at(r, at + 6 + first), k.codes);
+        nibbles(two_u32_at(r, at + 6 + first), k.quants);
         high = u32_at(r, at + 2);
         k.scale = vec4(half_at(r, at));
       } else {
-        nibbles(whole_two_u32_at(r, at + 8 + first), k.codes);
+        nibbles(whole_two_u32_at(r, at + 8 + first), k.quants);
         high = whole_u32_at(r, at + 4);
         uint dm = whole_u32_at(r, at);
         k.scale = vec4(half_to_float(dm & 0xffffu));
         k.least = vec4(-half_to_float(dm >> 16));
       }
-      [[unroll]] for (uint i = 0; i < 4; ++i) k.codes[i] |= fifth_bits(high, first + 4 * (i % 2) + 16 * (i / 2));
+      [[unroll]] for (uint i = 0; i < 4; ++i) k.quants[i] |= fifth_bits(high, first + 4 * (i % 2) + 16 * (i / 2));
       break;
     }
     case Q2_K: {
@@ -278,7 +295,7 @@ PackedChunk decode_bytes(uint format, BlockRow r, uint c, float tail) {
       uvec4 s = uvec4(scales.x, scales.x >> 16, scales.y, scales.y >> 16) & 0xffu;
       k.scale = half_to_float(dm & 0xffffu) * vec4(s & 0xfu);
       k.least = half_to_float(dm >> 16) * vec4(s >> 4);
-      [[unroll]] for (uint i = 0; i < 4; ++i) k.codes[i] = w >> 2 * i & kLow2;
+      [[unroll]] for (uint i = 0; i < 4; ++i) k.quants[i] = w >> 2 * i & kLow2;
       break;
     }
     case Q3_K: {
@@ -291,25 +308,25 @@ PackedChunk decode_bytes(uint format, BlockRow r, uint c, float tail) {
       s |= (uvec4(high, high >> 16, high >> 2, high >> 18) & 3u) << 4;
       k.scale = half_at(r, at + 108) * vec4(ivec4(s) - 32);
       [[unroll]] for (uint i = 0; i < 4; ++i)
-        k.codes[i] = (w >> 2 * i & kLow2) | (third >> i & 0x01010101u) << 2;
+        k.quants[i] = (w >> 2 * i & kLow2) | (third >> i & 0x01010101u) << 2;
       break;
     }
     case Q4_K:
     case Q5_K: {
-      const uint bytes = format == Q4_K ? 144 : 176, codes = format == Q4_K ? 16 : 48;
+      const uint bytes = format == Q4_K ? 144 : 176, quants = format == Q4_K ? 16 : 48;
       uint at = c / 16 * bytes, pair = c / 4 % 4, t = c % 4;
       uvec4 head = whole_four_u32_at(r, at);
-      nibbles(whole_two_u32_at(r, at + codes + 32 * pair + 8 * t), k.codes);
+      nibbles(whole_two_u32_at(r, at + quants + 32 * pair + 8 * t), k.quants);
       uvec2 even = k_scale(head.yzw, 2 * pair), odd = k_scale(head.yzw, 2 * pair + 1);
       vec2 d = unpackHalf2x16(head.x);
       k.scale = d.x * vec4(uvec4(even.xx, odd.xx));
       k.least = d.y * vec4(uvec4(even.yy, odd.yy));
       if (format == Q5_K) {
         uvec2 fifth = whole_two_u32_at(r, at + 16 + 8 * t) >> 2 * pair;
-        k.codes[0] |= (fifth.x & 0x01010101u) << 4;
-        k.codes[1] |= (fifth.y & 0x01010101u) << 4;
-        k.codes[2] |= (fifth.x >> 1 & 0x01010101u) << 4;
-        k.codes[3] |= (fifth.y >> 1 & 0x01010101u) << 4;
+        k.quants[0] |= (fifth.x & 0x01010101u) << 4;
+        k.quants[1] |= (fifth.y & 0x01010101u) << 4;
+        k.quants[2] |= (fifth.x >> 1 & 0x01010101u) << 4;
+        k.quants[3] |= (fifth.y >> 1 & 0x01010101u) << 4;
       }
       break;
     }
@@ -320,33 +337,40 @@ PackedChunk decode_bytes(uint format, BlockRow r, uint c, float tail) {
       uvec2 s = two_u32_at(r, at + 192 + 8 * half_block) >> 8 * (t / 4);
       k.scale = half_at(r, at + 208) * vec4(from_signed_byte(s.x), from_signed_byte(s.x >> 16), from_signed_byte(s.y),
                                             from_signed_byte(s.y >> 16));
-      k.codes[0] = (a & kLow4) | (high & kLow2) << 4;
-      k.codes[1] = (b & kLow4) | (high >> 2 & kLow2) << 4;
-      k.codes[2] = (a >> 4 & kLow4) | (high >> 4 & kLow2) << 4;
-      k.codes[3] = (b >> 4 & kLow4) | (high >> 6 & kLow2) << 4;
+      k.quants[0] = (a & kLow4) | (high & kLow2) << 4;
+      k.quants[1] = (b & kLow4) | (high >> 2 & kLow2) << 4;
+      k.quants[2] = (a >> 4 & kLow4) | (high >> 4 & kLow2) << 4;
+      k.quants[3] = (b >> 4 & kLow4) | (high >> 6 & kLow2) << 4;
       break;
     }
     case IQ4_NL: {
       uint at = c / 2 * 18;
-      nibbles(two_u32_at(r, at + 2 + c % 2 * 8), k.codes);
-      [[unroll]] for (uint i = 0; i < 4; ++i) k.codes[i] = levels(k.codes[i], 0);
+      nibbles(two_u32_at(r, at + 2 + c % 2 * 8), k.quants);
+      [[unroll]] for (uint i = 0; i < 4; ++i) k.quants[i] = levels(k.quants[i], 0);
       k.scale = vec4(half_at(r, at));
       break;
     }
     case IQ4_XS: {
       uint at = c / 16 * 136, sub = c / 2 % 8;
-      nibbles(whole_two_u32_at(r, at + 8 + 16 * sub + c % 2 * 8), k.codes);
+      nibbles(whole_two_u32_at(r, at + 8 + 16 * sub + c % 2 * 8), k.quants);
       uvec2 head = whole_two_u32_at(r, at);
       uint six = (head.y >> 4 * sub & 0xfu) | (head.x >> (16 + 2 * sub) & 3u) << 4;
-      [[unroll]] for (uint i = 0; i < 4; ++i) k.codes[i] = levels(k.codes[i], 0);
+      [[unroll]] for (uint i = 0; i < 4; ++i) k.quants[i] = levels(k.quants[i], 0);
       k.scale = vec4(half_to_float(head.x & 0xffffu) * float(int(six) - 32));
       break;
     }
     case MXFP4: {
       uint at = c / 2 * 17;
-      nibbles(two_u32_at(r, at + 1 + c % 2 * 8), k.codes);
-      [[unroll]] for (uint i = 0; i < 4; ++i) k.codes[i] = levels(k.codes[i], 16);
+      nibbles(two_u32_at(r, at + 1 + c % 2 * 8), k.quants);
+      [[unroll]] for (uint i = 0; i < 4; ++i) k.quants[i] = levels(k.quants[i], 16);
       k.scale = vec4(half_power(byte_at(r, at)));
+      break;
+    }
+    case NVFP4: {
+      uint at = c / 4 * 36, sub = c % 4;
+      nibbles(whole_two_u32_at(r, at + 4 + 8 * sub), k.quants);
+      [[unroll]] for (uint i = 0; i < 4; ++i) k.quants[i] = levels(k.quants[i], 16);
+      k.scale = vec4(half_ue4m3(whole_u32_at(r, at) >> 8 * sub & 0xffu));
       break;
     }
     case TQ1_0: {
@@ -359,22 +383,22 @@ PackedChunk decode_bytes(uint format, BlockRow r, uint c, float tail) {
         else if (quad < 60) digit = (quad - 40) / 4, word = 8 + quad % 4;
         else digit = quad - 60, word = 12;
         uint w = u32_at(r, at + 4 * word), power = kPowers[digit];
-        k.codes[i] = 0;
+        k.quants[i] = 0;
         [[unroll]] for (uint j = 0; j < 4; ++j)
-          k.codes[i] |= ((w >> 8 * j & 0xffu) * power & 0xffu) * 3 >> 8 << 8 * j;
+          k.quants[i] |= ((w >> 8 * j & 0xffu) * power & 0xffu) * 3 >> 8 << 8 * j;
       }
       k.scale = vec4(half_at(r, at + 52));
       break;
     }
     case TQ2_0: {
       uint at = c / 16 * 66, w = u32_at(r, at + 4 * (c % 16));
-      [[unroll]] for (uint i = 0; i < 4; ++i) k.codes[i] = w >> 2 * i & kLow2;
+      [[unroll]] for (uint i = 0; i < 4; ++i) k.quants[i] = w >> 2 * i & kLow2;
       k.scale = vec4(half_at(r, at + 64));
       break;
     }
     case I2_S: {
       uint w = whole_u32_at(r, 4 * c);
-      [[unroll]] for (uint i = 0; i < 4; ++i) k.codes[i] = w >> (6 - 2 * i) & kLow2;
+      [[unroll]] for (uint i = 0; i < 4; ++i) k.quants[i] = w >> (6 - 2 * i) & kLow2;
       k.scale = vec4(tail);
       break;
     }
@@ -383,11 +407,11 @@ PackedChunk decode_bytes(uint format, BlockRow r, uint c, float tail) {
 }
 
 struct Chunk {
-  vec4 codes[4];      // the values themselves in a plain format
+  vec4 quants[4];      // the values themselves in an unquantized format
   vec4 scale, least;  // of each quad
 };
 
-// @param columns elements of the row; a plain format's last chunk may end early. @param tail the scale of I2_S
+// @param columns elements of the row; an unquantized format's last chunk may end early. @param tail the scale of I2_S
 Chunk decode_chunk(uint format, BlockRow r, uint c, uint columns, float tail) {
   Chunk k;
   k.scale = vec4(1.0);
@@ -396,12 +420,12 @@ Chunk decode_chunk(uint format, BlockRow r, uint c, uint columns, float tail) {
     case Q_F32:
       [[unroll]] for (uint i = 0; i < 4; ++i) {
         uint e = 16 * c + 4 * i;
-        k.codes[i] = vec4(0.0);
+        k.quants[i] = vec4(0.0);
         if (r.aligned >= 16) {
-          if (e < columns) k.codes[i] = BufferVec4(r.base).v[e / 4];
+          if (e < columns) k.quants[i] = BufferVec4(r.base).v[e / 4];
         } else {
           [[unroll]] for (uint j = 0; j < 4; ++j)
-            if (e + j < columns) k.codes[i][j] = uintBitsToFloat(whole_u32_at(r, 4 * (e + j)));
+            if (e + j < columns) k.quants[i][j] = uintBitsToFloat(whole_u32_at(r, 4 * (e + j)));
         }
       }
       break;
@@ -412,13 +436,13 @@ Chunk decode_chunk(uint format, BlockRow r, uint c, uint columns, float tail) {
         [[unroll]] for (uint h = 0; h < 2; ++h) {
           uint e = 16 * c + 8 * h;
           uvec4 w = e < columns ? BufferQuads(r.base).v[e / 8] : uvec4(0);
-          k.codes[2 * h] = vec4(widen_pair(w.x, dtype), widen_pair(w.y, dtype));
-          k.codes[2 * h + 1] = vec4(widen_pair(w.z, dtype), widen_pair(w.w, dtype));
+          k.quants[2 * h] = vec4(widen_pair(w.x, dtype), widen_pair(w.y, dtype));
+          k.quants[2 * h + 1] = vec4(widen_pair(w.z, dtype), widen_pair(w.w, dtype));
         }
       } else {
         [[unroll]] for (uint i = 0; i < 16; ++i) {
           uint e = 16 * c + i, bits = e < columns ? u16_at(r, 2 * e) : 0;
-          k.codes[i / 4][i % 4] = format == Q_F16 ? half_to_float(bits) : bfloat16_to_float(bits);
+          k.quants[i / 4][i % 4] = format == Q_F16 ? half_to_float(bits) : bfloat16_to_float(bits);
         }
       }
       break;
@@ -428,8 +452,8 @@ Chunk decode_chunk(uint format, BlockRow r, uint c, uint columns, float tail) {
       k.scale = packed.scale;
       k.least = packed.least;
       [[unroll]] for (uint i = 0; i < 4; ++i) {
-        uint w = packed.codes[i];
-        k.codes[i] = (has_signed_codes(format) ? from_signed_bytes(w) : from_bytes(w)) - float(code_offset(format));
+        uint w = packed.quants[i];
+        k.quants[i] = (has_signed_quants(format) ? from_signed_bytes(w) : from_bytes(w)) - float(quant_of_zero(format));
       }
     }
   }

@@ -1,26 +1,23 @@
 // Weights in block formats for integer dot products, 64 elements at a time: a unit. That is what lies together in a
 // block and shares scales, so that a thread reads 16 bytes at once and decodes each scale once.
 //
-// A unit's codes are in groups, each with a scale and a minimum of its own. A group's codes belong to neighbouring
-// elements, and group g lies 32 g elements behind the unit's first.
+// A unit's quants are in groups, each with a scale and a minimum of its own. A group's quants belong to neighbouring
+// elements, and groups lie group_distance() elements from each other.
 #ifndef ETNA_QUANT_UNITS_GLSL
 #define ETNA_QUANT_UNITS_GLSL
 
 #include "quant_blocks.glsl"
 
 struct PackedUnit {
-  uint codes[16];     // four elements each, group after group
+  uint quants[16];    // four elements each, group after group
   vec4 scale, least;  // of each group
 };
 
-// Formats whose sub-blocks have sixteen elements; groups of the others have 32.
-bool has_short_groups(uint format) {
-  return format == Q2_K || format == Q3_K || format == Q6_K || format == TQ2_0 || format == I2_S;
-}
 uint unit_groups(uint format) { return has_short_groups(format) ? 4 : 2; }
+uint group_distance(uint format) { return has_short_groups(format) && chunk_is_group(format) ? 16 : 32; }
 
 uint unit_first(uint format, uint unit) {
-  return has_short_groups(format) ? unit / 2 * 128 + unit % 2 * 16 : unit * 64;
+  return group_distance(format) * unit_groups(format) == 128 ? unit / 2 * 128 + unit % 2 * 16 : unit * 64;
 }
 
 // Of four chunks, which hold a unit in any format.
@@ -31,11 +28,14 @@ PackedUnit unit_of_chunks(uint format, BlockRow r, uint unit, float tail) {
     PackedChunk chunk = decode_bytes(format, r, 4 * unit + j, tail);
     [[unroll]] for (uint i = 0; i < 4; ++i) {
       uint place = 4 * j + i;  // where quads follow each other
-      if (has_short_groups(format)) place = 4 * i + j;
+      if (has_short_groups(format) && !chunk_is_group(format)) place = 4 * i + j;
       else if (quad_distances(format) == uvec2(4, 16)) place = j / 2 * 8 + j % 2 * 2 + i % 2 + i / 2 * 4;
-      k.codes[place] = chunk.codes[i];
+      k.quants[place] = chunk.quants[i];
     }
-    if (has_short_groups(format)) {
+    if (has_short_groups(format) && chunk_is_group(format)) {
+      k.scale[j] = chunk.scale.x;
+      k.least[j] = chunk.least.x;
+    } else if (has_short_groups(format)) {
       k.scale = chunk.scale;
       k.least = chunk.least;
     } else if (j % 2 == 0) {
@@ -49,7 +49,7 @@ PackedUnit unit_of_chunks(uint format, BlockRow r, uint unit, float tail) {
 bool has_word_units(uint format) { return format == Q8_0 || format == Q4_0 || format == Q5_0; }
 
 // Two blocks of 4 n + 2 bytes, in rows that begin at multiples of four: their words are read once, two at a time, and
-// the first block's codes lie half a word off, the second's not.
+// the first block's quants lie half a word off, the second's not.
 PackedUnit decode_words(uint format, BlockRow r, uint unit) {
   const uint words = format == Q8_0 ? 17 : format == Q5_0 ? 11 : 9;
   uint first = (r.skew >> 2) + unit * words;
@@ -68,19 +68,19 @@ PackedUnit decode_words(uint format, BlockRow r, uint unit) {
     const uint at = g == 0 ? 0 : words / 2 + 1;  // of the scale's word, or of the first one behind it
     uint high = 0;
     if (format == Q5_0) high = g == 0 ? w[0] >> 16 | w[1] << 16 : w[at];
-    const uint codes = format == Q5_0 ? at + 1 : at;
+    const uint quants = format == Q5_0 ? at + 1 : at;
     if (format == Q8_0) {
       [[unroll]] for (uint i = 0; i < 8; ++i)
-        k.codes[8 * g + i] = g == 0 ? w[codes + i] >> 16 | w[codes + i + 1] << 16 : w[codes + i];
+        k.quants[8 * g + i] = g == 0 ? w[quants + i] >> 16 | w[quants + i + 1] << 16 : w[quants + i];
       continue;
     }
     [[unroll]] for (uint i = 0; i < 4; ++i) {
-      uint four = g == 0 ? w[codes + i] >> 16 | w[codes + i + 1] << 16 : w[codes + i];
-      k.codes[8 * g + i] = four & kLow4;
-      k.codes[8 * g + 4 + i] = four >> 4 & kLow4;
+      uint four = g == 0 ? w[quants + i] >> 16 | w[quants + i + 1] << 16 : w[quants + i];
+      k.quants[8 * g + i] = four & kLow4;
+      k.quants[8 * g + 4 + i] = four >> 4 & kLow4;
       if (format == Q5_0) {
-        k.codes[8 * g + i] |= fifth_bits(high, 4 * i);
-        k.codes[8 * g + 4 + i] |= fifth_bits(high, 16 + 4 * i);
+        k.quants[8 * g + i] |= fifth_bits(high, 4 * i);
+        k.quants[8 * g + 4 + i] |= fifth_bits(high, 16 + 4 * i);
       }
     }
   }
@@ -99,7 +99,7 @@ PackedUnit decode_unit(uint format, BlockRow r, uint unit, float tail, bool word
         uint at = (2 * unit + g) * 34;
         [[unroll]] for (uint h = 0; h < 2; ++h) {
           uvec4 w = four_u32_at(r, at + 2 + 16 * h);
-          [[unroll]] for (uint i = 0; i < 4; ++i) k.codes[8 * g + 4 * h + i] = w[i];
+          [[unroll]] for (uint i = 0; i < 4; ++i) k.quants[8 * g + 4 * h + i] = w[i];
         }
         k.scale[g] = half_at(r, at);
       }
@@ -110,8 +110,8 @@ PackedUnit decode_unit(uint format, BlockRow r, uint unit, float tail, bool word
         uint at = (2 * unit + g) * 18;
         uvec4 w = four_u32_at(r, at + 2);
         [[unroll]] for (uint i = 0; i < 4; ++i) {
-          k.codes[8 * g + i] = w[i] & kLow4;
-          k.codes[8 * g + 4 + i] = w[i] >> 4 & kLow4;
+          k.quants[8 * g + i] = w[i] & kLow4;
+          k.quants[8 * g + 4 + i] = w[i] >> 4 & kLow4;
         }
         k.scale[g] = half_at(r, at);
       }
@@ -119,20 +119,20 @@ PackedUnit decode_unit(uint format, BlockRow r, uint unit, float tail, bool word
     }
     case Q4_K:
     case Q5_K: {
-      const uint bytes = format == Q4_K ? 144 : 176, codes = format == Q4_K ? 16 : 48;
+      const uint bytes = format == Q4_K ? 144 : 176, quants = format == Q4_K ? 16 : 48;
       uint at = unit / 4 * bytes, pair = unit % 4;
       uvec4 head = whole_four_u32_at(r, at);
       [[unroll]] for (uint h = 0; h < 2; ++h) {
-        uvec4 w = whole_four_u32_at(r, at + codes + 32 * pair + 16 * h);
+        uvec4 w = whole_four_u32_at(r, at + quants + 32 * pair + 16 * h);
         [[unroll]] for (uint i = 0; i < 4; ++i) {
-          k.codes[4 * h + i] = w[i] & kLow4;
-          k.codes[4 * h + 8 + i] = w[i] >> 4 & kLow4;
+          k.quants[4 * h + i] = w[i] & kLow4;
+          k.quants[4 * h + 8 + i] = w[i] >> 4 & kLow4;
         }
         if (format == Q5_K) {
           uvec4 fifth = whole_four_u32_at(r, at + 16 + 16 * h) >> 2 * pair;
           [[unroll]] for (uint i = 0; i < 4; ++i) {
-            k.codes[4 * h + i] |= (fifth[i] & 0x01010101u) << 4;
-            k.codes[4 * h + 8 + i] |= (fifth[i] >> 1 & 0x01010101u) << 4;
+            k.quants[4 * h + i] |= (fifth[i] & 0x01010101u) << 4;
+            k.quants[4 * h + 8 + i] |= (fifth[i] >> 1 & 0x01010101u) << 4;
           }
         }
       }
@@ -148,10 +148,10 @@ PackedUnit decode_unit(uint format, BlockRow r, uint unit, float tail, bool word
       uvec4 high = four_u32_at(r, at + 128 + 32 * half_block + 16 * t);
       uvec2 s = two_u32_at(r, at + 192 + 8 * half_block) >> 8 * t;
       [[unroll]] for (uint i = 0; i < 4; ++i) {
-        k.codes[i] = (a[i] & kLow4) | (high[i] & kLow2) << 4;
-        k.codes[4 + i] = (b[i] & kLow4) | (high[i] >> 2 & kLow2) << 4;
-        k.codes[8 + i] = (a[i] >> 4 & kLow4) | (high[i] >> 4 & kLow2) << 4;
-        k.codes[12 + i] = (b[i] >> 4 & kLow4) | (high[i] >> 6 & kLow2) << 4;
+        k.quants[i] = (a[i] & kLow4) | (high[i] & kLow2) << 4;
+        k.quants[4 + i] = (b[i] & kLow4) | (high[i] >> 2 & kLow2) << 4;
+        k.quants[8 + i] = (a[i] >> 4 & kLow4) | (high[i] >> 4 & kLow2) << 4;
+        k.quants[12 + i] = (b[i] >> 4 & kLow4) | (high[i] >> 6 & kLow2) << 4;
       }
       k.scale = half_at(r, at + 208) * vec4(from_signed_byte(s.x), from_signed_byte(s.x >> 16), from_signed_byte(s.y),
                                             from_signed_byte(s.y >> 16));

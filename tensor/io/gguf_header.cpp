@@ -19,15 +19,15 @@ namespace {
 
 [[noreturn]] void gguf_header_refuse(const std::string& what) { throw FormatError(what); }
 
-/// Formats of llama.cpp that are not read here, for messages.
-struct Unread {
+/// ggml's names of numbers for which there may be no format here, for messages.
+struct TypeName {
   std::uint32_t type;
   std::string_view name;
 };
-constexpr Unread kUnread[] = {{4, "Q4_2"},    {5, "Q4_3"},      {9, "Q8_1"},      {15, "Q8_K"},     {16, "IQ2_XXS"},
-                              {17, "IQ2_XS"}, {18, "IQ3_XXS"},  {19, "IQ1_S"},    {21, "IQ3_S"},    {22, "IQ2_S"},
-                              {29, "IQ1_M"},  {31, "Q4_0_4_4"}, {32, "Q4_0_4_8"}, {33, "Q4_0_8_8"}, {37, "I8_S"},
-                              {38, "TL1"},    {40, "NVFP4"}};
+constexpr TypeName kTypeNames[] = {
+    {4, "Q4_2"},      {5, "Q4_3"},      {9, "Q8_1"},   {15, "Q8_K"},  {16, "IQ2_XXS"}, {17, "IQ2_XS"},
+    {18, "IQ3_XXS"},  {19, "IQ1_S"},    {21, "IQ3_S"}, {22, "IQ2_S"}, {29, "IQ1_M"},   {31, "Q4_0_4_4"},
+    {32, "Q4_0_4_8"}, {33, "Q4_0_8_8"}, {37, "I8_S"},  {38, "TL1"},   {40, "NVFP4"}};
 
 /// Reads the file from front to back.
 class Cursor {
@@ -240,8 +240,8 @@ void place_tensors(GgufHeader& header, std::uint64_t file_size) {
 
 std::string gguf_type_name(std::uint32_t type) {
   if (const quant::BlockFormat* format = quant::find_format(type)) return std::string(format->name);
-  for (const Unread& unread : kUnread) {
-    if (unread.type == type) return fmt::format("type {} ({})", type, unread.name);
+  for (const TypeName& known : kTypeNames) {
+    if (known.type == type) return fmt::format("type {} ({})", type, known.name);
   }
   return fmt::format("type {}", type);
 }

@@ -1,6 +1,7 @@
 #include <etna/tensor/quant/block_format.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cfloat>
 #include <cmath>
@@ -12,62 +13,48 @@
 #include <etna/device/error.h>
 #include <etna/device/internal/cpu/parallel.h>
 #include <etna/tensor/quant/internal/block_bytes.h>
-#include <etna/tensor/quant/internal/families.h>
-#include <etna/tensor/quant/internal/integer_formats.h>
+#include <etna/tensor/quant/internal/decode.h>
+#include <etna/tensor/quant/internal/formats.h>
+#include <etna/tensor/quant/internal/unquantized_formats.h>
 #include <etna/tensor/shape.h>
 
 namespace etna::quant {
 namespace {
 
-constexpr float kBlockFormatHalf = 65504.0f;
+/// A format of one element a block. Those without an encoder are only read.
+constexpr BlockFormat unquantized(std::string_view name, std::uint32_t type, std::uint32_t file_type, std::size_t bytes,
+                                  float largest, std::string_view holds, Decode* decode, Encode* encode) {
+  return {name, type, 1, bytes, 0, largest, holds, file_type, {}, decode, encode};
+}
 
-constexpr BlockFormat kFormats[] = {
-    {"F32", 0, 1, 4, 0, FLT_MAX, "IEEE 754 binary32", decode_f32, encode_f32},
-    {"F16", 1, 1, 2, 0, kBlockFormatHalf, "IEEE 754 binary16", decode_f16, encode_f16},
-    {"BF16", 30, 1, 2, 0, 0x1.fep127f, "the upper half of an f32", decode_bf16, encode_bf16},
-    {"F64", 28, 1, 8, 0, 0, "IEEE 754 binary64", decode_f64, nullptr},
-    {"I8", 24, 1, 1, 0, 0, "integers of 8 bits", decode_i8, nullptr},
-    {"I16", 25, 1, 2, 0, 0, "integers of 16 bits", decode_i16, nullptr},
-    {"I32", 26, 1, 4, 0, 0, "integers of 32 bits", decode_i32, nullptr},
-    {"I64", 27, 1, 8, 0, 0, "integers of 64 bits", decode_i64, nullptr},
-    {"Q8_0", 8, 32, 34, 0, kBlockFormatHalf * 127, "f16 scale, codes of 8 bits", decode_q8_0, encode_q8_0},
-    {"Q4_0", 2, 32, 18, 0, kBlockFormatHalf * 7, "f16 scale, codes of 4 bits", decode_q4_0, encode_q4_0},
-    {"Q4_1", 3, 32, 20, 0, kBlockFormatHalf, "f16 scale and minimum, codes of 4 bits", decode_q4_1, encode_q4_1},
-    {"Q5_0", 6, 32, 22, 0, kBlockFormatHalf * 15, "f16 scale, codes of 5 bits", decode_q5_0, encode_q5_0},
-    {"Q5_1", 7, 32, 24, 0, kBlockFormatHalf, "f16 scale and minimum, codes of 5 bits", decode_q5_1, encode_q5_1},
-    {"Q2_K", 10, 256, 84, 0, kBlockFormatHalf * 15, "16 sub-blocks: 4-bit scales and minimums, codes of 2 bits",
-     decode_q2_k, encode_q2_k},
-    {"Q3_K", 11, 256, 110, 0, kBlockFormatHalf * 93, "16 sub-blocks: 6-bit scales, codes of 3 bits", decode_q3_k,
-     encode_q3_k},
-    {"Q4_K", 12, 256, 144, 0, kBlockFormatHalf * 63, "8 sub-blocks: 6-bit scales and minimums, codes of 4 bits",
-     decode_q4_k, encode_q4_k},
-    {"Q5_K", 13, 256, 176, 0, kBlockFormatHalf * 63, "8 sub-blocks: 6-bit scales and minimums, codes of 5 bits",
-     decode_q5_k, encode_q5_k},
-    {"Q6_K", 14, 256, 210, 0, kBlockFormatHalf * 127 * 31, "16 sub-blocks: 8-bit scales, codes of 6 bits", decode_q6_k,
-     encode_q6_k},
-    {"IQ4_NL", 20, 32, 18, 0, kBlockFormatHalf * 113, "f16 scale, 4-bit places in a table of 16 levels", decode_iq4_nl,
-     encode_iq4_nl},
-    {"IQ4_XS", 23, 256, 136, 0, kBlockFormatHalf * 31 * 113,
-     "8 sub-blocks: 6-bit scales, 4-bit places in a table of 16 levels", decode_iq4_xs, encode_iq4_xs},
-    {"MXFP4", 39, 32, 17, 0, 0x1.8p127f, "a power of two, 4-bit floats", decode_mxfp4, encode_mxfp4},
-    {"TQ1_0", 34, 256, 54, 0, kBlockFormatHalf, "f16 scale, five ternary codes a byte", decode_tq1_0, encode_tq1_0},
-    {"TQ2_0", 35, 256, 66, 0, kBlockFormatHalf, "f16 scale, ternary codes of 2 bits", decode_tq2_0, encode_tq2_0},
-    {"I2_S", 36, 128, 32, 32, FLT_MAX, "ternary codes of 2 bits; one f32 scale behind the tensor", decode_i2_s,
-     encode_i2_s},
-    IntegerGroups<8, 64, false>::format("INT8_64", "f16 scale, codes of 8 bits"),
-    IntegerGroups<8, 128, false>::format("INT8_128", "f16 scale, codes of 8 bits"),
-    IntegerGroups<8, 32, true>::format("INT8_ZP_32", "f16 scale and zero point, codes of 8 bits"),
-    IntegerGroups<8, 64, true>::format("INT8_ZP_64", "f16 scale and zero point, codes of 8 bits"),
-    IntegerGroups<8, 128, true>::format("INT8_ZP_128", "f16 scale and zero point, codes of 8 bits"),
-    IntegerGroups<4, 64, false>::format("INT4_64", "f16 scale, codes of 4 bits"),
-    IntegerGroups<4, 128, false>::format("INT4_128", "f16 scale, codes of 4 bits"),
-    IntegerGroups<4, 32, true>::format("INT4_ZP_32", "f16 scale and zero point, codes of 4 bits"),
-    IntegerGroups<4, 64, true>::format("INT4_ZP_64", "f16 scale and zero point, codes of 4 bits"),
-    IntegerGroups<4, 128, true>::format("INT4_ZP_128", "f16 scale and zero point, codes of 4 bits"),
-};
+template <typename F>
+constexpr BlockFormat described() {
+  constexpr Description d = F::kDescription;
+  BlockFormat format = {d.name,  d.gguf_type,      F::kElements, F::kBytes,        d.tail,          d.largest,
+                        d.holds, d.gguf_file_type, F::kF16,      decode_blocks<F>, encode_blocks<F>};
+  if constexpr (requires { F::encode_row; }) format.encode_row = F::encode_row;
+  return format;
+}
+
+template <typename... F>
+constexpr auto all_formats(FormatList<F...>) {
+  constexpr std::uint32_t kNone = kNoGgufType;
+  return std::array{
+      unquantized("F32", 0, 0, 4, FLT_MAX, "IEEE 754 binary32", decode_f32, encode_f32),
+      unquantized("F16", 1, 1, 2, kLargestF16, "IEEE 754 binary16", decode_f16, encode_f16),
+      unquantized("BF16", 30, 32, 2, 0x1.fep127f, "the upper half of an f32", decode_bf16, encode_bf16),
+      unquantized("F64", 28, kNone, 8, 0, "IEEE 754 binary64", decode_f64, nullptr),
+      unquantized("I8", 24, kNone, 1, 0, "integers of 8 bits", decode_i8, nullptr),
+      unquantized("I16", 25, kNone, 2, 0, "integers of 16 bits", decode_i16, nullptr),
+      unquantized("I32", 26, kNone, 4, 0, "integers of 32 bits", decode_i32, nullptr),
+      unquantized("I64", 27, kNone, 8, 0, "integers of 64 bits", decode_i64, nullptr),
+      described<F>()...,
+  };
+}
+constexpr auto kFormats = all_formats(BlockFormats());
 
 /// Elements that a thread decodes at least, and the window of values that is encoded at once, so that the weights
-/// beside it stay small.
+/// of its errors stay small.
 constexpr std::int64_t kGrain = 65536, kWindow = 4096;
 
 void check_values(const BlockFormat& format, const float* values, std::int64_t count) {
@@ -124,15 +111,15 @@ const BlockFormat* find_format(std::string_view name) {
     return std::equal(name.begin(), name.end(), format.name.begin(), format.name.end(),
                       [](unsigned char a, unsigned char b) { return std::toupper(a) == std::toupper(b); });
   };
-  const auto* found = std::find_if(std::begin(kFormats), std::end(kFormats), same);
-  return found == std::end(kFormats) ? nullptr : found;
+  const auto found = std::find_if(kFormats.begin(), kFormats.end(), same);
+  return found == kFormats.end() ? nullptr : &*found;
 }
 
 const BlockFormat* find_format(std::uint32_t gguf_type) {
   if (gguf_type == kNoGgufType) return nullptr;
-  const auto* found = std::find_if(std::begin(kFormats), std::end(kFormats),
-                                   [&](const BlockFormat& format) { return format.gguf_type == gguf_type; });
-  return found == std::end(kFormats) ? nullptr : found;
+  const auto found = std::find_if(kFormats.begin(), kFormats.end(),
+                                  [&](const BlockFormat& format) { return format.gguf_type == gguf_type; });
+  return found == kFormats.end() ? nullptr : &*found;
 }
 
 const BlockFormat& format_named(std::string_view name) {
@@ -226,9 +213,9 @@ void quantize(const BlockFormat& format, const float* values, std::span<std::byt
 void quantize_rows(const BlockFormat& format, const float* values, std::span<std::byte> bytes, std::int64_t rows,
                    std::int64_t columns, std::span<const float> importance) {
   if (format.encode_row == nullptr) {
-    throw FormatError(
-        fmt::format("quantize_rows: blocks of {} have more than a scale and codes; choose one of INT4_... and INT8_...",
-                    format.name));
+    throw FormatError(fmt::format(
+        "quantize_rows: blocks of {} have more than a scale and quants; choose one of INT4_... and INT8_...",
+        format.name));
   }
   storage_bytes(format, columns);  // whole blocks
   if (!importance.empty() && static_cast<std::int64_t>(importance.size()) != columns) {

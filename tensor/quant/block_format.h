@@ -13,21 +13,28 @@ namespace etna::quant {
 /// Stands in for the GGUF number of a format that GGUF has no number for.
 inline constexpr std::uint32_t kNoGgufType = 0xffffffffu;
 
-/// One format. The table of block_formats() holds all of them; code refers to a format by a pointer into it.
+/// Where the f16 numbers of a block lie, up to two; -1 for none.
+struct F16Fields {
+  int first = -1, second = -1;
+};
+
+/// One format. The table of block_formats() holds all of them; quant refers to a format by a pointer into it.
 struct BlockFormat {
   std::string_view name;    ///< as llama.cpp writes it: "Q4_K"
   std::uint32_t gguf_type;  ///< the number in a GGUF file, or kNoGgufType
   std::int64_t elements;    ///< elements a block
   std::size_t bytes;        ///< bytes a block
-  std::size_t tail;         ///< bytes behind all blocks of a tensor; the first four are an f32 scale for all of them
+  std::size_t tail;         ///< bytes after all blocks of a tensor; the first four are an f32 scale for all of them
   float largest;            ///< the largest magnitude that quantize() takes
   std::string_view holds;   ///< what a block holds, in words
+  std::uint32_t gguf_file_type;  ///< general.file_type of a GGUF file of mostly this format, or kNoGgufType
+  F16Fields f16_fields;          ///< scales and minimums
 
   /// Decodes or encodes consecutive blocks, without checks; dequantize() and quantize() are the way in.
   /// `weights` has one factor of the squared error for each element.
   void (*decode)(const std::byte* blocks, float* out, std::int64_t count);
   void (*encode)(const float* values, const float* weights, std::byte* blocks, std::int64_t count);
-  /// The same with one scale for all blocks, those of a row; null where blocks have more than a scale and codes.
+  /// The same with one scale for all blocks, those of a row; null where blocks have more than a scale and quants.
   void (*encode_row)(const float* values, const float* weights, std::byte* blocks, std::int64_t count) = nullptr;
 
   /// False for integers and f64, which are read only.
@@ -36,7 +43,7 @@ struct BlockFormat {
   double bits() const { return 8.0 * static_cast<double>(bytes) / static_cast<double>(elements); }
 };
 
-/// Every format, plain ones first.
+/// Every format, unquantized ones first.
 std::span<const BlockFormat> block_formats();
 /// The format of a name, in upper or lower case, or null.
 const BlockFormat* find_format(std::string_view name);
@@ -50,7 +57,7 @@ const BlockFormat& format_named(std::string_view name);
 std::size_t storage_bytes(const BlockFormat& format, std::int64_t count);
 
 /// Decodes `count` elements. The bits are those of ggml's reference, operation for operation.
-/// @param bytes storage_bytes(format, count) or more; the tail, where a format has one, begins behind `count` elements,
+/// @param bytes storage_bytes(format, count) or more; the tail, where a format has one, begins after `count` elements,
 /// so only a whole tensor can be decoded then
 /// @throws ShapeError if `bytes` is too short, or as storage_bytes()
 void dequantize(const BlockFormat& format, std::span<const std::byte> bytes, float* out, std::int64_t count);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <string_view>
 
 #include <fmt/format.h>
 
@@ -13,31 +12,18 @@
 namespace etna::quant {
 namespace {
 
-/// Where the f16 numbers of a block lie, up to two; -1 for none.
-struct HalfFields {
-  std::string_view name;
-  int at[2];
-};
-constexpr HalfFields kHalves[] = {
-    {"Q8_0", {0, -1}},      {"Q4_0", {0, -1}},      {"Q4_1", {0, 2}},        {"Q5_0", {0, -1}},
-    {"Q5_1", {0, 2}},       {"Q2_K", {80, 82}},     {"Q3_K", {108, -1}},     {"Q4_K", {0, 2}},
-    {"Q5_K", {0, 2}},       {"Q6_K", {208, -1}},    {"IQ4_NL", {0, -1}},     {"IQ4_XS", {0, -1}},
-    {"TQ1_0", {52, -1}},    {"TQ2_0", {64, -1}},    {"INT8_64", {0, -1}},    {"INT8_128", {0, -1}},
-    {"INT8_ZP_32", {0, 2}}, {"INT8_ZP_64", {0, 2}}, {"INT8_ZP_128", {0, 2}}, {"INT4_64", {0, -1}},
-    {"INT4_128", {0, -1}},  {"INT4_ZP_32", {0, 2}}, {"INT4_ZP_64", {0, 2}},  {"INT4_ZP_128", {0, 2}}};
-
-bool half_is_finite(const std::byte* at) { return (load<std::uint16_t>(at) & 0x7c00u) != 0x7c00u; }
+bool f16_is_finite(const std::byte* at) { return (load<std::uint16_t>(at) & 0x7c00u) != 0x7c00u; }
 
 /// Whether a block has a scale that makes all of it NaN or infinite.
-bool lost_scale(const BlockFormat& format, const HalfFields* halves, const std::byte* block) {
+bool lost_scale(const BlockFormat& format, const std::byte* block) {
   // OCP's microscaling reserves this exponent for NaN; ggml reads it as 2^128.
   if (format.name == "MXFP4") return byte_at(block, 0) == 255;
-  if (halves == nullptr) return false;
-  return !half_is_finite(block + halves->at[0]) || (halves->at[1] >= 0 && !half_is_finite(block + halves->at[1]));
+  const auto lost = [&](int at) { return at >= 0 && !f16_is_finite(block + at); };
+  return lost(format.f16_fields.first) || lost(format.f16_fields.second);
 }
 
-/// The number of two-bit codes that are 3 in a block of a ternary format.
-std::int64_t fourth_codes(const std::byte* block, int bytes) {
+/// The number of two-bit quants that are 3 in a block of a ternary format.
+std::int64_t fourth_quants(const std::byte* block, int bytes) {
   std::int64_t found = 0;
   for (int i = 0; i < bytes; ++i) {
     const unsigned both = byte_at(block, i) & byte_at(block, i) >> 1 & 0x55u;
@@ -78,8 +64,9 @@ class Report {
         return fmt::format("{} elements of {} have a scale that is NaN or infinite, {}", f.count, format.name, where);
       case Finding::Kind::large:
         return fmt::format("{} value{} larger than {}, {}", f.count, one ? " is" : "s are", limits.largest, where);
-      case Finding::Kind::code:
-        return fmt::format("{} code{} none of the three of {}, {}", f.count, one ? " is" : "s are", format.name, where);
+      case Finding::Kind::quant:
+        return fmt::format("{} quant{} none of the three of {}, {}", f.count, one ? " is" : "s are", format.name,
+                           where);
       case Finding::Kind::zeros:
         break;
     }
@@ -98,10 +85,7 @@ std::vector<Finding> find_suspicious(const BlockFormat& format, std::span<const 
     throw ShapeError(fmt::format("find_suspicious: {} elements of {} take {} bytes, but {} were given", count,
                                  format.name, wanted, bytes.size()));
   }
-  const auto* halves = std::find_if(std::begin(kHalves), std::end(kHalves),
-                                    [&](const HalfFields& fields) { return fields.name == format.name; });
-  if (halves == std::end(kHalves)) halves = nullptr;
-  const int code_bytes = format.name == "TQ2_0" ? 64 : format.name == "I2_S" ? 32 : 0;
+  const int quant_bytes = format.name == "TQ2_0" ? 64 : format.name == "I2_S" ? 32 : 0;
 
   float scale = 1.0f;
   if (format.tail != 0 && count > 0) scale = load<float>(bytes.data() + wanted - format.tail);
@@ -120,8 +104,8 @@ std::vector<Finding> find_suspicious(const BlockFormat& format, std::span<const 
     for (std::int64_t b = 0; b < n; ++b) {
       const std::byte* block = begin + b * static_cast<std::int64_t>(format.bytes);
       const std::int64_t index = (first + b) * format.elements;
-      if (code_bytes > 0) report.add(Finding::Kind::code, fourth_codes(block, code_bytes), index);
-      if (!std::isfinite(scale) || lost_scale(format, halves, block)) {
+      if (quant_bytes > 0) report.add(Finding::Kind::quant, fourth_quants(block, quant_bytes), index);
+      if (!std::isfinite(scale) || lost_scale(format, block)) {
         if (std::isfinite(scale)) report.add(Finding::Kind::scale, format.elements, index);
         zeros = false;
         continue;

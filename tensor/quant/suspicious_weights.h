@@ -15,7 +15,7 @@ struct Finding {
     not_finite,  ///< a value is NaN or infinite
     scale,       ///< the scale or minimum of a block is NaN or infinite, so all of its values are lost
     large,       ///< finite values larger than weights are
-    code,        ///< a code that the format does not use, such as a fourth ternary value
+    quant,       ///< a quant that the format does not use, such as a fourth ternary value
     zeros        ///< all values of a tensor are 0
   };
   Kind kind;

@@ -103,6 +103,17 @@ TEST_P(QuantizedGpu, DecodesEveryPowerOfMxfp4) {
   expect_same_bits(dequantize(w.to(kVulkan)), dequantize(w), "MXFP4");
 }
 
+TEST_P(QuantizedGpu, DecodesEveryScaleOfNvfp4) {
+  std::vector<std::uint8_t> blocks;
+  for (int scale = 0; scale < 256; scale += 4) {
+    for (int sub = 0; sub < 4; ++sub) blocks.push_back(static_cast<std::uint8_t>(scale + sub));
+    for (int j = 0; j < 32; ++j) blocks.push_back(static_cast<std::uint8_t>(j % 16 | (15 - j % 16) << 4));
+  }
+  const QuantizedTensor w(quant::format_named("NVFP4"), {64, 64},
+                          from_vector(blocks, {static_cast<std::int64_t>(blocks.size())}));
+  expect_same_bits(dequantize(w.to(kVulkan)), dequantize(w), "NVFP4");
+}
+
 TEST_P(QuantizedGpu, DecodesPlainRowsOfAnyLength) {
   for (const char* name : {"F32", "F16", "BF16"}) {
     for (std::int64_t columns : {1, 7, 16, 18, 37}) {

@@ -1,4 +1,4 @@
-#include <etna/tensor/ops/quantized/internal/row_kernels.h>
+#include <etna/tensor/ops/quantized/internal/cpu_kernels.h>
 
 #include <algorithm>
 #include <cmath>
@@ -22,13 +22,13 @@ double relative_error(const Tensor& got, const Tensor& wanted) {
 class EachFormat : public testing::TestWithParam<std::string> {
  protected:
   const quant::BlockFormat& format() const { return quant::format_named(GetParam()); }
-  bool plain() const { return format().elements == 1; }
+  bool unquantized() const { return format().elements == 1; }
 };
 
 TEST_P(EachFormat, FewRowsAreNearTheExactProduct) {
   manual_seed(5);
   for (const char* target : {"AVX-512 VNNI", "AVX2", "portable"}) {
-    if (!quantized::use_row_kernels(target)) continue;
+    if (!quantized::use_cpu_kernels(target)) continue;
     for (const std::int64_t columns : {256, 512, 1024 + 128}) {
       if (columns % format().elements != 0) continue;
       const QuantizedTensor w = quantize(randn({37, columns}), format());
@@ -36,12 +36,12 @@ TEST_P(EachFormat, FewRowsAreNearTheExactProduct) {
       for (const std::int64_t rows : {1, 2, 3, 4, 7, 8, 11}) {
         const Tensor x = randn({rows, columns});
         const Tensor y = quantized_linear(x, w);
-        EXPECT_LT(relative_error(y, matmul(x.to(f64), exact.t())), plain() ? 1e-5 : 1e-2)
+        EXPECT_LT(relative_error(y, matmul(x.to(f64), exact.t())), unquantized() ? 1e-5 : 1e-2)
             << target << ", " << rows << " rows of " << columns;
       }
     }
   }
-  quantized::use_row_kernels(nullptr);
+  quantized::use_cpu_kernels(nullptr);
 }
 
 TEST_P(EachFormat, ManyRowsAreNearTheExactProduct) {
@@ -50,19 +50,19 @@ TEST_P(EachFormat, ManyRowsAreNearTheExactProduct) {
   const Tensor x = randn({40, 512});
   const Tensor wanted = matmul(x.to(f64), dequantize(w, f64).t());
   for (const char* target : {"AVX-512 VNNI", "AVX2", "portable"}) {
-    if (!quantized::use_row_kernels(target)) continue;
+    if (!quantized::use_cpu_kernels(target)) continue;
     const double many = relative_error(quantized_linear(x, w), wanted);
     EXPECT_LT(many, 5e-3) << target;
-    if (quantized::row_kernels(format()).panel == nullptr) continue;
-    // Rows are rounded more finely than few rows, or, where that is asked for, not to codes.
+    if (quantized::cpu_kernels(format()).gemm == nullptr) continue;
+    // Many rows are quantized more finely than few, or, where that is asked for, not at all.
     EXPECT_LT(many, relative_error(quantized_linear(x.slice(0, 0, 8), w), wanted.slice(0, 0, 8))) << target;
-    quantized::set_codes_many_rows(false);
+    quantized::set_quantizes_prompts(false);
     EXPECT_LT(relative_error(quantized_linear(x, w), wanted), 5e-3) << target;
-    quantized::set_codes_many_rows(true);
+    quantized::set_quantizes_prompts(true);
     EXPECT_LT(relative_error(quantized_linear(x, w), wanted), 4.7e-3) << target;
-    quantized::set_codes_many_rows(std::nullopt);
+    quantized::set_quantizes_prompts(std::nullopt);
   }
-  quantized::use_row_kernels(nullptr);
+  quantized::use_cpu_kernels(nullptr);
 }
 
 TEST_P(EachFormat, ManyRowsOfAnyNumberAreNearTheExactProduct) {
@@ -73,20 +73,20 @@ TEST_P(EachFormat, ManyRowsOfAnyNumberAreNearTheExactProduct) {
     const Tensor x = randn({129, columns});
     const Tensor wanted = matmul(x.to(f64), dequantize(w, f64).t());
     for (const char* target : {"AVX-512 VNNI", "AVX2", "portable"}) {
-      if (!quantized::use_row_kernels(target)) continue;
+      if (!quantized::use_cpu_kernels(target)) continue;
       for (const std::int64_t rows : {12, 16, 31, 33, 129}) {
         EXPECT_LT(relative_error(quantized_linear(x.slice(0, 0, rows), w), wanted.slice(0, 0, rows)), 5e-3)
             << target << ", " << rows << " rows of " << columns;
       }
     }
   }
-  quantized::use_row_kernels(nullptr);
+  quantized::use_cpu_kernels(nullptr);
 }
 
 TEST_P(EachFormat, ManyRowsKeepNaNInfinityAndZero) {
   const QuantizedTensor w = quantize(ones({3, 256}), format());
   for (const char* target : {"AVX-512 VNNI", "AVX2", "portable"}) {
-    if (!quantized::use_row_kernels(target)) continue;
+    if (!quantized::use_cpu_kernels(target)) continue;
     for (const double bad : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(),
                              -std::numeric_limits<double>::infinity()}) {
       Tensor x = zeros({20, 256});
@@ -100,7 +100,7 @@ TEST_P(EachFormat, ManyRowsKeepNaNInfinityAndZero) {
       }
     }
   }
-  quantized::use_row_kernels(nullptr);
+  quantized::use_cpu_kernels(nullptr);
 }
 
 TEST_P(EachFormat, RowsOfBlocksOneAfterTheOther) {
@@ -134,9 +134,9 @@ TEST_P(EachFormat, ZerosAreExact) {
 
 INSTANTIATE_TEST_SUITE_P(QuantizedLinear, EachFormat,
                          testing::Values("F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K",
-                                         "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "MXFP4", "TQ1_0", "TQ2_0", "I2_S",
-                                         "INT8_64", "INT8_128", "INT8_ZP_32", "INT8_ZP_64", "INT8_ZP_128", "INT4_64",
-                                         "INT4_128", "INT4_ZP_32", "INT4_ZP_64", "INT4_ZP_128"));
+                                         "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "MXFP4", "NVFP4", "TQ1_0", "TQ2_0",
+                                         "I2_S", "INT8_64", "INT8_128", "INT8_ZP_32", "INT8_ZP_64", "INT8_ZP_128",
+                                         "INT4_64", "INT4_128", "INT4_ZP_32", "INT4_ZP_64", "INT4_ZP_128"));
 
 TEST(QuantizedLinear, TakesWeightsPerChannel) {
   manual_seed(15);
@@ -146,7 +146,7 @@ TEST(QuantizedLinear, TakesWeightsPerChannel) {
     const QuantizedTensor q = quantize_per_channel(w, quant::format_named(name));
     const Tensor exact = dequantize(q, f64);
     for (const char* target : {"AVX-512 VNNI", "AVX2", "portable"}) {
-      if (!quantized::use_row_kernels(target)) continue;
+      if (!quantized::use_cpu_kernels(target)) continue;
       for (const std::int64_t rows : {1, 9, 20}) {
         const Tensor x = randn({rows, 384});
         EXPECT_LT(relative_error(quantized_linear(x, q), matmul(x.to(f64), exact.t())), 2e-2) << name << " " << target;
@@ -154,7 +154,7 @@ TEST(QuantizedLinear, TakesWeightsPerChannel) {
     }
     EXPECT_LT(relative_error(exact, w), std::string_view(name).starts_with("INT8") ? 0.012 : 0.2) << name;
   }
-  quantized::use_row_kernels(nullptr);
+  quantized::use_cpu_kernels(nullptr);
 }
 
 TEST(QuantizedLinear, FusesNormGateBiasAndResidual) {

@@ -149,7 +149,7 @@ TEST(Quantize, HasNoLargerErrorThanGgml) {
 }
 
 TEST(Quantize, KeepsWhatAFormatHoldsExactly) {
-  for (const char* name : {"TQ1_0", "TQ2_0", "I2_S", "Q4_0", "Q8_0", "MXFP4", "F16", "BF16", "F32"}) {
+  for (const char* name : {"TQ1_0", "TQ2_0", "I2_S", "Q4_0", "Q8_0", "MXFP4", "NVFP4", "F16", "BF16", "F32"}) {
     const BlockFormat& format = format_named(name);
     std::vector<float> values(512), decoded(512);
     const float scale = std::string_view(name) == "Q8_0" ? 127 * 0x1p-9f : 0x1p-5f;

@@ -78,6 +78,15 @@ const std::map<std::string_view, Element>& elements() {
          const int q = b.nibble(1, i);
          return std::ldexp(q < 8 ? kE2M1[q] : -kE2M1[q - 8], static_cast<int>(b.u8(0)) - 127);
        }},
+      {"NVFP4",
+       [](const Block& b, int i) {
+         const unsigned s = b.u8(i / 16) & 127;
+         const int q = b.bits(4 + i / 16 * 8 + i % 8, i % 16 / 8 * 4, 4);
+         const float scale = s == 127 ? 0.0f
+                             : s < 8  ? std::ldexp(static_cast<float>(s), -9)
+                                      : std::ldexp(1 + static_cast<float>(s % 8) / 8, static_cast<int>(s / 8) - 7);
+         return (b.u8(i / 16) == 255 ? 480.0f : scale) * (q < 8 ? kE2M1[q] : -kE2M1[q - 8]);
+       }},
       {"Q2_K",
        [](const Block& b, int i) {
          const int q = b.bits(16 + i / 128 * 32 + i % 32, i % 128 / 32 * 2, 2);

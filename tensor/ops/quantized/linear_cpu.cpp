@@ -11,29 +11,29 @@
 #include <etna/device/internal/cpu/vector_rows.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/activations/internal/cpu.h>
+#include <etna/tensor/ops/quantized/internal/cpu_kernels.h>
 #include <etna/tensor/ops/quantized/internal/quantized.h>
-#include <etna/tensor/ops/quantized/internal/row_kernels.h>
 #include <etna/tensor/ops/rows/internal/rows.h>
 
 // quantized_linear on the CPU. Few rows of x: each row of a weight is read once and multiplied as it lies, bound by
-// memory. Many rows: weights are unpacked panel by panel, and meet x in codes, too, or are widened and go through the
-// gemm library (codes_many_rows()).
+// memory. Many rows: weights are unpacked panel by panel, and meet x quantized, too, or are dequantized and go through
+// the gemm library (quantizes_prompts()).
 namespace etna::quantized {
 namespace {
 
-/// Rows of x from which on widening a weight costs less than reading its codes once for each eight of them.
+/// Rows of x from which on dequantizing a weight costs less than reading its quants once for each eight of them.
 constexpr std::int64_t kFewRows = 12;
-/// Rows of a weight that are widened at once, or multiplied in codes.
-constexpr std::int64_t kPanel = 512, kCodedPanel = 1024;
+/// Rows of a weight that are dequantized at once, or multiplied in 8 bits.
+constexpr std::int64_t kPanel = 512, kQuantizedPanel = 1024;
 constexpr std::int64_t kGroupSize = 256;
-/// Elements of x that a task rounds at least.
-constexpr std::int64_t kRoundedAtLeast = 65536;
+/// Elements of x that a task quantizes at least.
+constexpr std::int64_t kQuantizedAtLeast = 65536;
 /// Groups of x for which a task makes tables at least.
 constexpr std::int64_t kTablesAtLeast = 16;
 
 struct Weight {
   const quant::BlockFormat* format;
-  const RowKernels* kernels;
+  const CpuKernels* kernels;
   const std::byte* blocks;
   std::int64_t rows, columns;
   std::size_t row_bytes;
@@ -42,7 +42,7 @@ struct Weight {
 
   Weight(const quant::BlockFormat& f, const Tensor& blocks_tensor, std::int64_t rows, std::int64_t columns)
       : format(&f),
-        kernels(&row_kernels(f)),
+        kernels(&cpu_kernels(f)),
         blocks(reinterpret_cast<const std::byte*>(blocks_tensor.host<std::uint8_t>())),
         rows(rows),
         columns(columns),
@@ -52,28 +52,28 @@ struct Weight {
       std::memcpy(&factor, blocks + static_cast<std::size_t>(rows) * row_bytes, sizeof factor);
   }
   const std::byte* row(std::int64_t r) const { return blocks + static_cast<std::size_t>(r) * row_bytes; }
-  bool plain() const { return kernels->dot_plain != nullptr; }
+  bool unquantized() const { return kernels->dot_unquantized != nullptr; }
 };
 
-/// Rows of x rounded to codes of 8 bits; NaN and infinities make their scale NaN.
-class RoundedInput {
+/// Rows of x quantized to 8 bits; NaN and infinities make their scale NaN.
+class QuantizedInput {
  public:
-  /// @param round null where no weight needs it
-  RoundedInput(decltype(RowKernels::round_row) round, const float* x, std::int64_t rows, std::int64_t columns)
-      : groups_(static_cast<std::size_t>(round == nullptr ? 0 : rows * ((columns + kGroupSize - 1) / kGroupSize))) {
+  /// @param quantizer null where no weight needs it
+  QuantizedInput(decltype(CpuKernels::quantize_row) quantizer, const float* x, std::int64_t rows, std::int64_t columns)
+      : groups_(static_cast<std::size_t>(quantizer == nullptr ? 0 : rows * ((columns + kGroupSize - 1) / kGroupSize))) {
     view = {rows, groups_.data()};
-    if (round == nullptr) return;
-    cpu::parallel_for(rows, std::max<std::int64_t>(1, kRoundedAtLeast / columns),
+    if (quantizer == nullptr) return;
+    cpu::parallel_for(rows, std::max<std::int64_t>(1, kQuantizedAtLeast / columns),
                       [&](std::int64_t begin, std::int64_t end) {
                         for (std::int64_t r = begin; r < end; ++r)
-                          round(x + r * columns, columns, groups_.data() + r, rows);
+                          quantizer(x + r * columns, columns, groups_.data() + r, rows);
                       });
   }
 
-  Activations view;
+  QuantizedActivations view;
 
  private:
-  cpu::Scratch<RoundedGroup> groups_;
+  cpu::Scratch<QuantizedGroup> groups_;
 };
 
 /// g becomes gate(g) · u.
@@ -129,21 +129,21 @@ class Epilogue {
   Tensor bias_, residual_;
 };
 
-/// Few rows of x as weights meet them: as they are, in codes, one row of codes as the weight's format needs it, and as
-/// tables of sums for ternary weights.
+/// Few rows of x as weights meet them: as they are, quantized, one quantized row as the weight's format needs it, and
+/// as tables of sums for ternary weights.
 class FewRows {
  public:
   FewRows(const std::vector<Weight>& weights, const float* x, std::int64_t rows)
-      : x_(x), rows_(rows), codes_(round_of(weights), x, rows, weights[0].columns) {
+      : x_(x), rows_(rows), quantized_(quantizer_of(weights), x, rows, weights[0].columns) {
     if (rows == 1)
-      for (const Weight& w : weights) arrange(w);
-    const auto w = std::find_if(weights.begin(), weights.end(), [&](const Weight& w) { return by_tables(w); });
+      for (const Weight& w : weights) pack(w);
+    const auto w = std::find_if(weights.begin(), weights.end(), [&](const Weight& w) { return by_lookup(w); });
     if (w == weights.end()) return;
-    const TableKernels& kernels = w->kernels->tables;
+    const LookupTables& kernels = w->kernels->lookup;
     const std::int64_t groups = rows * ((w->columns + kGroupSize - 1) / kGroupSize);
     tables_.resize(static_cast<std::size_t>(groups) * kernels.bytes);
     cpu::parallel_for(groups, kTablesAtLeast, [&](std::int64_t begin, std::int64_t end) {
-      kernels.fill(codes_.view.groups + begin, end - begin,
+      kernels.fill(quantized_.view.groups + begin, end - begin,
                    tables_.data() + static_cast<std::size_t>(begin) * kernels.bytes);
     });
   }
@@ -151,10 +151,10 @@ class FewRows {
   /// Calls body(begin, end) on ranges of rows of a weight, in tasks of some tens of kilobytes, so that all of them end
   /// at about the same time.
   template <typename Body>
-  void share(const Weight& w, int weights_together, const Body& body) const {
+  void share(const Weight& w, int weights_at_once, const Body& body) const {
     const auto bytes = static_cast<std::int64_t>(std::max<std::size_t>(1, w.row_bytes));
-    const std::int64_t grain = std::max<std::int64_t>(4, 65536 / bytes) / weights_together;
-    const std::int64_t unit = by_tables(w) ? w.kernels->tables.rows : 1;
+    const std::int64_t grain = std::max<std::int64_t>(4, 65536 / bytes) / weights_at_once;
+    const std::int64_t unit = by_lookup(w) ? w.kernels->lookup.rows : 1;
     cpu::parallel_for((w.rows + unit - 1) / unit, std::max<std::int64_t>(1, grain / unit),
                       [&](std::int64_t begin, std::int64_t end) { body(begin * unit, std::min(w.rows, end * unit)); });
   }
@@ -162,69 +162,68 @@ class FewRows {
   /// Products of rows [begin, end) of a weight with all rows of x, [rows, end - begin].
   void multiply(const Weight& w, std::int64_t begin, std::int64_t end, float* out) const {
     const std::int64_t count = end - begin;
-    if (by_tables(w)) {
-      const TableKernels& kernels = w.kernels->tables;
+    if (by_lookup(w)) {
+      const LookupTables& kernels = w.kernels->lookup;
       for (std::int64_t r = begin; r < end; r += kernels.rows) {
-        kernels.multiply(w.row(r), w.row_bytes, std::min(kernels.rows, end - r), w.columns, codes_.view, tables_.data(),
-                         out + (r - begin), count);
+        kernels.multiply(w.row(r), w.row_bytes, std::min(kernels.rows, end - r), w.columns, quantized_.view,
+                         tables_.data(), out + (r - begin), count);
       }
       if (w.factor != 1) cpu::scale(out, w.factor, rows_ * count);
       return;
     }
-    if (const std::byte* x = arranged_for(w); x != nullptr) {
-      w.kernels->one_row.multiply(w.row(begin), w.row_bytes, count, w.columns, x, out);
+    if (const std::byte* x = packed_for(w); x != nullptr) {
+      w.kernels->gemv.multiply(w.row(begin), w.row_bytes, count, w.columns, x, out);
       if (w.factor != 1) cpu::scale(out, w.factor, count);
       return;
     }
-    std::array<float, kMostTogether> together;
+    std::array<float, kRowsAtOnce> products;
     for (std::int64_t r = begin; r < end; ++r) {
-      for (std::int64_t m = 0; m < rows_; m += kMostTogether) {
-        const std::int64_t some = std::min(kMostTogether, rows_ - m);
-        if (w.plain())
-          w.kernels->dot_plain(w.row(r), w.columns, x_ + m * w.columns, w.columns, some, together.data());
+      for (std::int64_t m = 0; m < rows_; m += kRowsAtOnce) {
+        const std::int64_t some = std::min(kRowsAtOnce, rows_ - m);
+        if (w.unquantized())
+          w.kernels->dot_unquantized(w.row(r), w.columns, x_ + m * w.columns, w.columns, some, products.data());
         else
-          w.kernels->dot(w.row(r), w.columns, codes_.view, m, some, together.data());
+          w.kernels->dot(w.row(r), w.columns, quantized_.view, m, some, products.data());
         for (std::int64_t i = 0; i < some; ++i)
-          out[(m + i) * count + r - begin] = together[static_cast<std::size_t>(i)] * w.factor;
+          out[(m + i) * count + r - begin] = products[static_cast<std::size_t>(i)] * w.factor;
       }
     }
   }
 
  private:
-  static decltype(RowKernels::round_row) round_of(const std::vector<Weight>& weights) {
-    const auto blocks = std::find_if(weights.begin(), weights.end(), [](const Weight& w) { return !w.plain(); });
-    return blocks == weights.end() ? nullptr : blocks->kernels->round_row;
+  static decltype(CpuKernels::quantize_row) quantizer_of(const std::vector<Weight>& weights) {
+    const auto blocks = std::find_if(weights.begin(), weights.end(), [](const Weight& w) { return !w.unquantized(); });
+    return blocks == weights.end() ? nullptr : blocks->kernels->quantize_row;
   }
-  bool by_tables(const Weight& w) const { return w.kernels->tables.least != 0 && rows_ >= w.kernels->tables.least; }
+  bool by_lookup(const Weight& w) const { return w.kernels->lookup.least != 0 && rows_ >= w.kernels->lookup.least; }
 
   /// The row of x for a weight's format, once for each format.
-  void arrange(const Weight& w) {
-    const OneRowKernels& kernels = w.kernels->one_row;
-    if (kernels.multiply == nullptr || by_tables(w) || arranged_for(w) != nullptr) return;
+  void pack(const Weight& w) {
+    const GemvKernels& kernels = w.kernels->gemv;
+    if (kernels.multiply == nullptr || by_lookup(w) || packed_for(w) != nullptr) return;
     const std::int64_t groups = (w.columns + kGroupSize - 1) / kGroupSize,
                        runs = (groups + kernels.groups - 1) / kernels.groups;
-    Arranged& made =
-        *std::find_if(arranged_.begin(), arranged_.end(), [](const Arranged& one) { return !one.kernels; });
+    PackedRow& made = *std::find_if(packed_.begin(), packed_.end(), [](const PackedRow& one) { return !one.kernels; });
     made.kernels = w.kernels;
     made.groups.resize(static_cast<std::size_t>(runs) * kernels.bytes);
-    kernels.arrange(codes_.view.groups, groups, made.groups.data());
+    kernels.pack(quantized_.view.groups, groups, made.groups.data());
   }
-  /// Null where the weight meets codes as they are.
-  const std::byte* arranged_for(const Weight& w) const {
-    for (const Arranged& one : arranged_)
+  /// Null where the weight meets quantized rows as they are.
+  const std::byte* packed_for(const Weight& w) const {
+    for (const PackedRow& one : packed_)
       if (one.kernels == w.kernels) return one.groups.data();
     return nullptr;
   }
 
-  struct Arranged {
-    const RowKernels* kernels = nullptr;
+  struct PackedRow {
+    const CpuKernels* kernels = nullptr;
     cpu::Scratch<std::byte> groups;
   };
 
   const float* x_;
   std::int64_t rows_;
-  RoundedInput codes_;
-  std::array<Arranged, kMostWeights> arranged_;
+  QuantizedInput quantized_;
+  std::array<PackedRow, kMostWeights> packed_;
   cpu::Scratch<std::byte> tables_;
 };
 
@@ -251,44 +250,44 @@ void few_rows(const std::vector<Weight>& weights, const LinearAttrs& a, const fl
   }
 }
 
-/// Products with many rows of x, which are codes of 8 bits, or f32, or bf16 where the processor multiplies that.
+/// Products with many rows of x, which are quantized to 8 bits, or f32, or bf16 where the processor multiplies that.
 class ManyRows {
  public:
   ManyRows(const Tensor& x, const std::vector<Weight>& weights) : x_(x) {
-    const auto coded =
-        std::find_if(weights.begin(), weights.end(), [](const Weight& w) { return panel_of(w) != nullptr; });
+    const auto quantized =
+        std::find_if(weights.begin(), weights.end(), [](const Weight& w) { return gemm_of(w) != nullptr; });
     const bool dense =
-        std::any_of(weights.begin(), weights.end(), [](const Weight& w) { return panel_of(w) == nullptr; });
-    if (coded != weights.end())
-      codes_.emplace(coded->kernels->round_row_centered, x.host<float>(), x.size(0), x.size(1));
-    half_ = dense && cpu::multiplies_bf16(x.size(0), kPanel);
-    if (half_) rounded_ = x.to(bf16);
+        std::any_of(weights.begin(), weights.end(), [](const Weight& w) { return gemm_of(w) == nullptr; });
+    if (quantized != weights.end())
+      quantized_.emplace(quantized->kernels->quantize_row_centered, x.host<float>(), x.size(0), x.size(1));
+    bf16_ = dense && cpu::multiplies_bf16(x.size(0), kPanel);
+    if (bf16_) x_bf16_ = x.to(bf16);
   }
-  static std::int64_t rows_at_once(const Weight& w) { return panel_of(w) != nullptr ? kCodedPanel : kPanel; }
+  static std::int64_t rows_at_once(const Weight& w) { return gemm_of(w) != nullptr ? kQuantizedPanel : kPanel; }
 
   /// Rows [begin, end) of a weight. @return [rows of x, end - begin] f32
   Tensor multiply(const Weight& w, std::int64_t begin, std::int64_t end) {
     const std::int64_t count = end - begin;
-    if (panel_of(w) != nullptr) return coded(w, begin, count);
+    if (gemm_of(w) != nullptr) return quantized(w, begin, count);
     // What is dense already is multiplied where it lies.
-    const bool own = w.format->name == "F32" || (half_ && w.format->name == "BF16");
+    const bool own = w.format->name == "F32" || (bf16_ && w.format->name == "BF16");
     if (own) {
       const DType dtype = w.format->name == "F32" ? f32 : bf16;
       const auto item = static_cast<std::int64_t>(item_size(dtype));
       const Tensor rows = detail::make_view(w.bytes.storage(), kCPU, dtype, {count, w.columns}, {w.columns, 1},
                                             w.bytes.offset() / item + begin * w.columns);
-      return product(dtype == f32 ? x_ : rounded_, rows);
+      return product(dtype == f32 ? x_ : x_bf16_, rows);
     }
-    const Tensor panel = empty({count, w.columns}, half_ ? bf16 : f32);
+    const Tensor panel = empty({count, w.columns}, bf16_ ? bf16 : f32);
     cpu::parallel_for(count, std::max<std::int64_t>(1, 32768 / std::max<std::int64_t>(1, w.columns)),
-                      [&](std::int64_t first, std::int64_t last) { widen(w, begin, first, last, panel); });
-    return product(half_ ? rounded_ : x_, panel);
+                      [&](std::int64_t first, std::int64_t last) { dequantize(w, begin, first, last, panel); });
+    return product(bf16_ ? x_bf16_ : x_, panel);
   }
 
  private:
-  static PanelKernel panel_of(const Weight& w) { return codes_many_rows() ? w.kernels->panel : nullptr; }
+  static GemmKernel gemm_of(const Weight& w) { return quantizes_prompts() ? w.kernels->gemm : nullptr; }
 
-  Tensor coded(const Weight& w, std::int64_t begin, std::int64_t count) const {
+  Tensor quantized(const Weight& w, std::int64_t begin, std::int64_t count) const {
     Tensor out = empty({x_.size(0), count}, f32);
     float* to = out.host<float>();
     const std::int64_t chunks = (count + kPanelRows - 1) / kPanelRows,
@@ -297,7 +296,7 @@ class ManyRows {
       cpu::Scratch<std::byte> room(static_cast<std::size_t>(groups * kPanelRows / 8) * kPackedBytes);
       for (std::int64_t at = first * kPanelRows; at < std::min(count, last * kPanelRows); at += kPanelRows) {
         const std::int64_t some = std::min(kPanelRows, count - at);
-        panel_of(w)(w.row(begin + at), w.row_bytes, some, w.columns, codes_->view, room.data(), to + at, count);
+        gemm_of(w)(w.row(begin + at), w.row_bytes, some, w.columns, quantized_->view, room.data(), to + at, count);
         if (w.factor == 1) continue;
         for (std::int64_t m = 0; m < x_.size(0); ++m) cpu::scale(to + m * count + at, w.factor, some);
       }
@@ -307,29 +306,30 @@ class ManyRows {
   static Tensor product(const Tensor& x, const Tensor& rows) {
     return x.dtype() == f32 ? matmul(x, rows.t()) : matmul(x, rows.t(), f32);
   }
-  void widen(const Weight& w, std::int64_t begin, std::int64_t first, std::int64_t last, const Tensor& panel) const {
+  void dequantize(const Weight& w, std::int64_t begin, std::int64_t first, std::int64_t last,
+                  const Tensor& panel) const {
     cpu::Scratch<float> row(static_cast<std::size_t>((w.columns + kGroupSize - 1) / kGroupSize * kGroupSize));
     for (std::int64_t r = first; r < last; ++r) {
       const std::byte* from = w.row(begin + r);
-      if (half_ && w.kernels->widen_bf16 != nullptr && w.factor == 1) {
-        w.kernels->widen_bf16(from, w.columns, &panel.host<BFloat16>()[r * w.columns].bits);
+      if (bf16_ && w.kernels->dequantize_bf16 != nullptr && w.factor == 1) {
+        w.kernels->dequantize_bf16(from, w.columns, &panel.host<BFloat16>()[r * w.columns].bits);
         continue;
       }
-      if (w.kernels->widen != nullptr)
-        w.kernels->widen(from, w.columns, row.data());
+      if (w.kernels->dequantize != nullptr)
+        w.kernels->dequantize(from, w.columns, row.data());
       else
         w.format->decode(from, row.data(), w.columns / w.format->elements);
       if (w.factor != 1) cpu::scale(row.data(), w.factor, w.columns);
-      if (half_)
+      if (bf16_)
         cpu::narrow_bf16(row.data(), &panel.host<BFloat16>()[r * w.columns].bits, w.columns);
       else
         std::copy_n(row.data(), w.columns, panel.host<float>() + r * w.columns);
     }
   }
 
-  Tensor x_, rounded_;
-  std::optional<RoundedInput> codes_;
-  bool half_ = false;
+  Tensor x_, x_bf16_;
+  std::optional<QuantizedInput> quantized_;
+  bool bf16_ = false;
 };
 
 void many_rows(const std::vector<Weight>& weights, const LinearAttrs& a, const Tensor& x, Epilogue& epilogue) {
@@ -371,7 +371,7 @@ void linear_cpu(const OpCall& call, std::span<Tensor> out) {
   bool known = columns > 0 && call.in[kX].dtype() != f64 && a.dtype != f64;
   for (int i = 0; i < a.weights; ++i) {
     weights.emplace_back(a.block_format(i), call.in[static_cast<std::size_t>(kBlocks + i)], a.rows[i], columns);
-    known = known && (weights.back().plain() || weights.back().kernels->dot != nullptr);
+    known = known && (weights.back().unquantized() || weights.back().kernels->dot != nullptr);
   }
   if (!known) return by_reference(call, out);
   const Tensor x = linear_cpu_prepared(call, a);

@@ -41,14 +41,4 @@ inline float to_half(float value) {
 inline unsigned byte_at(const std::byte* bytes, int index) { return std::to_integer<unsigned>(bytes[index]); }
 inline std::byte to_byte(unsigned value) { return static_cast<std::byte>(value & 0xffu); }
 
-/// decode_blocks<decode_one, 32, 18>(...) runs a decoder of one block over consecutive blocks.
-template <auto One, int Elements, int Bytes>
-void decode_blocks(const std::byte* blocks, float* out, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) One(blocks + i * Bytes, out + i * Elements);
-}
-template <auto One, int Elements, int Bytes>
-void encode_blocks(const float* values, const float* weights, std::byte* blocks, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) One(values + i * Elements, weights + i * Elements, blocks + i * Bytes);
-}
-
 }  // namespace etna::quant

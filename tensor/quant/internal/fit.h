@@ -6,20 +6,20 @@
 
 #include <etna/tensor/quant/internal/block_bytes.h>
 
-/// The search for scales. A block is coded as codes q with value(q) * d, or q * d + m; each function here looks for the
-/// d (and m) of least weighted squared error. Codes are kept as floats, so that the loops over them vectorize. A number
+/// The search for scales. A block is coded as quants q with value(q) * d, or q * d + m; each function here looks for the
+/// d (and m) of least weighted squared error. Quants are kept as floats, so that the loops over them vectorize. A number
 /// of values that only the caller knows is `n`, a multiple of 8, with N = 0.
 namespace etna::quant {
 
-/// The nearest whole number, for magnitudes below 2^22. Adding 1.5 * 2^23 leaves no room for a fraction.
+/// The nearest integer, for magnitudes below 2^22. Adding 1.5 * 2^23 leaves no room for a fraction.
 inline float nearest(float x) {
   constexpr float kShift = 12582912.0f;
   return (x + kShift) - kShift;
 }
 
-/// Codes that are whole numbers of a range and their own value.
+/// Quants that are integers of a range and their own value.
 template <int Low, int High>
-struct WholeCodes {
+struct IntegerQuants {
   static constexpr int kSteps = High - Low;
   static constexpr float kWidest = -Low > High ? Low : High;  ///< the value farthest from 0
   /// The value nearest to x.
@@ -37,40 +37,40 @@ struct Sums {
 };
 
 /// The weighted squared error of coding N values with scale d.
-template <typename Codes, int N>
+template <typename Quants, int N>
 float scale_error(const float* x, const float* w, float d, int n = N) {
   const float inverse = d != 0.0f ? 1.0f / d : 0.0f;
   Sums error;
   for (int i = 0; i < n; i += 8) {
     for (int l = 0; l < 8; ++l) {
-      const float off = x[i + l] - d * Codes::round(x[i + l] * inverse);
+      const float off = x[i + l] - d * Quants::round(x[i + l] * inverse);
       error.lanes[l] += w[i + l] * off * off;
     }
   }
   return error.total();
 }
 
-/// The scale for x ~ d * q. Tries scales around the one that puts the largest magnitude on the last code, with both
-/// signs, and replaces each by the least squares scale of the codes that it gives.
-template <typename Codes, int N>
+/// The scale for x ~ d * q. Tries scales around the one that puts the largest magnitude on the last quant, with both
+/// signs, and replaces each by the least squares scale of the quants that it gives.
+template <typename Quants, int N>
 float fit_scale(const float* x, const float* w, int n = N) {
   float extreme = 0.0f;
   for (int i = 0; i < n; ++i) extreme = std::abs(x[i]) > std::abs(extreme) ? x[i] : extreme;
   if (!(std::abs(extreme) > 1e-20f)) return 0.0f;
-  // Fine codes leave less to gain, and only close to the full range.
-  constexpr int kTries = Codes::kSteps > 100 ? 4 : 10;
-  constexpr float kStep = Codes::kSteps > 100 ? 0.25f : Codes::kSteps > 20 ? 0.15f : 0.1f;
-  // In units of one step between codes.
-  constexpr float kRelative = (Codes::kWidest < 0 ? -Codes::kWidest : Codes::kWidest) * 2.0f / Codes::kSteps;
+  // Fine quants leave less to gain, and only close to the full range.
+  constexpr int kTries = Quants::kSteps > 100 ? 4 : 10;
+  constexpr float kStep = Quants::kSteps > 100 ? 0.25f : Quants::kSteps > 20 ? 0.15f : 0.1f;
+  // In units of one step between quants.
+  constexpr float kRelative = (Quants::kWidest < 0 ? -Quants::kWidest : Quants::kWidest) * 2.0f / Quants::kSteps;
   float best = 0.0f, best_gain = -1.0f;
   for (int sign = 0; sign < 2; ++sign) {
     for (int step = -kTries; step <= kTries; ++step) {
-      const float widest = Codes::kWidest + kRelative * kStep * static_cast<float>(step);
+      const float widest = Quants::kWidest + kRelative * kStep * static_cast<float>(step);
       const float inverse = (sign == 0 ? widest : -widest) / extreme;
       Sums xq, qq;
       for (int i = 0; i < n; i += 8) {
         for (int l = 0; l < 8; ++l) {
-          const float q = Codes::round(x[i + l] * inverse), wq = w[i + l] * q;
+          const float q = Quants::round(x[i + l] * inverse), wq = w[i + l] * q;
           xq.lanes[l] += wq * x[i + l];
           qq.lanes[l] += wq * q;
         }
@@ -86,11 +86,11 @@ float fit_scale(const float* x, const float* w, int n = N) {
 }
 
 /// fit_scale() in f16: the best of the rounded scale, the plain one, and what more rounds of least squares make of it.
-template <typename Codes, int N>
+template <typename Quants, int N>
 float fit_half_scale(const float* x, const float* w, int n = N) {
-  float best = to_half(fit_scale<Codes, N>(x, w, n)), best_error = scale_error<Codes, N>(x, w, best, n);
+  float best = to_half(fit_scale<Quants, N>(x, w, n)), best_error = scale_error<Quants, N>(x, w, best, n);
   const auto offer = [&](float scale) {
-    const float error = scale_error<Codes, N>(x, w, scale, n);
+    const float error = scale_error<Quants, N>(x, w, scale, n);
     if (error < best_error) {
       best_error = error;
       best = scale;
@@ -99,15 +99,15 @@ float fit_half_scale(const float* x, const float* w, int n = N) {
   // Where all magnitudes are alike, rounding to f16 is the whole error, and these scales may round better.
   float extreme = 0.0f;
   for (int i = 0; i < n; ++i) extreme = std::abs(x[i]) > std::abs(extreme) ? x[i] : extreme;
-  offer(to_half(extreme / Codes::kWidest));
+  offer(to_half(extreme / Quants::kWidest));
   // A power of two keeps what is exact in f16, such as ternary weights.
-  offer(to_half(extreme / static_cast<float>(std::bit_floor(static_cast<unsigned>(Codes::kSteps) / 2))));
+  offer(to_half(extreme / static_cast<float>(std::bit_floor(static_cast<unsigned>(Quants::kSteps) / 2))));
   float scale = best;
   for (int round = 0; round < 2 && scale != 0.0f; ++round) {
     const float inverse = 1.0f / scale;
     float xq = 0.0f, qq = 0.0f;
     for (int i = 0; i < n; ++i) {
-      const float q = Codes::round(x[i] * inverse);
+      const float q = Quants::round(x[i] * inverse);
       xq += w[i] * q * x[i];
       qq += w[i] * q * q;
     }
@@ -118,7 +118,7 @@ float fit_half_scale(const float* x, const float* w, int n = N) {
   return best;
 }
 
-/// x ~ d * q + m, with q from 0 to a last code.
+/// x ~ d * q + m, with q from 0 to a last quant.
 struct Affine {
   float d = 0.0f, m = 0.0f;
 };
@@ -129,7 +129,7 @@ float affine_error(const float* x, const float* w, Affine fit, int n = N) {
   Sums error;
   for (int i = 0; i < n; i += 8) {
     for (int l = 0; l < 8; ++l) {
-      const float q = WholeCodes<0, Last>::round((x[i + l] - fit.m) * inverse);
+      const float q = IntegerQuants<0, Last>::round((x[i + l] - fit.m) * inverse);
       const float off = x[i + l] - (fit.d * q + fit.m);
       error.lanes[l] += w[i + l] * off * off;
     }
@@ -137,14 +137,14 @@ float affine_error(const float* x, const float* w, Affine fit, int n = N) {
   return error.total();
 }
 
-/// Least squares d and m for the codes that a fit gives. Where `negative` is true, m is held at 0 or below.
+/// Least squares d and m for the quants that a fit gives. Where `negative` is true, m is held at 0 or below.
 template <int Last, int N>
 Affine refit_affine(const float* x, const float* w, Affine fit, bool negative, int n = N) {
   const float inverse = fit.d != 0.0f ? 1.0f / fit.d : 0.0f;
   Sums sw, sx, sq, sqq, sxq;
   for (int i = 0; i < n; i += 8) {
     for (int l = 0; l < 8; ++l) {
-      const float q = WholeCodes<0, Last>::round((x[i + l] - fit.m) * inverse), weight = w[i + l], wq = weight * q;
+      const float q = IntegerQuants<0, Last>::round((x[i + l] - fit.m) * inverse), weight = w[i + l], wq = weight * q;
       sw.lanes[l] += weight;
       sx.lanes[l] += weight * x[i + l];
       sq.lanes[l] += wq;
@@ -189,7 +189,7 @@ Affine fit_affine(const float* x, const float* w, bool negative, int n = N) {
   };
   const auto try_steps = [&](float steps) {
     const float d = (high - low) / steps, spare = (high - low) - d * Last;
-    // The range of codes lies flush with the low end, in the middle, or flush with the high end.
+    // The range of quants lies flush with the low end, in the middle, or flush with the high end.
     for (int at = 0; at < 3; ++at) {
       Affine fit{d, low + 0.5f * static_cast<float>(at) * spare};
       if (negative) fit.m = std::min(fit.m, 0.0f);
@@ -197,9 +197,9 @@ Affine fit_affine(const float* x, const float* w, bool negative, int n = N) {
       offer(fit);
     }
   };
-  // An even number of steps has a code in the middle: 0, where values lie evenly around it.
+  // An even number of steps has a quant in the middle: 0, where values lie evenly around it.
   try_steps(static_cast<float>(Last - 1));
-  // Fewer steps than codes leave codes unused, more clip the ends.
+  // Fewer steps than quants leave quants unused, more clip the ends.
   constexpr float kStep = Last > 20 ? 0.3f : Last > 10 ? 0.2f : Last > 3 ? 0.15f : 0.12f;
   constexpr int kTries = Last > 3 ? 4 : 5;
   for (int cut = -1; cut <= 2 * kTries; ++cut) try_steps(static_cast<float>(Last) + kStep * static_cast<float>(cut));

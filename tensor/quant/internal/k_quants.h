@@ -1,55 +1,87 @@
 #pragma once
 
-#include <etna/tensor/quant/internal/block_bytes.h>
+#include <etna/tensor/quant/internal/scales.h>
 
-/// The K formats: super-blocks of 256 with sub-blocks of 16 or 32. Each sub-block has a small whole number as its scale
-/// (and minimum), in units of the super-block's f16 d (and dmin).
+/// The K formats: super-blocks of 256 with sub-blocks of 16 or 32. Each sub-block has a small integer as its scale
+/// (and minimum), in units of the super-block's f16 d (and dmin). Internal.
 ///
-///          bytes at                                                                  value
-///   Q2_K   scales 0 (16: scale, minimum x 16), codes 16 (64), d 80, dmin 82          d * s * q - dmin * m
-///   Q3_K   third bits 0 (32), codes 32 (64), scales 96 (12), d 108                   d * (s - 32) * (q - 4)
-///   Q4_K   d 0, dmin 2, scales 4 (12), codes 16 (128)                                d * s * q - dmin * m
-///   Q5_K   d 0, dmin 2, scales 4 (12), fifth bits 16 (32), codes 48 (128)            d * s * q - dmin * m
-///   Q6_K   low bits 0 (128), high bits 128 (64), scales 192 (16 x i8), d 208         d * s * (q - 32)
+///          bytes at                                                                   value
+///   Q2_K   scales 0 (16: scale, minimum x 16), quants 16 (64), d 80, dmin 82           d * s * q - dmin * m
+///   Q3_K   third bits 0 (32), quants 32 (64), scales 96 (12), d 108                    d * (s - 32) * (q - 4)
+///   Q4_K   d 0, dmin 2, scales 4 (12), quants 16 (128)                                d * s * q - dmin * m
+///   Q5_K   d 0, dmin 2, scales 4 (12), fifth bits 16 (32), quants 48 (128)            d * s * q - dmin * m
+///   Q6_K   low bits 0 (128), high bits 128 (64), scales 192 (16 x i8), d 208          d * s * (q - 32)
 namespace etna::quant {
 
-inline constexpr int kSuperBlock = 256;
-inline constexpr int kBytesQ2_K = 84, kBytesQ3_K = 110, kBytesQ4_K = 144, kBytesQ5_K = 176, kBytesQ6_K = 210;
+struct Q2_K : Block<256, 84> {
+  static constexpr Description kDescription = {"Q2_K", 10, 10, kLargestF16 * 15,
+                                               "16 sub-blocks: 4-bit scales and minimums, quants of 2 bits"};
+  static constexpr Packing kPacking = Packing::fields;
+  static constexpr int kZero = 0, kLast = 3;
+  static consteval Field low(int run) { return {16 + run / 4 * 32, run % 4 * 2, 2}; }
 
-struct ScaleAndMinimum {
-  unsigned scale = 0, minimum = 0;
+  static constexpr ScaleKind kScaleKind = ScaleKind::small;
+  static constexpr bool kMinimums = true;
+  static constexpr F16Fields kF16 = {80, 82};
+  static ETNA_INLINE B16 small_scales(const std::byte* b) { return four_bits<0>(bits_at<B16>(b)); }
+  static ETNA_INLINE B16 small_minimums(const std::byte* b) { return four_bits<4>(bits_at<B16>(b)); }
+  static void encode(const float* values, const float* weights, std::byte* to);
 };
 
-/// Six-bit scales and minimums of eight sub-blocks in 12 bytes. The first four scales and minimums have a byte each;
-/// the low bits of the others lie in the last four bytes, their two high bits at the top of the first eight.
-inline ScaleAndMinimum k_scale(const std::byte* packed, int sub) {
-  if (sub < 4) return {byte_at(packed, sub) & 63u, byte_at(packed, sub + 4) & 63u};
-  return {(byte_at(packed, sub + 4) & 0xfu) | byte_at(packed, sub - 4) >> 6 << 4,
-          byte_at(packed, sub + 4) >> 4 | byte_at(packed, sub) >> 6 << 4};
-}
-inline void store_k_scale(std::byte* packed, int sub, ScaleAndMinimum six) {
-  const auto raise = [&](int at, unsigned bits) { packed[at] |= to_byte(bits); };
-  if (sub < 4) {
-    raise(sub, six.scale & 63u);
-    raise(sub + 4, six.minimum & 63u);
-    return;
-  }
-  raise(sub + 4, (six.scale & 0xfu) | (six.minimum & 0xfu) << 4);
-  raise(sub - 4, six.scale >> 4 << 6);
-  raise(sub, six.minimum >> 4 << 6);
-}
+struct Q3_K : Block<256, 110> {
+  static constexpr Description kDescription = {"Q3_K", 11, 12, kLargestF16 * 93,
+                                               "16 sub-blocks: 6-bit scales, quants of 3 bits"};
+  static constexpr Packing kPacking = Packing::fields;
+  static constexpr int kZero = 4, kLast = 7;
+  static consteval Field low(int run) { return {32 + run / 4 * 32, run % 4 * 2, 2}; }
+  static consteval Field high(int run) { return {0, run, 1}; }
 
-/// Six-bit scales of 16 sub-blocks in 12 bytes, of which 32 is 0: the low four bits in the first eight bytes, the high
-/// two in the last four.
-inline int q3_k_scale(const std::byte* packed, int sub) {
-  const unsigned low = byte_at(packed, sub % 8) >> 4 * (sub / 8) & 0xfu;
-  const unsigned high = byte_at(packed, 8 + sub % 4) >> 2 * (sub / 4) & 3u;
-  return static_cast<int>(low | high << 4) - 32;
-}
-inline void store_q3_k_scale(std::byte* packed, int sub, int scale) {
-  const unsigned six = static_cast<unsigned>(scale + 32);
-  packed[sub % 8] |= to_byte((six & 0xfu) << 4 * (sub / 8));
-  packed[8 + sub % 4] |= to_byte((six >> 4 & 3u) << 2 * (sub / 4));
-}
+  static constexpr ScaleKind kScaleKind = ScaleKind::small;
+  static constexpr bool kMinimums = false;
+  static constexpr F16Fields kF16 = {108, -1};
+  /// Six bits, of which 32 is 0, in 12 bytes: low halves in the first eight, pairs of high bits in the last four.
+  static ETNA_INLINE B16 small_scales(const std::byte* b) {
+    const auto x = bits_at<std::uint32_t>(b + 96), y = bits_at<std::uint32_t>(b + 100),
+               z = bits_at<std::uint32_t>(b + 104);
+    typedef std::uint32_t Words __attribute__((vector_size(16)));
+    const Words six = {six_bits(x, z), six_bits(y, z >> 2), six_bits(x >> 4, z >> 4), six_bits(y >> 4, z >> 6)};
+    return (B16)six - static_cast<std::int8_t>(32);
+  }
+  static void encode(const float* values, const float* weights, std::byte* to);
+
+ private:
+  static ETNA_INLINE std::uint32_t six_bits(std::uint32_t low, std::uint32_t high) {
+    return (low & 0x0f0f0f0fu) | (high & 0x03030303u) << 4;
+  }
+};
+
+struct Q4_K : Block<256, 144>, SixBitScalesAndMinimums {
+  static constexpr Description kDescription = {"Q4_K", 12, 15, kLargestF16 * 63,
+                                               "8 sub-blocks: 6-bit scales and minimums, quants of 4 bits"};
+  static constexpr Packing kPacking = Packing::fields;
+  static constexpr int kZero = 0, kLast = 15;
+  static consteval Field low(int run) { return {16 + run / 2 * 32, run % 2 * 4, 4}; }
+  static void encode(const float* values, const float* weights, std::byte* to);
+};
+
+struct Q5_K : Block<256, 176>, SixBitScalesAndMinimums {
+  static constexpr Description kDescription = {"Q5_K", 13, 17, kLargestF16 * 63,
+                                               "8 sub-blocks: 6-bit scales and minimums, quants of 5 bits"};
+  static constexpr Packing kPacking = Packing::fields;
+  static constexpr int kZero = 0, kLast = 31;
+  static consteval Field low(int run) { return {48 + run / 2 * 32, run % 2 * 4, 4}; }
+  static consteval Field high(int run) { return {16, run, 1}; }
+  static void encode(const float* values, const float* weights, std::byte* to);
+};
+
+struct Q6_K : Block<256, 210>, ByteScales<192, 208> {
+  static constexpr Description kDescription = {"Q6_K", 14, 18, kLargestF16 * 127 * 31,
+                                               "16 sub-blocks: 8-bit scales, quants of 6 bits"};
+  static constexpr Packing kPacking = Packing::fields;
+  static constexpr int kZero = 32, kLast = 63;
+  static consteval Field low(int run) { return {run / 4 * 64 + run % 2 * 32, run % 4 / 2 * 4, 4}; }
+  static consteval Field high(int run) { return {128 + run / 4 * 32, run % 4 * 2, 2}; }
+  static void encode(const float* values, const float* weights, std::byte* to);
+};
 
 }  // namespace etna::quant

@@ -2,12 +2,12 @@
 
 #include <etna/tensor/quant/internal/fit.h>
 
-/// Fits of super-blocks of 256: a scale (and minimum) for each sub-block, which are themselves small whole numbers in
-/// units of one f16 for all. The whole numbers and the units are improved in turn.
+/// Fits of super-blocks of 256: a scale (and minimum) for each sub-block, which are themselves small integers in
+/// units of one f16 for all. The integers and the units are improved in turn.
 namespace etna::quant {
 
-/// x ~ d * scale * q for each of `Subs` sub-blocks; scales are whole numbers from Low to High.
-template <typename Codes, int Subs, int Low, int High>
+/// x ~ d * scale * q for each of `Subs` sub-blocks; scales are integers from Low to High.
+template <typename Quants, int Subs, int Low, int High>
 struct SymmetricFit {
   static constexpr int kSize = 256 / Subs;
   float d = 0.0f;  ///< exact in f16
@@ -16,7 +16,7 @@ struct SymmetricFit {
   SymmetricFit(const float* x, const float* w) {
     float wanted[Subs], extreme = 0.0f;
     for (int s = 0; s < Subs; ++s) {
-      wanted[s] = fit_scale<Codes, kSize>(x + s * kSize, w + s * kSize);
+      wanted[s] = fit_scale<Quants, kSize>(x + s * kSize, w + s * kSize);
       if (std::abs(wanted[s]) > std::abs(extreme)) extreme = wanted[s];
     }
     // Low is one step farther from 0 than High, so the largest scale goes there.
@@ -46,7 +46,7 @@ struct SymmetricFit {
 
   float error(const float* x, const float* w) const {
     float sum = 0.0f;
-    for (int s = 0; s < Subs; ++s) sum += scale_error<Codes, kSize>(x + s * kSize, w + s * kSize, step(s));
+    for (int s = 0; s < Subs; ++s) sum += scale_error<Quants, kSize>(x + s * kSize, w + s * kSize, step(s));
     return sum;
   }
 
@@ -57,7 +57,7 @@ struct SymmetricFit {
       const int middle = static_cast<int>(nearest(std::clamp(wanted[s] / unit, Low * 1.0f, High * 1.0f)));
       float best = 0.0f;
       for (int scale = std::max(Low, middle - 1); scale <= std::min(High, middle + 1); ++scale) {
-        const float now = scale_error<Codes, kSize>(x + s * kSize, w + s * kSize, d * static_cast<float>(scale));
+        const float now = scale_error<Quants, kSize>(x + s * kSize, w + s * kSize, d * static_cast<float>(scale));
         if (scale == std::max(Low, middle - 1) || now < best) {
           best = now;
           scales[s] = scale;
@@ -66,7 +66,7 @@ struct SymmetricFit {
     }
   }
 
-  /// The least squares unit for the present scales and codes.
+  /// The least squares unit for the present scales and quants.
   void refit(const float* x, const float* w) {
     float xq = 0.0f, qq = 0.0f;
     for (int s = 0; s < Subs; ++s) {
@@ -74,7 +74,7 @@ struct SymmetricFit {
       Sums sub_xq, sub_qq;
       for (int i = s * kSize; i < (s + 1) * kSize; i += 8) {
         for (int l = 0; l < 8; ++l) {
-          const float q = Codes::round(x[i + l] * inverse) * static_cast<float>(scales[s]), wq = w[i + l] * q;
+          const float q = Quants::round(x[i + l] * inverse) * static_cast<float>(scales[s]), wq = w[i + l] * q;
           sub_xq.lanes[l] += wq * x[i + l];
           sub_qq.lanes[l] += wq * q;
         }
@@ -86,8 +86,8 @@ struct SymmetricFit {
   }
 };
 
-/// x ~ d * scale * q - least * minimum for each of `Subs` sub-blocks; scales and minimums are whole numbers from 0 to
-/// `High`, codes from 0 to `Last`.
+/// x ~ d * scale * q - least * minimum for each of `Subs` sub-blocks; scales and minimums are integers from 0 to
+/// `High`, quants from 0 to `Last`.
 template <int Last, int Subs, int High>
 struct AffineFit {
   static constexpr int kSize = 256 / Subs;
@@ -166,7 +166,7 @@ struct AffineFit {
     }
   }
 
-  /// Least squares units for the present whole numbers and codes: x ~ d * u + least * v. False where there are none.
+  /// Least squares units for the present integers and quants: x ~ d * u + least * v. False where there are none.
   bool refit(const float* x, const float* w) {
     float uu = 0.0f, uv = 0.0f, vv = 0.0f, xu = 0.0f, xv = 0.0f;
     for (int s = 0; s < Subs; ++s) {
@@ -175,7 +175,7 @@ struct AffineFit {
       Sums sw, sx, sq, sqq, sxq;
       for (int i = s * kSize; i < (s + 1) * kSize; i += 8) {
         for (int l = 0; l < 8; ++l) {
-          const float q = WholeCodes<0, Last>::round((x[i + l] - fit.m) * inverse), wq = w[i + l] * q;
+          const float q = IntegerQuants<0, Last>::round((x[i + l] - fit.m) * inverse), wq = w[i + l] * q;
           sw.lanes[l] += w[i + l];
           sx.lanes[l] += w[i + l] * x[i + l];
           sq.lanes[l] += wq;

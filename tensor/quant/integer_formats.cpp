@@ -9,7 +9,7 @@
 namespace etna::quant {
 namespace {
 
-/// A scale and zero point in f16; codes go from kLow to kLow + kLast.
+/// A scale and zero point in f16; quants go from kLow to kLow + kLast.
 struct Grid {
   float d = 0.0f, z = 0.0f;
 };
@@ -20,8 +20,8 @@ template <int Bits>
 constexpr int kLast = Bits == 8 ? 255 : 15;
 
 template <int Bits>
-float code_of(float x, float inverse, Grid grid) {
-  return WholeCodes<kLow<Bits>, kLow<Bits> + kLast<Bits>>::round(x * inverse + grid.z);
+float quant_of(float x, float inverse, Grid grid) {
+  return IntegerQuants<kLow<Bits>, kLow<Bits> + kLast<Bits>>::round(x * inverse + grid.z);
 }
 float inverse_of(float d) { return d != 0.0f ? 1.0f / d : 0.0f; }
 
@@ -31,20 +31,20 @@ float grid_error(const float* x, const float* w, int n, Grid grid) {
   Sums error;
   for (int i = 0; i < n; i += 8) {
     for (int l = 0; l < 8; ++l) {
-      const float off = x[i + l] - grid.d * (code_of<Bits>(x[i + l], inverse, grid) - grid.z);
+      const float off = x[i + l] - grid.d * (quant_of<Bits>(x[i + l], inverse, grid) - grid.z);
       error.lanes[l] += w[i + l] * off * off;
     }
   }
   return error.total();
 }
-/// The scale of least squares for the codes that a grid gives.
+/// The scale of least squares for the quants that a grid gives.
 template <int Bits>
 float refit(const float* x, const float* w, int n, Grid grid) {
   const float inverse = inverse_of(grid.d);
   Sums xq, qq;
   for (int i = 0; i < n; i += 8) {
     for (int l = 0; l < 8; ++l) {
-      const float q = code_of<Bits>(x[i + l], inverse, grid) - grid.z, wq = w[i + l] * q;
+      const float q = quant_of<Bits>(x[i + l], inverse, grid) - grid.z, wq = w[i + l] * q;
       xq.lanes[l] += wq * x[i + l];
       qq.lanes[l] += wq * q;
     }
@@ -53,7 +53,7 @@ float refit(const float* x, const float* w, int n, Grid grid) {
   return a > 0.0f && b > 0.0f ? to_half(a / b) : grid.d;
 }
 
-/// The best affine fit with its minimum at a whole number of steps, and the zero points beside it.
+/// The best affine fit with its minimum at an integer number of steps, and the zero points next to it.
 template <int Bits>
 Grid fit_zero_point(const float* x, const float* w, int n) {
   const Affine fit = fit_affine<kLast<Bits>, 0>(x, w, true, n);
@@ -61,11 +61,11 @@ Grid fit_zero_point(const float* x, const float* w, int n) {
   const float start = fit.d > 0.0f ? std::clamp(nearest(std::min(-fit.m / fit.d, last)), 0.0f, last) : 0.0f;
   Grid best;
   float best_error = 0.0f;
-  for (int beside = -1; beside <= 1; ++beside) {
-    Grid grid{to_half(fit.d), std::clamp(start + static_cast<float>(beside), 0.0f, last) + low};
+  for (int off = -1; off <= 1; ++off) {
+    Grid grid{to_half(fit.d), std::clamp(start + static_cast<float>(off), 0.0f, last) + low};
     for (int round = 0; round < 3; ++round) {
       const float error = grid_error<Bits>(x, w, n, grid);
-      if ((beside == -1 && round == 0) || error < best_error) {
+      if ((off == -1 && round == 0) || error < best_error) {
         best = grid;
         best_error = error;
       }
@@ -79,8 +79,8 @@ template <int Bits, bool ZeroPoint>
 Grid fit_grid(const float* x, const float* w, int n) {
   if constexpr (ZeroPoint) return fit_zero_point<Bits>(x, w, n);
   // Of 4 bits, a negative scale may suit better, as -8 has no counterpart.
-  if constexpr (Bits == 8) return {std::abs(fit_half_scale<WholeCodes<-127, 127>, 0>(x, w, n)), 0.0f};
-  return {fit_half_scale<WholeCodes<-8, 7>, 0>(x, w, n), 8.0f};
+  if constexpr (Bits == 8) return {std::abs(fit_half_scale<IntegerQuants<-127, 127>, 0>(x, w, n)), 0.0f};
+  return {fit_half_scale<IntegerQuants<-8, 7>, 0>(x, w, n), 8.0f};
 }
 
 /// A grid for a whole row. The more values share a scale, the more pays to clip the largest of them: smaller scales are
@@ -108,69 +108,43 @@ template <int Bits, int Elements, bool ZeroPoint>
 void encode_block(const float* x, Grid grid, std::byte* block) {
   store_half(block, grid.d);
   if constexpr (ZeroPoint) store_half(block + 2, grid.z);
-  std::byte* to = block + IntegerGroups<Bits, Elements, ZeroPoint>::kHead;
+  std::byte* to = block + IntegerBlocks<Bits, Elements, ZeroPoint>::kHead;
   const float inverse = inverse_of(grid.d);
   if constexpr (Bits == 8) {
     const float least = ZeroPoint ? -128.0f : -127.0f;
     for (int i = 0; i < Elements; ++i)
-      store(to + i, static_cast<std::int8_t>(std::max(least, code_of<8>(x[i], inverse, grid))));
+      store(to + i, static_cast<std::int8_t>(std::max(least, quant_of<8>(x[i], inverse, grid))));
   } else {
-    const auto code = [&](int i) { return static_cast<unsigned>(code_of<4>(x[i], inverse, grid)); };
+    const auto quant = [&](int i) { return static_cast<unsigned>(quant_of<4>(x[i], inverse, grid)); };
     for (int run = 0; run < Elements; run += 32)
-      for (int j = 0; j < 16; ++j) to[run / 2 + j] = to_byte(code(run + j) | code(run + j + 16) << 4);
+      for (int j = 0; j < 16; ++j) to[run / 2 + j] = to_byte(quant(run + j) | quant(run + j + 16) << 4);
   }
 }
 
 }  // namespace
 
 template <int Bits, int Elements, bool ZeroPoint>
-void IntegerGroups<Bits, Elements, ZeroPoint>::decode(const std::byte* blocks, float* out, std::int64_t count) {
-  for (std::int64_t b = 0; b < count; ++b, blocks += kBytes, out += Elements) {
-    const float d = load_half(blocks), least = ZeroPoint ? d * load_half(blocks + 2) : 0.0f;
-    const auto value = [&](int code) {
-      return ZeroPoint ? d * static_cast<float>(code) - least : d * static_cast<float>(Bits == 8 ? code : code - 8);
-    };
-    // Copied first: as far as the compiler knows, `out` may be the block, and loops over both would not vectorize.
-    std::uint8_t bytes[Elements * Bits / 8];
-    std::memcpy(bytes, blocks + kHead, sizeof bytes);
-    if constexpr (Bits == 8) {
-      for (int i = 0; i < Elements; ++i) out[i] = value(static_cast<std::int8_t>(bytes[i]));
-    } else {
-      for (int run = 0; run < Elements; run += 32) {
-        for (int j = 0; j < 16; ++j) out[run + j] = value(bytes[run / 2 + j] & 0xf);
-        for (int j = 0; j < 16; ++j) out[run + j + 16] = value(bytes[run / 2 + j] >> 4);
-      }
-    }
-  }
+void IntegerBlocks<Bits, Elements, ZeroPoint>::encode(const float* values, const float* weights, std::byte* to) {
+  encode_block<Bits, Elements, ZeroPoint>(values, fit_grid<Bits, ZeroPoint>(values, weights, Elements), to);
 }
 
 template <int Bits, int Elements, bool ZeroPoint>
-void IntegerGroups<Bits, Elements, ZeroPoint>::encode(const float* values, const float* weights, std::byte* blocks,
-                                                      std::int64_t count) {
-  for (std::int64_t b = 0; b < count; ++b) {
-    const float* x = values + b * Elements;
-    const Grid grid = fit_grid<Bits, ZeroPoint>(x, weights + b * Elements, Elements);
-    encode_block<Bits, Elements, ZeroPoint>(x, grid, blocks + b * kBytes);
-  }
-}
-
-template <int Bits, int Elements, bool ZeroPoint>
-void IntegerGroups<Bits, Elements, ZeroPoint>::encode_row(const float* values, const float* weights, std::byte* blocks,
+void IntegerBlocks<Bits, Elements, ZeroPoint>::encode_row(const float* values, const float* weights, std::byte* blocks,
                                                           std::int64_t count) {
   const Grid grid = fit_row<Bits, ZeroPoint>(values, weights, static_cast<int>(count * Elements));
   for (std::int64_t b = 0; b < count; ++b)
-    encode_block<Bits, Elements, ZeroPoint>(values + b * Elements, grid, blocks + b * kBytes);
+    encode_block<Bits, Elements, ZeroPoint>(values + b * Elements, grid, blocks + b * Layout::kBytes);
 }
 
-template struct IntegerGroups<8, 64, false>;
-template struct IntegerGroups<8, 128, false>;
-template struct IntegerGroups<8, 32, true>;
-template struct IntegerGroups<8, 64, true>;
-template struct IntegerGroups<8, 128, true>;
-template struct IntegerGroups<4, 64, false>;
-template struct IntegerGroups<4, 128, false>;
-template struct IntegerGroups<4, 32, true>;
-template struct IntegerGroups<4, 64, true>;
-template struct IntegerGroups<4, 128, true>;
+template struct IntegerBlocks<8, 64, false>;
+template struct IntegerBlocks<8, 128, false>;
+template struct IntegerBlocks<8, 32, true>;
+template struct IntegerBlocks<8, 64, true>;
+template struct IntegerBlocks<8, 128, true>;
+template struct IntegerBlocks<4, 64, false>;
+template struct IntegerBlocks<4, 128, false>;
+template struct IntegerBlocks<4, 32, true>;
+template struct IntegerBlocks<4, 64, true>;
+template struct IntegerBlocks<4, 128, true>;
 
 }  // namespace etna::quant

@@ -1,7 +1,7 @@
-#include <etna/tensor/quant/internal/block_bytes.h>
-#include <etna/tensor/quant/internal/families.h>
+#include <etna/tensor/quant/internal/unquantized_formats.h>
 
-// One element a block: floats and integers as they are.
+#include <etna/tensor/quant/internal/block_bytes.h>
+
 namespace etna::quant {
 namespace {
 

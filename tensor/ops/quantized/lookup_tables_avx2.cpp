@@ -1,19 +1,19 @@
-#include <etna/tensor/ops/quantized/internal/row_kernels_targets.h>
+#include <etna/tensor/ops/quantized/internal/cpu_kernels.h>
 
-#ifdef ETNA_ROWS_BY_AVX2
-
-// GCC 12 warns of what a lambda of a wider target returns, which never crosses a call: it is always inlined.
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wpsabi"
-#endif
+#ifdef ETNA_KERNELS_AVX2
 
 #include <algorithm>
+#include <array>
+#include <bit>
+#include <cfloat>
 #include <cstring>
-#include <string_view>
 
-#include <etna/tensor/ops/quantized/internal/formats_avx2.h>
+ETNA_BEGIN_TARGET("avx2,fma,f16c")
 
-// Ternary weights by look-up. Two neighbouring codes of a row are a place in a table of 16 sums of two codes of x, and
+#include <etna/tensor/quant/internal/ternary_formats.h>
+#include <etna/tensor/quant/internal/vector_avx2.h>
+
+// Ternary weights by look-up. Two neighbouring quants of a row are a place in a table of 16 sums of two quants of x, and
 // one byte shuffle looks up 32 rows. A sum is 64 · high + low: four lows fit in a byte together, sixteen highs in a
 // signed one, so that sums of 32 elements are those of integer products, exactly. Bound by turning rows around and
 // finding places with one row of x, by loads (a place and two tables for 64 products) with many.
@@ -25,29 +25,36 @@
 namespace etna::quantized::avx2 {
 namespace {
 
-/// Which of four blocks lies at bits 0, 2, 4 or 6 of half_of_group().
-template <typename F>
-constexpr int ternary_block(int place) {
-  return kIs<F, I2_S> ? 3 - place : place;
-}
-/// Blocks 4 H ... 4 H + 3 of a group.
+using namespace quant;
+
+/// Runs 4 H ... 4 H + 3 of a group, at bits 0, 2, 4 and 6.
 template <typename F, int H>
-ETNA_TARGET ETNA_INLINE __m256i half_of_group(const std::byte* b) {
-  if constexpr (kIs<F, TQ2_0, I2_S>) {
+ETNA_INLINE __m256i half_of_group(const std::byte* b) {
+  if constexpr (F::kPacking == Packing::fields) {
     return load32(b + 32 * H);
   } else {
-    const __m256i low = _mm256_or_si256(codes_of<F, 4 * H>(b), _mm256_slli_epi16(codes_of<F, 4 * H + 1>(b), 2));
-    const __m256i high = _mm256_or_si256(codes_of<F, 4 * H + 2>(b), _mm256_slli_epi16(codes_of<F, 4 * H + 3>(b), 2));
+    const __m256i low =
+        _mm256_or_si256(quants_of<Avx2, F, 4 * H>(b), _mm256_slli_epi16(quants_of<Avx2, F, 4 * H + 1>(b), 2));
+    const __m256i high =
+        _mm256_or_si256(quants_of<Avx2, F, 4 * H + 2>(b), _mm256_slli_epi16(quants_of<Avx2, F, 4 * H + 3>(b), 2));
     return _mm256_or_si256(low, _mm256_slli_epi16(high, 4));
   }
 }
+/// Which of four runs lies at bits 2 · place of half_of_group().
+template <typename F>
+constexpr int run_at(int place) {
+  if constexpr (F::kPacking != Packing::fields)
+    return place;
+  else
+    return kRunAt<F>[place];
+}
 /// A group's scale in f16.
 template <typename F>
-ETNA_INLINE std::uint16_t ternary_scale(const std::byte* group) {
-  constexpr int kAt = kIs<F, TQ1_0> ? 52 : 64;
-  std::uint16_t bits = 0x3c00;  // 1, since that of I2_S is behind the tensor
-  if constexpr (!kIs<F, I2_S>) std::memcpy(&bits, group + kAt, sizeof bits);
-  return bits;
+ETNA_INLINE std::uint16_t f16_scale(const std::byte* group) {
+  if constexpr (F::kF16.first < 0)
+    return 0x3c00;  // 1, since that of I2_S is stored after the tensor
+  else
+    return bits_at<std::uint16_t>(group + F::kF16.first);
 }
 
 /// Asks for the g-th of `groups` shares of the rows that come next: too many rows are read side by side for a processor
@@ -59,11 +66,11 @@ ETNA_INLINE void prefetch_share(const std::byte* next, std::size_t bytes, std::i
     __builtin_prefetch(next + at);
 }
 
-/// Group g of `Rows` rows of a weight. Rows from `count` on are the last one again, and what lies behind a row's end is
+/// Group g of `Rows` rows of a weight. Rows from `count` on are the last one again, and what lies after a row's end is
 /// zeros.
 template <typename F, int Rows>
 struct TernaryRows {
-  static constexpr std::int64_t kBytes = kGroup / F::kElements * F::kBytes;
+  static constexpr std::int64_t kBytes = kGroupBytes<F>;
 
   ETNA_INLINE TernaryRows(const std::byte* rows, std::size_t row_bytes, std::int64_t count, std::int64_t columns,
                           std::int64_t g) {
@@ -82,16 +89,16 @@ struct TernaryRows {
   std::byte filled[Rows][kBytes];
 };
 
-constexpr int kLanes = 32;      // rows of a weight beside each other
-constexpr int kPairs = 16;      // of a block of 32 elements
+constexpr int kLanes = 32;      // rows of a weight next to each other
+constexpr int kPairs = 16;      // of a run
 constexpr int kPairBytes = 32;  // of a pair's table: 16 lows, then 16 highs
 constexpr std::size_t kTableBytes = kGroup / 2 * kPairBytes;
 
-/// Rows as the sums of a block come out: 8 in each of four vectors.
+/// Rows as the sums of a run come out: 8 in each of four vectors.
 constexpr int kOrder[4] = {0, 16, 8, 24};
 
 /// 16 bytes of each of 32 rows, 16 of them in each lane, to one byte of all rows in each vector.
-ETNA_TARGET ETNA_INLINE void transpose_bytes(__m256i (&r)[16]) {
+ETNA_INLINE void transpose_bytes(__m256i (&r)[16]) {
   __m256i s[16];
   for (int i = 0; i < 8; ++i) {
     s[2 * i] = _mm256_unpacklo_epi8(r[i], r[i + 8]);
@@ -111,13 +118,13 @@ ETNA_TARGET ETNA_INLINE void transpose_bytes(__m256i (&r)[16]) {
   }
 }
 
-/// Places in tables: of four blocks, 16 pairs each, for 32 rows.
+/// Places in tables: of four runs, 16 pairs each, for 32 rows.
 struct Places {
   __m256i at[4][kPairs];
 };
 
 template <typename F, int H>
-ETNA_TARGET ETNA_INLINE void find_places(const std::byte* const (&rows)[kLanes], Places& places) {
+ETNA_INLINE void find_places(const std::byte* const (&rows)[kLanes], Places& places) {
   __m256i halves[kLanes];
   for (int r = 0; r < kLanes; ++r) halves[r] = half_of_group<F, H>(rows[r]);
   const __m256i even = _mm256_set1_epi8(0x33), odd = _mm256_set1_epi8(static_cast<char>(0xcc)),
@@ -140,8 +147,8 @@ ETNA_TARGET ETNA_INLINE void find_places(const std::byte* const (&rows)[kLanes],
   }
 }
 
-/// Sums of a block for 32 rows, 16 bits each: rows 0 ... 7 and 16 ... 23, then the others.
-ETNA_TARGET ETNA_INLINE void look_up(const __m256i (&places)[kPairs], const std::byte* tables, __m256i (&sums)[2]) {
+/// Sums of a run for 32 rows, 16 bits each: rows 0 ... 7 and 16 ... 23, then the others.
+ETNA_INLINE void look_up(const __m256i (&places)[kPairs], const std::byte* tables, __m256i (&sums)[2]) {
   const __m256i none = _mm256_setzero_si256();
   __m256i highs = none, lows[2] = {none, none};
   for (int i = 0; i < kPairs; i += 4) {
@@ -159,12 +166,9 @@ ETNA_TARGET ETNA_INLINE void look_up(const __m256i (&places)[kPairs], const std:
   sums[1] = _mm256_add_epi16(lows[1], _mm256_srai_epi16(_mm256_unpackhi_epi8(none, highs), 2));
 }
 
-using Floats = __m256;
-ETNA_TARGET ETNA_INLINE __m256 widened(const std::uint16_t (&halves)[8]) {
-  return _mm256_cvtph_ps(load16(reinterpret_cast<const std::byte*>(halves)));
-}
-ETNA_TARGET ETNA_INLINE void add_products(const __m256i (&places)[kPairs], const std::byte* tables,
-                                          const __m256 (&scales)[4], float scale, float* sums) {
+ETNA_INLINE __m256 floats(const std::uint16_t (&f16s)[8]) { return _mm256_cvtph_ps(load16(f16s)); }
+ETNA_INLINE void add_products(const __m256i (&places)[kPairs], const std::byte* tables, const __m256 (&scales)[4],
+                              float scale, float* sums) {
   __m256i found[2];
   look_up(places, tables, found);
   for (int v = 0; v < 4; ++v) {
@@ -175,16 +179,16 @@ ETNA_TARGET ETNA_INLINE void add_products(const __m256i (&places)[kPairs], const
   }
 }
 
-/// Tables of [groups, rows of x], 8 blocks of 16 pairs each.
-ETNA_TARGET void fill(const RoundedGroup* groups, std::int64_t count, std::byte* to) {
-  // Place p is code p % 4 of the first element and p / 4 of the second; a code is 1 more than its value.
+/// Tables of [groups, rows of x], 8 runs of 16 pairs each.
+void fill(const QuantizedGroup* groups, std::int64_t count, std::byte* to) {
+  // Place p is quant p % 4 of the first element and p / 4 of the second; a quant is 1 more than its value.
   const __m256i first = _mm256_setr_epi16(-1, 0, 1, 2, -1, 0, 1, 2, -1, 0, 1, 2, -1, 0, 1, 2);
   const __m256i second = _mm256_setr_epi16(-1, -1, -1, -1, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2);
   for (std::int64_t g = 0; g < count; ++g) {
     for (int pair = 0; pair < kGroup / 2; ++pair, to += kPairBytes) {
-      const std::int8_t* codes = groups[g].codes + 2 * pair;
-      const __m256i sums = _mm256_add_epi16(_mm256_mullo_epi16(first, _mm256_set1_epi16(codes[0])),
-                                            _mm256_mullo_epi16(second, _mm256_set1_epi16(codes[1])));
+      const std::int8_t* quants = groups[g].quants + 2 * pair;
+      const __m256i sums = _mm256_add_epi16(_mm256_mullo_epi16(first, _mm256_set1_epi16(quants[0])),
+                                            _mm256_mullo_epi16(second, _mm256_set1_epi16(quants[1])));
       const __m256i lows = _mm256_and_si256(sums, _mm256_set1_epi16(63)), highs = _mm256_srai_epi16(sums, 6);
       // 8 lows and 8 highs in each lane, to 16 of each
       const __m256i bytes = _mm256_permute4x64_epi64(_mm256_packs_epi16(lows, highs), 0xd8);
@@ -195,30 +199,30 @@ ETNA_TARGET void fill(const RoundedGroup* groups, std::int64_t count, std::byte*
 
 /// Adds the products of half H of a group. @param sums [rows of x, kLanes]
 template <typename F, int H>
-ETNA_TARGET ETNA_INLINE void add_half(const std::byte* const (&rows)[kLanes], const RoundedGroup* x,
-                                      const std::byte* tables, std::int64_t tokens, float* sums) {
+ETNA_INLINE void add_half(const std::byte* const (&rows)[kLanes], const QuantizedGroup* x, const std::byte* tables,
+                          std::int64_t tokens, float* sums) {
   Places places;
   find_places<F, H>(rows, places);
-  Floats scales[4];
+  __m256 scales[4];
   for (int place = 0; place < 4; ++place) {
-    const int c = 4 * H + ternary_block<F>(place);
+    const int c = 4 * H + run_at<F>(place);
     if (place == 0) {
-      std::uint16_t halves[4][kLanes / 4];
+      std::uint16_t f16s[4][kLanes / 4];
       for (int i = 0; i < kLanes; ++i)
-        halves[i / (kLanes / 4)][i % (kLanes / 4)] = ternary_scale<F>(rows[kOrder[i / 8] + i % 8]);
-      for (int v = 0; v < 4; ++v) scales[v] = widened(halves[v]);
+        f16s[i / (kLanes / 4)][i % (kLanes / 4)] = f16_scale<F>(rows[kOrder[i / 8] + i % 8]);
+      for (int v = 0; v < 4; ++v) scales[v] = floats(f16s[v]);
     }
     const std::byte* own = tables + static_cast<std::size_t>(c) * (kTableBytes / 8);
     for (std::int64_t m = 0; m < tokens; ++m) {
-      add_products(places.at[place], own + static_cast<std::size_t>(m) * kTableBytes, scales, x[m].block_scales[c],
+      add_products(places.at[place], own + static_cast<std::size_t>(m) * kTableBytes, scales, x[m].run_scales[c],
                    sums + kLanes * m);
     }
   }
 }
 
 template <typename F>
-ETNA_TARGET void multiply(const std::byte* rows, std::size_t row_bytes, std::int64_t count, std::int64_t columns,
-                          const Activations& x, const std::byte* tables, float* out, std::int64_t step) {
+void multiply(const std::byte* rows, std::size_t row_bytes, std::int64_t count, std::int64_t columns,
+              const QuantizedActivations& x, const std::byte* tables, float* out, std::int64_t step) {
   constexpr std::int64_t kTogether = 16;
   const std::int64_t groups = (columns + kGroup - 1) / kGroup;
   alignas(64) float sums[kTogether * kLanes];
@@ -242,13 +246,13 @@ ETNA_TARGET void multiply(const std::byte* rows, std::size_t row_bytes, std::int
 }
 
 template <typename F>
-TableKernels kernels_of(std::int64_t least) {
+LookupTables kernels_of(std::int64_t least) {
   return {kLanes, kTableBytes, least, fill, multiply<F>};
 }
 
 }  // namespace
 
-TableKernels table_kernels(std::string_view format) {
+LookupTables lookup_tables(std::string_view format) {
   if (format == "TQ1_0") return kernels_of<TQ1_0>(5);
   if (format == "TQ2_0") return kernels_of<TQ2_0>(6);
   if (format == "I2_S") return kernels_of<I2_S>(6);
@@ -256,5 +260,7 @@ TableKernels table_kernels(std::string_view format) {
 }
 
 }  // namespace etna::quantized::avx2
+
+ETNA_END_TARGET
 
 #endif
