@@ -7,9 +7,9 @@
 
 /// How blocks store scales, for the traits of formats. Internal.
 ///
-/// kF16 says where the f16 numbers of a block are. A format with kMinimums has minimums of its own; what kZero subtracts
-/// is none of them, kernels add that where they need it. V, the vectors of an instruction set, has what depends on it:
-/// f16s(), f16_pairs(), f16_everywhere(), f16s_of() and ints().
+/// kF16 says where the f16 numbers of a block are. A format with kMinimums has minimums of its own; what kZero
+/// subtracts is none of them, kernels add that where they need it. V, the vectors of an instruction set, has what
+/// depends on it: f16s(), f16_pairs(), f16_everywhere(), f16s_of() and ints().
 
 // GCC warns of what vectors of 32 bytes would be as arguments; functions that have some are always inlined.
 #if defined(__GNUC__) && !defined(__clang__)
