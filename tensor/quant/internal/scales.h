@@ -32,6 +32,12 @@ inline constexpr bool kIsSmall = F::kScaleKind == ScaleKind::small;
 template <typename F>
 inline constexpr bool kIsSixteens = F::kScaleKind == ScaleKind::sixteens;
 
+/// Whether the scale at kF16.first is that of a whole group.
+template <typename F>
+inline constexpr bool kHasOneScale = requires {
+  F::kOneScale;
+};
+
 struct RunScales {
   F8 scales, minimums = F8{};
 };
@@ -90,6 +96,7 @@ struct F16ScaleAndZeroPoint {
 /// One f16 for a block of 256.
 template <int At>
 struct F16ScaleOf256 {
+  static constexpr bool kOneScale = true;
   static constexpr ScaleKind kScaleKind = ScaleKind::runs;
   static constexpr bool kMinimums = false;
   static constexpr F16Fields kF16 = {At, -1};
