@@ -239,8 +239,8 @@ struct Affine : Gemv {
     }
   }
 
-  /// Scales and minimums of six bits, run by run; see SixBitScalesAndMinimums. The first 16 bytes of a block are d, dmin
-  /// and the packed bytes.
+  /// Scales and minimums of six bits, run by run; see SixBitScalesAndMinimums. The first 16 bytes of a block are d,
+  /// dmin and the packed bytes.
   static ETNA_INLINE __m128i six_bits(__m128i head) {
     const __m128i low = _mm_shuffle_epi8(head, _mm_setr_epi8(4, 5, 6, 7, 12, 13, 14, 15, 8, 9, 10, 11, 12, 13, 14, 15));
     const __m128i high =

@@ -13,10 +13,10 @@ ETNA_BEGIN_TARGET("avx2,fma,f16c")
 #include <etna/tensor/quant/internal/ternary_formats.h>
 #include <etna/tensor/quant/internal/vector_avx2.h>
 
-// Ternary weights by look-up. Two neighbouring quants of a row are a place in a table of 16 sums of two quants of x, and
-// one byte shuffle looks up 32 rows. A sum is 64 · high + low: four lows fit in a byte together, sixteen highs in a
-// signed one, so that sums of 32 elements are those of integer products, exactly. Bound by turning rows around and
-// finding places with one row of x, by loads (a place and two tables for 64 products) with many.
+// Ternary weights by look-up. Two neighbouring quants of a row are a place in a table of 16 sums of two quants of x,
+// and one byte shuffle looks up 32 rows. A sum is 64 · high + low: four lows fit in a byte, sixteen highs in a signed
+// one, so that sums of 32 elements are those of integer products, exactly. Bound by turning rows around and finding
+// places with one row of x, by loads (a place and two tables for 64 products) with many.
 //
 // ns for a group of 256 and a row of x (Zen 5 held to AVX2), tables and integer products, with 1, 4 and 8 rows: TQ2_0
 // 5.5 and 3.7, 3.0 and 3.2, 2.6 and 3.3; I2_S 5.4 and 3.5, 3.0 and 3.2, 2.6 and 3.2; TQ1_0 11.7 and 9.3, 4.6 and 4.6,

@@ -6,9 +6,9 @@
 
 #include <etna/tensor/quant/internal/block_bytes.h>
 
-/// The search for scales. A block is coded as quants q with value(q) * d, or q * d + m; each function here looks for the
-/// d (and m) of least weighted squared error. Quants are kept as floats, so that the loops over them vectorize. A number
-/// of values that only the caller knows is `n`, a multiple of 8, with N = 0.
+/// The search for scales. A block is coded as quants q with value(q) * d, or q * d + m; each function here looks for
+/// the d (and m) of least weighted squared error. Quants are kept as floats, so that the loops over them vectorize. A
+/// number of values that only the caller knows is `n`, a multiple of 8, with N = 0.
 namespace etna::quant {
 
 /// The nearest integer, for magnitudes below 2^22. Adding 1.5 * 2^23 leaves no room for a fraction.

@@ -2,8 +2,8 @@
 
 #include <etna/tensor/quant/internal/non_linear_formats.h>
 
-/// NVFP4 as ggml stores it: blocks of 64 in four sub-blocks of 16, each with a scale in UE4M3, a float without a sign of
-/// 4 exponent and 3 mantissa bits. Files may have a further f32 scale of a whole tensor, in a tensor of its own.
+/// NVFP4 as ggml stores it: blocks of 64 in four sub-blocks of 16, each with a scale in UE4M3, a float without a sign
+/// of 4 exponent and 3 mantissa bits. Files may have a further f32 scale of a whole tensor, in a tensor of its own.
 /// Internal.
 ///   4 x UE4M3, 4 x 8 bytes of E2M1 quants          ue4m3(s) * E2M1[q]
 /// Byte j of a sub-block's 8 has element j in its low half, and element j + 8 in its high half.

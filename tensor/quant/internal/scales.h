@@ -7,9 +7,9 @@
 
 /// How blocks store scales, for the traits of formats. Internal.
 ///
-/// kF16 says where the f16 numbers of a block are. A format with kMinimums has minimums of its own; what kZero subtracts
-/// is none of them, kernels add that where they need it. V, the vectors of an instruction set, has what depends on it:
-/// f16s(), f16_pairs(), f16_everywhere(), f16s_of() and ints().
+/// kF16 says where the f16 numbers of a block are. A format with kMinimums has minimums of its own; what kZero
+/// subtracts is none of them, kernels add that where they need it. V, the vectors of an instruction set, has what
+/// depends on it: f16s(), f16_pairs(), f16_everywhere(), f16s_of() and ints().
 
 // GCC warns of what vectors of 32 bytes would be as arguments; functions that have some are always inlined.
 #if defined(__GNUC__) && !defined(__clang__)
@@ -31,6 +31,12 @@ template <typename F>
 inline constexpr bool kIsSmall = F::kScaleKind == ScaleKind::small;
 template <typename F>
 inline constexpr bool kIsSixteens = F::kScaleKind == ScaleKind::sixteens;
+
+/// Whether the scale at kF16.first is that of a whole group.
+template <typename F>
+inline constexpr bool kHasOneScale = requires {
+  F::kOneScale;
+};
 
 struct RunScales {
   F8 scales, minimums = F8{};
@@ -90,6 +96,7 @@ struct F16ScaleAndZeroPoint {
 /// One f16 for a block of 256.
 template <int At>
 struct F16ScaleOf256 {
+  static constexpr bool kOneScale = true;
   static constexpr ScaleKind kScaleKind = ScaleKind::runs;
   static constexpr bool kMinimums = false;
   static constexpr F16Fields kF16 = {At, -1};

@@ -131,6 +131,8 @@ struct Avx512 : ScalesAvx2 {
     } else if constexpr (kIsSixteens<F>) {
       const SixteenScales all = F::template sixteen_scales<Avx512>(b);
       s.scales = _mm512_insertf32x8(_mm512_castps256_ps512(all.first), all.last, 1);
+    } else if constexpr (kHasOneScale<F>) {
+      s.scales = everywhere(b + F::kF16.first);
     } else {
       const RunScales runs = F::template scales<Avx512>(b);
       s.scales = doubled(runs.scales);
@@ -151,9 +153,11 @@ struct Avx512 : ScalesAvx2 {
     static constexpr Lanes kTwice([](int i) { return i / 2; });
     return _mm512_permutexvar_ps(in(kTwice), _mm512_castps256_ps512(eight));
   }
+  static ETNA_INLINE __m512 everywhere(const std::byte* f16) {
+    return _mm512_cvtph_ps(_mm256_set1_epi16(bits_at<short>(f16)));
+  }
   static ETNA_INLINE __m512 floats(B16 small, const std::byte* unit) {
-    return _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32((__m128i)small)),
-                         _mm512_cvtph_ps(_mm256_set1_epi16(bits_at<short>(unit))));
+    return _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32((__m128i)small)), everywhere(unit));
   }
   /// Fields of two runs. Bytes that both are in are loaded once, and neighbours at once.
   template <int At, int Shift, int NextAt, int NextShift, int Bits>
