@@ -111,7 +111,7 @@ SavedModel load_model(const FilePath& folder_or_file, Device device) {
   const CheckpointState state = read_checkpoint(file);
   SavedModel saved;
   saved.preset = training::RunRecords::preset_of(state.metadata, "");
-  const std::string& settings = training::RunRecords::settings_of(
+  const std::string settings = training::RunRecords::settings_of(
       state.metadata, fmt::format("{} is a checkpoint of another program: it has no settings", file.string()));
   const Settings& s = saved.settings;
   try {
