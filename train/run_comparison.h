@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <etna/device/file_path.h>
@@ -35,29 +34,14 @@ struct RunPair {
   std::string name() const;  ///< "vulkan:0 bf16"
 };
 
-/// How the same steps went on several devices and in several precisions. The first pair is the yardstick of the others.
-class RunComparison {
- public:
-  /// @param pairs at least one; each run has read a loss
-  explicit RunComparison(std::vector<RunPair> pairs) : pairs_(std::move(pairs)) {}
-
-  /// Prints a table, amdahl_line() of each, losses side by side, and a conclusion in one line; writes picture() and
-  /// json() to files that are named. @return true if no loss differs by more than 2 %; otherwise it is said
-  bool report(const std::string& title, const FilePath& picture_file, const FilePath& json_file) const;
-  /// The table as an SVG picture.
-  std::string picture(const std::string& title) const;
-  /// An array of all runs, as json_text() of a summary, with "loss_difference" and "amdahl".
-  std::string json() const;
-  /// Largest |a - b| / |a| over all runs and the steps whose losses both read, a being the yardstick's.
-  double largest_difference() const;
-
- private:
-  std::string str() const;
-  std::string table() const;
-  std::string losses() const;
-  std::string conclusion() const;
-
-  std::vector<RunPair> pairs_;
-};
+/// Prints how the same steps went on several devices and in several precisions, the first pair being the yardstick: a
+/// table, amdahl_line() of each, losses side by side, and a conclusion in one line.
+/// @param pairs at least one; each run has read a loss
+/// @param picture the table as an SVG file; empty: none
+/// @param json a file with an array of all runs, as json_text() of a summary, with "loss_difference" and "amdahl"
+/// @return true if no loss differs from the yardstick's by more than 2 %; otherwise it is said
+/// @throws FormatError for a file that cannot be written
+bool report_comparison(const std::vector<RunPair>& pairs, const std::string& title, const FilePath& picture,
+                       const FilePath& json);
 
 }  // namespace etna::training

@@ -58,7 +58,7 @@ std::string RunSummary::str() const {
                         epoch_loss[epoch]);
   }
   text += fmt::format("memory: at most {}: {}\n", readable_bytes(memory.peak), etna::str(memory.at_peak));
-  return program ? text + program->str() : text;
+  return text + program;
 }
 
 std::string RunSummary::perplexities() const {

@@ -8,7 +8,6 @@
 #include <etna/device/device.h>
 #include <etna/device/memory.h>
 #include <etna/device/transfers.h>
-#include <etna/tensor/capture.h>
 
 namespace etna::training {
 
@@ -35,10 +34,10 @@ struct RunSummary {
   std::int64_t first_step = 0, steps = 0;      ///< made before this process began, and in all
   std::int64_t tokens_per_step = 0;            ///< 0: the model reads no tokens
   std::int64_t steps_per_epoch = 0;
-  std::optional<ProgramReport> program;  ///< of the captured step
-  Transfers transfers;                   ///< during the training
-  MemoryStats memory;                    ///< of the device, after the training
-  std::uint64_t host_peak = 0;           ///< bytes
+  std::string program;          ///< the report of the captured step
+  Transfers transfers;          ///< during the training
+  MemoryStats memory;           ///< of the device, after the training
+  std::uint64_t host_peak = 0;  ///< bytes
   std::optional<double> valid_perplexity, test_perplexity;
   std::optional<double> valid_word_perplexity, test_word_perplexity;  ///< where tokens are no words
 

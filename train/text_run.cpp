@@ -240,7 +240,7 @@ RunSummary TextRun::summary(const TrainingLoop& loop) const {
   RunSummary summary = loop.summary();
   summary.precision = state_->recipe.precision;
   summary.parameters = state_->model.module->num_parameters();
-  summary.program = state_->train.report();
+  if (const auto report = state_->train.report()) summary.program = report->str();
   summary.measure_memory();
   return summary;
 }

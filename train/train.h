@@ -1,7 +1,8 @@
 #pragma once
 
-/// Parts of a training program: steps, the loop around them, checkpoints, progress, metrics, reports, a forecast of
-/// memory, the folder of a run, the list of runs, settings, fit(). Language models train by text_training.h.
+/// Parts of a training program: checkpoints, progress, metrics, reports, a forecast of memory, the folder of a run, the
+/// list of runs, fit(). Programs with a loop of their own include training_loop.h and training_step.h; those with a
+/// command line settings.h, run_records.h and run_comparison.h; those that train language models text_training.h.
 #include <etna/train/checkpointer.h>
 #include <etna/train/early_stopping.h>
 #include <etna/train/evaluator.h>
@@ -14,12 +15,6 @@
 #include <etna/train/metrics.h>
 #include <etna/train/plot.h>
 #include <etna/train/progress.h>
-#include <etna/train/run_comparison.h>
 #include <etna/train/run_folder.h>
 #include <etna/train/run_list.h>
-#include <etna/train/run_records.h>
-#include <etna/train/run_summary.h>
-#include <etna/train/settings.h>
 #include <etna/train/terminal_text.h>
-#include <etna/train/training_loop.h>
-#include <etna/train/training_step.h>

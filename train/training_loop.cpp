@@ -98,7 +98,9 @@ bool TrainingLoop::State::restore() {
 
 void TrainingLoop::State::begin() {
   if (!options.folder.empty()) {
-    metrics.emplace(options.folder, options.columns, options.resume ? std::optional(step) : std::nullopt);
+    std::vector<std::string> columns = options.columns;
+    if (columns.empty()) columns = {"loss", "lr", "epoch_loss", "valid_loss"};
+    metrics.emplace(options.folder, std::move(columns), options.resume ? std::optional(step) : std::nullopt);
   }
   meter.emplace(options.tokens_per_step, step, seconds);
   const std::int64_t every = options.validate_every > 0 ? options.validate_every : options.steps_per_epoch;

@@ -36,8 +36,8 @@ struct TrainingLoopOptions {
   Metadata metadata = {};                  ///< of checkpoints
   std::int64_t keep = 2;                   ///< newest checkpoints
   double checkpoint_seconds = 30;          ///< between checkpoints
-  std::vector<std::string> columns = {"loss", "lr", "epoch_loss", "valid_loss"};  ///< of metrics.csv
-  bool resume = false;                                                            ///< from the newest checkpoint
+  std::vector<std::string> columns = {};   ///< of metrics.csv; empty: loss, lr, epoch_loss, valid_loss
+  bool resume = false;                     ///< from the newest checkpoint
   std::int64_t reported = -1;  ///< a run resumed at this step, with none to go, changes nothing; negative: it does
 
   bool progress = true;       ///< false: nothing is printed

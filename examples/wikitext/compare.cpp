@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 
@@ -8,6 +7,7 @@
 #include <etna/device/profile/step_profiler.h>
 #include <etna/device/profile/summary.h>
 #include <etna/etna.h>
+#include <etna/train/run_comparison.h>
 
 #include "wikitext.h"
 
@@ -75,7 +75,7 @@ int run_compare(const CompareOptions& options, Settings& settings, training::Set
   }
   const std::string title =
       fmt::format("{}: {} steps, seed {}", options.preset, pairs[0].captured.steps, settings.seed);
-  return training::RunComparison(std::move(pairs)).report(title, options.picture, options.json) ? 0 : 1;
+  return training::report_comparison(pairs, title, options.picture, options.json) ? 0 : 1;
 }
 
 }  // namespace wikitext

@@ -31,7 +31,7 @@ TEST(RunComparison, SaysWhichIsFastestAndWhetherLossesAgree) {
   RunPair slow{run_of(40, 2), run_of(20, 2)}, fast{run_of(10, 2.01), run_of(5, 2)};
   fast.amdahl = "matrix products 50.0 %";
   ::testing::internal::CaptureStdout();
-  EXPECT_TRUE(RunComparison({slow, fast}).report("a title", folder / "table.svg", folder / "all.json"));
+  EXPECT_TRUE(report_comparison({slow, fast}, "a title", folder / "table.svg", folder / "all.json"));
   EXPECT_THAT(::testing::internal::GetCapturedStdout(),
               AllOf(HasSubstr("\na title\ndevice "), HasSubstr("4.00x"), HasSubstr("cpu f32: matrix products 50.0 %\n"),
                     HasSubstr("* extrapolated from 10 steps to the 1000 of an epoch"),
@@ -42,9 +42,7 @@ TEST(RunComparison, SaysWhichIsFastestAndWhetherLossesAgree) {
   ASSERT_EQ(json.size(), 4u);
   EXPECT_NEAR(json[2]["loss_difference"].get<double>(), 0.005, 1e-9);
   EXPECT_EQ(json[3]["amdahl"], fast.amdahl);
-  EXPECT_FALSE(RunComparison({slow, {run_of(10, 2), run_of(5, 2.1)}}).report("", {}, {}));
-  ::testing::internal::CaptureStdout();
-  ::testing::internal::GetCapturedStdout();
+  EXPECT_FALSE(report_comparison({slow, {run_of(10, 2), run_of(5, 2.1)}}, "", {}, {}));
 }
 
 TEST(RunComparison, ReadsTheSameLossesOfLongerRuns) {
