@@ -5,7 +5,6 @@
 #include <optional>
 #include <span>
 
-#include <etna/tensor/ops/activations/activations.h>
 #include <etna/tensor/quant/block_format.h>
 #include <etna/tensor/tensor.h>
 
@@ -21,7 +20,7 @@ class QuantizedTensor {
   /// @param blocks u8, contiguous, storage_bytes(format, number of elements) of them
   /// @throws ShapeError, DtypeError
   QuantizedTensor(const quant::BlockFormat& format, Shape shape, Tensor blocks);
-  /// The bits of a floating tensor, not copied where it is contiguous. @throws DtypeError for f64 and whole numbers
+  /// The bits of a floating tensor, not copied where it is contiguous. @throws DtypeError for f64 and integers
   static QuantizedTensor plain(const Tensor& x);
 
   bool defined() const { return format_ != nullptr; }
@@ -46,7 +45,7 @@ class QuantizedTensor {
 QuantizedTensor quantize(const Tensor& x, const quant::BlockFormat& format, const Tensor& importance = {});
 /// The same with one scale (and zero point) for each row of x, for formats of integers: INT8_64, INT4_ZP_128 ... All
 /// blocks of a row repeat them, so that the result is used as any other in the format.
-/// @throws as quantize(); FormatError for formats whose blocks have more than a scale and codes
+/// @throws as quantize(); FormatError for formats whose blocks have more than a scale and quants
 QuantizedTensor quantize_per_channel(const Tensor& x, const quant::BlockFormat& format, const Tensor& importance = {});
 /// The values, bit for bit those of quant::dequantize() for f32. @param dtype floating
 Tensor dequantize(const QuantizedTensor& x, DType dtype = f32);
