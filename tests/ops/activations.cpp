@@ -32,6 +32,14 @@ std::vector<Sample> samples_in_activations() {
   activations_add(all, "softmin", [](const Tensor& x) { return softmin(x, 0); });
   activations_add(all, "rrelu", [](const Tensor& x) { return rrelu(x); }, {0});
   activations_add(all, "glu", [](const Tensor& x) { return x.size(-1) == 0 ? glu(x) : glu(x, 1); });
+  all.push_back(Sample("rrelu", "other slopes")
+                    .composed()
+                    .in({2, 3, 7}, -3, 3)
+                    .away_from({0})
+                    .calls([](const TensorList& in) { return rrelu(in[0], 0.05, 0.9); })
+                    .in_dtypes({f64, f32, f16})
+                    .gradients(Gradients::second)
+                    .looser_halves(4));
   all.push_back(Sample("prelu", "a slope per channel")
                     .composed()
                     .in({2, 3, 4}, -3, 3)

@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <string_view>
 
 #include <gmock/gmock.h>
 
@@ -138,6 +140,42 @@ TEST_P(PromptAttention, QuantizesTheResultOfAStepForTheNextProduct) {
       for (std::size_t i : {1u, 2u, 3u}) EXPECT_EQ(fused[i].to_vector<float>(), plain[i].to_vector<float>()) << i;
       EXPECT_EQ(fused[0].select(0, 1).abs().max().item<double>(), 0.0);
     }
+  }
+}
+
+/// The bytes are those of the result, and the result is what it is without them.
+TEST_P(PromptAttention, QuantizesTheResultOfAStep) {
+  const Device device = GetParam();
+  if (device.is_cpu()) GTEST_SKIP() << "for products of a GPU";
+  const auto ops = all_ops();
+  const OpDef& op = **std::find_if(
+      ops.begin(), ops.end(), [](const OpDef* each) { return std::string_view(each->name) == "rotate_and_attend"; });
+  for (const std::int64_t size : {32, 64}) {
+    PagedCache cache = paged_cache(4, 2, size, {f16, device}), other = paged_cache(4, 2, size, {f16, device});
+    const CachePlaces places{from_vector<std::int32_t>({0, 1, 2, 3}, {2, 2}, device),
+                             from_vector<std::int32_t>({70, -1}, {2}, device)};
+    const Tensor qkv = values({2, 1, (6 + 4) * size}, 3, f32).to(device);
+    ASSERT_TRUE(kv_cache::step_quantizes_gpu(places.table, size));
+    ASSERT_FALSE(kv_cache::step_quantizes_gpu(zeros({2, 9}, {i32, device}), size));
+    kv_cache::StepAttrs a;
+    a.write.heads = 6;
+    a.write.kv_heads = 2;
+    a.write.size = size;
+    a.write.eps = 1e-6f;
+    a.attention.scale = 1 / std::sqrt(static_cast<double>(size));
+    a.quantizes = true;
+    const TensorList out =
+        apply(op, {qkv, {}, places.table, places.positions, {}, {}, cache.keys, cache.values}, Attrs::of(a));
+    const Tensor y = rotate_and_attend_(qkv, other, places, {.heads = 6, .kv_heads = 2});
+    EXPECT_EQ(out[0].to_vector<float>(), y.to_vector<float>());
+    ASSERT_EQ(out.size(), 4u);
+    EXPECT_EQ((quantized::ActivationRows{out[3], {}, true, false}.shape()), (Shape{2, 1, 6 * size}));
+    const quantized::ActivationParts parts = quantized::parts_of(out[3].to(kCPU));
+    const Tensor heads = y.to(kCPU).reshape({2, 6 * size / quantized::kActivationBlock, quantized::kActivationBlock});
+    expect_near(parts.scales, amax(abs(heads), {-1}) / 127.0, 0, 1e-6);
+    const Tensor got = parts.quants.to(f32).reshape(heads.shape()) * parts.scales.unsqueeze(-1);
+    EXPECT_LE((abs(got - heads) - parts.scales.unsqueeze(-1) * 0.501).max().item<double>(), 0.0);
+    EXPECT_EQ(parts.quants.select(0, 1).to(f32).abs().max().item<double>(), 0.0);
   }
 }
 

@@ -149,7 +149,9 @@ std::vector<OutputSpec> infer_step(const OpCall& call) {
     throw ShapeError(fmt::format("{}: {} heads of queries, {} of keys; the second must divide the first", call.op.name,
                                  a.heads, a.kv_heads));
   }
-  out[0].shape = {call.in[kQkv].size(0), 1, a.heads * a.size};
+  const std::int64_t batch = call.in[kQkv].size(0), row = a.heads * a.size;
+  out[0].shape = {batch, 1, row};
+  if (call.as<StepAttrs>().quantizes) out.push_back({{batch, 1, quantized::activation_bytes(row)}, u8});
   return out;
 }
 
