@@ -81,6 +81,14 @@ bool must_follow(const Call& call, const Call& later) {
   return std::any_of(later.in.begin(), later.in.end(), [&](const Tensor& x) { return any_same_storage(call.out, x); });
 }
 
+struct DropOnError {
+  Window& window;
+  bool failed = true;
+  ~DropOnError() {
+    if (failed) window.drop();
+  }
+};
+
 /// Marks the thread as one that runs held back calls.
 class Running {
  public:
@@ -261,13 +269,7 @@ std::vector<Call> Window::run_first() {
 }
 
 void Window::run() {
-  struct DropOnError {
-    Window& window;
-    bool failed = true;
-    ~DropOnError() {
-      if (failed) window.drop();
-    }
-  } guard{*this};
+  DropOnError guard{*this};
   // Whatever is destroyed on the way may be the last reader of what was left out.
   while (!calls_.empty() || !later_.empty()) {
     if (!calls_.empty()) {
@@ -282,13 +284,7 @@ void Window::run() {
 }
 
 bool Window::hold_back(const OpCall& call, const TensorList& out) {
-  struct DropOnError {
-    Window& window;
-    bool failed = true;
-    ~DropOnError() {
-      if (failed) window.drop();
-    }
-  } guard{*this};
+  DropOnError guard{*this};
   std::vector<std::vector<Call>> done{drop_dead()};
   Call next{&call.op, TensorList(call.in.begin(), call.in.end()), out, call.attrs, profile::Labels::now()};
   bool held = false;
