@@ -8,7 +8,7 @@
 #include <vector>
 
 #include <etna/models/decoder_config.h>
-#include <etna/tensor/ops/paged_attention/paged_attention.h>
+#include <etna/tensor/ops/attention/attention.h>
 
 namespace etna::models {
 

@@ -2,7 +2,7 @@
 
 #include <etna/nn/module.h>
 
-/// Dropout of whole channels, and dropout for selu: the functions of <etna/tensor/ops/random/stochastic.h> as modules.
+/// Dropout of whole channels, and dropout for selu: the functions of <etna/tensor/ops/random/random.h> as modules.
 namespace etna::nn {
 
 #define ETNA_DROPOUT(NAME)                            \

@@ -5,7 +5,7 @@
 #include <etna/nn/channel_dropout.h>
 #include <etna/nn/printing.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/random/stochastic.h>
+#include <etna/tensor/ops/random/random.h>
 
 namespace etna::nn {
 

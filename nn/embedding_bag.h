@@ -1,7 +1,7 @@
 #pragma once
 
 #include <etna/nn/module.h>
-#include <etna/tensor/ops/indexing/embedding_bag.h>
+#include <etna/tensor/ops/indexing/indexing.h>
 
 namespace etna::nn {
 

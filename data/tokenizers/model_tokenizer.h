@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include <etna/data/tokenizers/pieces/vocabulary_fields.h>
 #include <etna/data/tokenizers/tokenizer.h>
-#include <etna/data/tokenizers/vocabulary_fields.h>
 
 namespace etna::data {
 

@@ -1,5 +1,5 @@
 #include <data/temporary_folder.h>
-#include <etna/data/tokenizers/internal/jinja_template.h>
+#include <etna/data/tokenizers/internal/chat/jinja_template.h>
 #include <etna/data/tokenizers/model_tokenizer.h>
 #include <etna/models/adapter_file.h>
 #include <etna/models/gguf_export.h>
