@@ -5,7 +5,8 @@
 #include <etna/nn/module.h>
 #include <etna/tensor/ops/batch_norm/batch_norm.h>
 
-/// Normalization by statistics of channels: the functions of <etna/tensor/ops/batch_norm/batch_norm.h> as modules.
+/// Normalization by statistics of channels and of rows. The functions of channels are those of
+/// <etna/tensor/ops/batch_norm/batch_norm.h>.
 namespace etna::nn {
 
 /// What BatchNorm and InstanceNorm share. Parameters weight [C] (ones) and bias [C] (zeros); buffers running_mean
@@ -115,6 +116,37 @@ class LocalResponseNorm : public UnaryModule {
 
   std::int64_t size;
   double alpha, beta, k;
+
+ protected:
+  std::unique_ptr<Module> another() const override;
+};
+
+/// y = (x - mean(x)) / √(var(x) + eps) · weight + bias, over the last dimension (Ba et al. 2016). weight [dim] starts
+/// at 1, bias [dim] at 0.
+class LayerNorm : public UnaryModule {
+ public:
+  explicit LayerNorm(std::int64_t dim, double eps = 1e-5);
+  /// @param x [..., dim] @return [..., dim]
+  Tensor forward(const Tensor& x) const override;
+  std::string extra_repr() const override;
+
+  Tensor weight, bias;
+  double eps;
+
+ protected:
+  std::unique_ptr<Module> another() const override;
+};
+
+/// y = x / √(mean(x²) + eps) · weight, over the last dimension (Zhang & Sennrich 2019). weight [dim] starts at 1.
+class RMSNorm : public UnaryModule {
+ public:
+  explicit RMSNorm(std::int64_t dim, double eps = 1e-6);
+  /// @param x [..., dim] @return [..., dim]
+  Tensor forward(const Tensor& x) const override;
+  std::string extra_repr() const override;
+
+  Tensor weight;
+  double eps;
 
  protected:
   std::unique_ptr<Module> another() const override;
