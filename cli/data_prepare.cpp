@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include <etna/data/corpora/prepare_corpus.h>
+#include <etna/data/corpora/prepared_corpus.h>
 #include <etna/data/text_file.h>
 #include <etna/device/error.h>
 #include <etna/device/internal/atomic_file.h>

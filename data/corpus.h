@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -24,12 +25,21 @@ struct Corpus {
 /// @throws FormatError if the folder or a file is missing, empty, truncated, or not UTF-8 text.
 Corpus read_wikitext(const FilePath& folder);
 
-/// Reads any UTF-8 text file, or the text files of a folder (text_sources.h) as one text. The first 90 % of its lines
-/// are for training, the next 5 % for validation, the rest for testing.
+/// Reads any UTF-8 text file, or the text files of a folder as one text. The first 90 % of its lines are for training,
+/// the next 5 % for validation, the rest for testing.
 /// @throws FormatError for a file that is missing, empty, binary, not UTF-8, or shorter than 20 lines.
 Corpus read_text(const FilePath& file_or_folder);
 
 /// The same split of a text in memory; messages call it `name`.
 Corpus split_text(std::string_view text, const std::string& name);
+
+/// A generated corpus that needs no file: a grammar writes WikiText's markup around articles on invented towns, rivers,
+/// composers, ships, birds and buildings. About 120,000 / 8,000 / 8,000 tokens. A seed gives the same text on every
+/// machine.
+Corpus demo_corpus(std::uint64_t seed = 1);
+
+/// Generates articles in WikiText's markup until they have at least `tokens` tokens. demo_corpus() uses it; call it for
+/// other sizes.
+std::string demo_text(std::uint64_t seed, std::size_t tokens);
 
 }  // namespace etna::data

@@ -1,7 +1,8 @@
 #include <algorithm>
 #include <string_view>
 
-#include <etna/data/words.h>
+#include <etna/data/internal/words.h>
+#include <etna/data/vocabulary.h>
 
 namespace etna::data {
 namespace {

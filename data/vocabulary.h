@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,5 +48,14 @@ class Vocabulary {
   std::vector<std::size_t> ends_;    ///< end of each word in text_
   std::vector<std::int32_t> slots_;  ///< open addressing by hash; -1 is free
 };
+
+/// Ids of the words of a prompt. A line break within it gives `<eos>`, its end does not. Unknown words become `<unk>`.
+/// @throws FormatError for an unknown word if the vocabulary has no `<unk>`.
+std::vector<std::int32_t> encode(std::string_view text, const Vocabulary& vocab);
+
+/// Converts ids to readable text: `<eos>` breaks the line, ` @-@ ` becomes `-` (likewise `@,@` and `@.@`), punctuation
+/// joins its word.
+/// @throws FormatError for an id outside the vocabulary.
+std::string decode(std::span<const std::int32_t> ids, const Vocabulary& vocab);
 
 }  // namespace etna::data

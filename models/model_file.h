@@ -3,8 +3,8 @@
 #include <memory>
 #include <string>
 
+#include <etna/data/tokenizers/model_tokenizer.h>
 #include <etna/data/tokenizers/tokenizer.h>
-#include <etna/data/tokenizers/vocabulary_fields.h>
 #include <etna/device/file_path.h>
 #include <etna/models/decoder.h>
 

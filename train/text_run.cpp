@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
+#include <etna/data/batches.h>
 #include <etna/data/data_loader.h>
-#include <etna/data/resident_batches.h>
 #include <etna/device/error.h>
 #include <etna/device/profile/step_profiler.h>
 #include <etna/optim/adam.h>

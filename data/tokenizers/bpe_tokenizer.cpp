@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
+#include <etna/data/internal/token_hash.h>
 #include <etna/data/text_file.h>
-#include <etna/data/token_hash.h>
 #include <etna/data/tokenizers/internal/byte_characters.h>
 #include <etna/data/tokenizers/internal/pre_tokenizer.h>
 #include <etna/data/tokenizers/internal/text_chunks.h>

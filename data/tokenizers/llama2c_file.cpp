@@ -5,7 +5,7 @@
 
 #include <etna/data/tokenizers/internal/segment_model.h>
 #include <etna/data/tokenizers/internal/space_symbol.h>
-#include <etna/data/tokenizers/vocabulary_fields.h>
+#include <etna/data/tokenizers/model_tokenizer.h>
 #include <etna/device/error.h>
 
 namespace etna::data {

@@ -10,7 +10,7 @@
 
 #include <etna/data/tokenizers/internal/added_tokens.h>
 #include <etna/data/tokenizers/internal/segment_model.h>
-#include <etna/data/tokenizers/vocabulary_fields.h>
+#include <etna/data/tokenizers/model_tokenizer.h>
 
 namespace etna::data {
 

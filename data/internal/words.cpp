@@ -1,4 +1,4 @@
-#include <etna/data/words.h>
+#include <etna/data/internal/words.h>
 
 #include <array>
 
@@ -92,14 +92,6 @@ void append_lines(std::string_view text, Vocabulary& vocab, std::vector<std::int
 void for_each_token(std::string_view text, const std::function<void(std::string_view, bool)>& token) {
   scan(
       text, [&](std::string_view word) { token(word, false); }, [&] { token(kEndOfLine, true); });
-}
-
-std::vector<std::int32_t> encode(std::string_view text, const Vocabulary& vocab) {
-  std::vector<std::int32_t> ids;
-  scan(
-      text, [&](std::string_view word) { ids.push_back(vocab.id(word)); },
-      [&] { ids.push_back(vocab.id(kEndOfLine)); });
-  return ids;
 }
 
 }  // namespace etna::data

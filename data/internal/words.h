@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,15 +27,7 @@ void append_lines(std::string_view text, Vocabulary& vocab, std::vector<std::int
 /// Calls token(text, line_end) for every word and, with `<eos>` and true, for every line break within the text.
 void for_each_token(std::string_view text, const std::function<void(std::string_view, bool)>& token);
 
-/// Ids of the words of a prompt. A line break within it gives `<eos>`, its end does not. Unknown words become `<unk>`.
-/// @throws FormatError for an unknown word if the vocabulary has no `<unk>`.
-std::vector<std::int32_t> encode(std::string_view text, const Vocabulary& vocab);
-
-/// Converts ids to readable text: `<eos>` breaks the line, ` @-@ ` becomes `-` (likewise `@,@` and `@.@`), punctuation
-/// joins its word.
-/// @throws FormatError for an id outside the vocabulary.
-std::string decode(std::span<const std::int32_t> ids, const Vocabulary& vocab);
-/// Appends a word to such a text. @param join true at the start of a line, where no word needs a space before it
+/// Appends a word to a text that decode() gives. @param join true at the start of a line, where no word needs a space before it
 /// @param quoted whether a quotation is open
 void decode_word(std::string_view word, bool& join, bool& quoted, std::string& text);
 

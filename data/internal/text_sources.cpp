@@ -1,4 +1,4 @@
-#include <etna/data/text_sources.h>
+#include <etna/data/internal/text_sources.h>
 
 #include <algorithm>
 #include <filesystem>

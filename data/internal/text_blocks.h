@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include <etna/data/token_hash.h>
+#include <etna/data/internal/token_hash.h>
 #include <etna/device/file_path.h>
 
 namespace etna::data {

@@ -1,4 +1,4 @@
-#include <etna/data/text_blocks.h>
+#include <etna/data/internal/text_blocks.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -8,8 +8,8 @@
 
 #include <fmt/format.h>
 
+#include <etna/data/internal/words.h>
 #include <etna/data/text_file.h>
-#include <etna/data/words.h>
 #include <etna/device/error.h>
 
 namespace etna::data {
