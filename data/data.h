@@ -7,9 +7,7 @@
 #include <etna/data/data_loader.h>
 #include <etna/data/dataset.h>
 #include <etna/data/iterable.h>
-#include <etna/data/packing.h>
 #include <etna/data/prefetcher.h>
-#include <etna/data/random.h>
 #include <etna/data/sampler.h>
 #include <etna/data/text_file.h>
 #include <etna/data/token_file.h>
