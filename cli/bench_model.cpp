@@ -12,9 +12,7 @@
 #include <etna/device/memory.h>
 #include <etna/device/profile/profiler.h>
 #include <etna/device/profile/summary.h>
-#include <etna/train/interrupt.h>
 #include <etna/train/progress.h>
-#include <etna/train/terminal_text.h>
 
 #include "arguments.h"
 #include "bench.h"

@@ -8,8 +8,7 @@
 #include <etna/data/tokenizers/internal/jinja_template.h>
 #include <etna/device/error.h>
 #include <etna/device/internal/atomic_file.h>
-#include <etna/train/interrupt.h>
-#include <etna/train/terminal_text.h>
+#include <etna/train/progress.h>
 
 #include "generation.h"
 #include "line_reader.h"

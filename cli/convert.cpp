@@ -12,9 +12,7 @@
 #include <etna/models/suspicious_weights.h>
 #include <etna/tensor/io/gguf_header.h>
 #include <etna/tensor/quant/block_format.h>
-#include <etna/train/interrupt.h>
 #include <etna/train/progress.h>
-#include <etna/train/terminal_text.h>
 
 #include "generation.h"
 #include "model_kind.h"

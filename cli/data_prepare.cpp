@@ -12,9 +12,7 @@
 #include <etna/data/text_file.h>
 #include <etna/device/error.h>
 #include <etna/device/internal/atomic_file.h>
-#include <etna/train/interrupt.h>
 #include <etna/train/progress.h>
-#include <etna/train/terminal_text.h>
 
 #include "data_table.h"
 #include "output.h"

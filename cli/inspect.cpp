@@ -12,7 +12,6 @@
 #include <etna/models/model_file.h>
 #include <etna/tensor/quant/suspicious_weights.h>
 #include <etna/train/progress.h>
-#include <etna/train/terminal_text.h>
 
 #include "model_kind.h"
 #include "models.h"

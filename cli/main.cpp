@@ -6,7 +6,7 @@
 #include <etna/device/error.h>
 #include <etna/device/internal/os/process.h>
 #include <etna/models/suspicious_weights.h>
-#include <etna/train/terminal_text.h>
+#include <etna/train/progress.h>
 
 #include "arguments.h"
 #include "commands.h"

@@ -9,7 +9,7 @@
 #include <etna/device/strict_device.h>
 #include <etna/models/adapter_file.h>
 #include <etna/train/checkpointer.h>
-#include <etna/train/terminal_text.h>
+#include <etna/train/progress.h>
 
 #include "generation.h"
 #include "model_kind.h"

@@ -9,9 +9,7 @@
 #include <etna/device/error.h>
 #include <etna/models/suspicious_weights.h>
 #include <etna/tensor/ops.h>
-#include <etna/train/interrupt.h>
 #include <etna/train/progress.h>
-#include <etna/train/terminal_text.h>
 
 #include "arguments.h"
 #include "generation.h"

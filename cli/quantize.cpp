@@ -12,9 +12,7 @@
 #include <etna/tensor/io/gguf.h>
 #include <etna/tensor/quant/error_statistics.h>
 #include <etna/tensor/quant/suspicious_weights.h>
-#include <etna/train/interrupt.h>
 #include <etna/train/progress.h>
-#include <etna/train/terminal_text.h>
 
 #include "models.h"
 #include "output.h"

@@ -11,8 +11,7 @@
 #include <etna/device/internal/os/terminal.h>
 #include <etna/device/memory.h>
 #include <etna/models/suspicious_weights.h>
-#include <etna/train/interrupt.h>
-#include <etna/train/terminal_text.h>
+#include <etna/train/progress.h>
 
 #include "generation.h"
 #include "output.h"

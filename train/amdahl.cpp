@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include <etna/device/profile/summary.h>
-#include <etna/train/run_comparison.h>
+#include <etna/train/run_summary.h>
 
 namespace etna::training {
 namespace {

@@ -1,4 +1,4 @@
-#include <etna/train/html_report.h>
+#include <etna/train/report.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include <etna/train/run_folder.h>
+#include <etna/train/runs.h>
 
 #include <array>
 #include <filesystem>

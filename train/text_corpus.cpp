@@ -9,7 +9,6 @@
 #include <etna/data/tokenizers/word_tokenizer.h>
 #include <etna/device/error.h>
 #include <etna/train/progress.h>
-#include <etna/train/terminal_text.h>
 #include <etna/train/text_training.h>
 
 namespace etna::training {

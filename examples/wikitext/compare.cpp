@@ -7,7 +7,7 @@
 #include <etna/device/profile/step_profiler.h>
 #include <etna/device/profile/summary.h>
 #include <etna/etna.h>
-#include <etna/train/run_comparison.h>
+#include <etna/train/run_summary.h>
 
 #include "wikitext.h"
 

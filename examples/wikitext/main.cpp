@@ -12,7 +12,7 @@
 #include <etna/models/suspicious_weights.h>
 #include <etna/train/internal/nearest_name.h>
 #include <etna/train/internal/number_range.h>
-#include <etna/train/terminal_text.h>
+#include <etna/train/progress.h>
 
 #include "wikitext.h"
 

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include <etna/train/progress.h>
-#include <etna/train/terminal_text.h>
 
 namespace etna::training {
 namespace {

@@ -1,4 +1,4 @@
-#include <etna/train/event_file.h>
+#include <etna/train/internal/event_file.h>
 
 #include <algorithm>
 #include <array>
