@@ -10,8 +10,8 @@
 #include <etna/device/error.h>
 #include <etna/device/internal/atomic_file.h>
 #include <etna/device/memory.h>
+#include <etna/device/profile/profile.h>
 #include <etna/device/profile/profiler.h>
-#include <etna/device/profile/summary.h>
 #include <etna/train/progress.h>
 
 #include "arguments.h"

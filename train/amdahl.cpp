@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include <etna/device/profile/summary.h>
+#include <etna/device/profile/profile.h>
 #include <etna/train/run_summary.h>
 
 namespace etna::training {

@@ -6,8 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include <etna/device/internal/os/process.h>
-#include <etna/device/profile/report.h>
-#include <etna/device/profile/trace_file.h>
+#include <etna/device/profile/profile.h>
 #include <etna/train/checkpointer.h>
 #include <etna/train/internal/read_bytes.h>
 #include <etna/train/internal/summary_numbers.h>

@@ -9,7 +9,6 @@
 #include <etna/device/device.h>
 #include <etna/device/file_path.h>
 #include <etna/device/memory.h>
-#include <etna/device/transfers.h>
 
 namespace etna::profile {
 struct Summary;

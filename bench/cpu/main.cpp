@@ -5,7 +5,7 @@
 
 #include <etna/device/error.h>
 #include <etna/device/internal/cpu/gemm/blas.h>
-#include <etna/device/transfers.h>
+#include <etna/device/memory.h>
 
 #include "devices.h"
 #include "measure.h"

@@ -6,8 +6,7 @@
 
 #include <etna/device/error.h>
 #include <etna/device/internal/output_file.h>
-#include <etna/device/profile/report.h>
-#include <etna/device/profile/trace_file.h>
+#include <etna/device/profile/profile.h>
 
 #include "devices.h"
 #include "measure.h"

@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include <etna/device/internal/output_file.h>
-#include <etna/device/profile/step_profiler.h>
-#include <etna/device/profile/summary.h>
+#include <etna/device/profile/profile.h>
+#include <etna/device/profile/profiler.h>
 #include <etna/etna.h>
 #include <etna/train/run_summary.h>
 

@@ -6,9 +6,8 @@
 #include <etna/data/tokenizers/internal/tokenizer_state.h>
 #include <etna/device/internal/atomic_file.h>
 #include <etna/device/internal/output_file.h>
-#include <etna/device/profile/step_profiler.h>
-#include <etna/device/profile/trace_file.h>
-#include <etna/device/profile/trace_picture.h>
+#include <etna/device/profile/profile.h>
+#include <etna/device/profile/profiler.h>
 #include <etna/etna.h>
 #include <etna/models/model_file.h>
 

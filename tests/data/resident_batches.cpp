@@ -8,7 +8,7 @@
 #include <nn/on_device.h>
 
 #include <etna/device/error.h>
-#include <etna/device/transfers.h>
+#include <etna/device/memory.h>
 
 namespace etna::data {
 namespace {

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <etna/device/kernel.h>
-#include <etna/device/transfers.h>
+#include <etna/device/memory.h>
 #include <etna/tensor/autocast.h>
 #include <etna/tensor/kernels.h>
 #include <etna/tensor/op.h>

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include <etna/device/internal/cpu/parallel.h>
-#include <etna/device/transfers.h>
+#include <etna/device/memory.h>
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/internal/recording.h>

@@ -1,4 +1,4 @@
-#include <etna/device/profile/chrome_trace.h>
+#include <etna/device/profile/internal/chrome_trace.h>
 
 #include <algorithm>
 #include <string_view>
