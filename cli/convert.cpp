@@ -10,7 +10,7 @@
 #include <etna/models/gguf_export.h>
 #include <etna/models/gptq.h>
 #include <etna/models/suspicious_weights.h>
-#include <etna/tensor/io/gguf_header.h>
+#include <etna/tensor/io/gguf.h>
 #include <etna/tensor/quant/block_format.h>
 #include <etna/train/progress.h>
 

@@ -10,7 +10,7 @@
 #include <etna/device/internal/atomic_file.h>
 #include <etna/device/memory.h>
 #include <etna/models/model_file.h>
-#include <etna/tensor/quant/suspicious_weights.h>
+#include <etna/tensor/quant/block_format.h>
 #include <etna/train/progress.h>
 
 #include "model_kind.h"

@@ -10,8 +10,7 @@
 #include <etna/device/memory.h>
 #include <etna/models/suspicious_weights.h>
 #include <etna/tensor/io/gguf.h>
-#include <etna/tensor/quant/error_statistics.h>
-#include <etna/tensor/quant/suspicious_weights.h>
+#include <etna/tensor/quant/block_format.h>
 #include <etna/train/progress.h>
 
 #include "models.h"

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include <etna/tensor/io/mapped_file.h>
+#include <etna/tensor/io/internal/mapped_file.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 

@@ -6,7 +6,7 @@
 
 #include <etna/autograd/autograd.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/quant/suspicious_weights.h>
+#include <etna/tensor/quant/block_format.h>
 
 namespace etna::models {
 namespace {

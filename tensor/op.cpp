@@ -9,8 +9,8 @@
 #include <etna/device/profile/profiler.h>
 #include <etna/tensor/autocast.h>
 #include <etna/tensor/internal/fusion.h>
+#include <etna/tensor/internal/kernels.h>
 #include <etna/tensor/internal/recording.h>
-#include <etna/tensor/kernels.h>
 
 namespace etna {
 namespace {

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include <etna/tensor/io/xxh3.h>
+#include <etna/tensor/io/internal/xxh3.h>
 
 namespace etna::data {
 

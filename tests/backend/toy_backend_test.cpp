@@ -15,7 +15,7 @@
 #include <etna/nn/nn.h>
 #include <etna/optim/optim.h>
 #include <etna/tensor/capture.h>
-#include <etna/tensor/kernels.h>
+#include <etna/tensor/internal/kernels.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/elementwise/internal/elementwise.h>
 

@@ -10,8 +10,8 @@
 #include <etna/device/memory.h>
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/capture.h>
+#include <etna/tensor/internal/kernels.h>
 #include <etna/tensor/internal/recording.h>
-#include <etna/tensor/kernels.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/kernel.h>

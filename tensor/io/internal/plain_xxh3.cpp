@@ -1,6 +1,6 @@
 // XXH3 as its specification describes it: short inputs by products of two words, longer ones by eight running sums over
 // stripes of 64 bytes, which are mixed after each block of 1024.
-#include <etna/tensor/io/xxh3.h>
+#include <etna/tensor/io/internal/xxh3.h>
 
 #include <algorithm>
 #include <bit>

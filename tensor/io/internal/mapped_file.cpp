@@ -1,4 +1,4 @@
-#include <etna/tensor/io/mapped_file.h>
+#include <etna/tensor/io/internal/mapped_file.h>
 
 #include <limits>
 

@@ -1,4 +1,4 @@
-#include <etna/tensor/io/gguf_header.h>
+#include <etna/tensor/io/internal/gguf_header.h>
 
 #include <algorithm>
 #include <bit>

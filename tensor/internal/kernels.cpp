@@ -1,4 +1,4 @@
-#include <etna/tensor/kernels.h>
+#include <etna/tensor/internal/kernels.h>
 
 #include <map>
 #include <mutex>

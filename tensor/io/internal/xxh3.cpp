@@ -1,4 +1,4 @@
-#include <etna/tensor/io/xxh3.h>
+#include <etna/tensor/io/internal/xxh3.h>
 
 #ifdef ETNA_HAS_XXHASH
 #include <xxhash.h>
