@@ -3,7 +3,6 @@
 /// Everything a program needs.
 #include <etna/autograd/autograd.h>
 #include <etna/autograd/functional.h>
-#include <etna/autograd/saved_tensors.h>
 #include <etna/data/data.h>
 #include <etna/data/tokenizers/bpe_tokenizer.h>
 #include <etna/data/tokenizers/tokenizer.h>

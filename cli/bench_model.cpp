@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include <etna/device/error.h>
-#include <etna/device/internal/atomic_file.h>
 #include <etna/device/memory.h>
+#include <etna/device/output_file.h>
 #include <etna/device/profile/profile.h>
 #include <etna/device/profile/profiler.h>
 #include <etna/train/progress.h>

@@ -7,7 +7,7 @@
 #include <etna/data/tokenizers/chat_template.h>
 #include <etna/data/tokenizers/internal/jinja_template.h>
 #include <etna/device/error.h>
-#include <etna/device/internal/atomic_file.h>
+#include <etna/device/output_file.h>
 #include <etna/train/progress.h>
 
 #include "generation.h"

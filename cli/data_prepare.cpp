@@ -11,7 +11,7 @@
 #include <etna/data/corpora/prepared_corpus.h>
 #include <etna/data/text_file.h>
 #include <etna/device/error.h>
-#include <etna/device/internal/atomic_file.h>
+#include <etna/device/output_file.h>
 #include <etna/train/progress.h>
 
 #include "data_table.h"

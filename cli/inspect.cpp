@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include <etna/device/error.h>
-#include <etna/device/internal/atomic_file.h>
 #include <etna/device/memory.h>
+#include <etna/device/output_file.h>
 #include <etna/models/model_file.h>
 #include <etna/tensor/quant/block_format.h>
 #include <etna/train/progress.h>

@@ -5,7 +5,7 @@
 
 #include <etna/device/error.h>
 #include <etna/device/internal/os/process.h>
-#include <etna/models/suspicious_weights.h>
+#include <etna/models/model_file.h>
 #include <etna/train/progress.h>
 
 #include "arguments.h"

@@ -7,7 +7,7 @@
 
 #include <etna/device/device.h>
 #include <etna/device/error.h>
-#include <etna/models/adapter_file.h>
+#include <etna/models/model_file.h>
 #include <etna/train/checkpointer.h>
 #include <etna/train/progress.h>
 

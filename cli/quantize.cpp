@@ -8,7 +8,7 @@
 
 #include <etna/device/error.h>
 #include <etna/device/memory.h>
-#include <etna/models/suspicious_weights.h>
+#include <etna/models/model_file.h>
 #include <etna/tensor/io/gguf.h>
 #include <etna/tensor/quant/block_format.h>
 #include <etna/train/progress.h>

@@ -13,4 +13,3 @@
 #include <etna/data/token_file.h>
 #include <etna/data/transforms.h>
 #include <etna/data/vision.h>
-#include <etna/data/vocabulary.h>

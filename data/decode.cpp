@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include <etna/data/corpus.h>
 #include <etna/data/internal/words.h>
-#include <etna/data/vocabulary.h>
 
 namespace etna::data {
 namespace {

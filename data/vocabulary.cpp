@@ -1,4 +1,4 @@
-#include <etna/data/vocabulary.h>
+#include <etna/data/corpus.h>
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include <etna/data/internal/words.h>
 #include <etna/data/text_file.h>
 #include <etna/device/error.h>
-#include <etna/device/internal/atomic_file.h>
+#include <etna/device/output_file.h>
 
 namespace etna::data {
 

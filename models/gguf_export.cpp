@@ -1,4 +1,4 @@
-#include <etna/models/gguf_export.h>
+#include <etna/models/model_file.h>
 
 #include <array>
 #include <cmath>

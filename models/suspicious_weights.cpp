@@ -1,4 +1,4 @@
-#include <etna/models/suspicious_weights.h>
+#include <etna/models/model_file.h>
 
 #include <cmath>
 

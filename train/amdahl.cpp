@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include <etna/device/profile/profile.h>
-#include <etna/train/run_summary.h>
+#include <etna/train/runs.h>
 
 namespace etna::training {
 namespace {

@@ -13,7 +13,6 @@
 #include <etna/train/metrics.h>
 #include <etna/train/progress.h>
 #include <etna/train/report.h>
-#include <etna/train/run_summary.h>
 #include <etna/train/settings.h>
 
 namespace etna::training {

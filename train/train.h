@@ -8,7 +8,6 @@
 #include <etna/train/metrics.h>
 #include <etna/train/progress.h>
 #include <etna/train/report.h>
-#include <etna/train/run_summary.h>
 #include <etna/train/runs.h>
 #include <etna/train/settings.h>
 #include <etna/train/text_training.h>

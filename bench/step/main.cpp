@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include <etna/device/error.h>
-#include <etna/device/internal/output_file.h>
+#include <etna/device/output_file.h>
 #include <etna/device/profile/profile.h>
 
 #include "devices.h"

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include <etna/data/vocabulary.h>
+#include <etna/data/corpus.h>
 
 /// Splits text into words as Python does: str.split() within a line, lines as in a text file opened with universal
 /// newlines.

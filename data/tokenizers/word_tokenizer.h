@@ -1,7 +1,7 @@
 #pragma once
 
+#include <etna/data/corpus.h>
 #include <etna/data/tokenizers/tokenizer.h>
-#include <etna/data/vocabulary.h>
 #include <etna/device/file_path.h>
 
 namespace etna::data {

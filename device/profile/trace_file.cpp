@@ -1,6 +1,7 @@
 #include <etna/device/profile/profile.h>
 
 #include <etna/device/internal/atomic_file.h>
+#include <etna/device/output_file.h>
 #include <etna/device/profile/internal/chrome_trace.h>
 
 namespace etna::profile {

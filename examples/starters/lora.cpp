@@ -1,7 +1,6 @@
 #include <cstdio>
 
 #include <etna/etna.h>
-#include <etna/models/adapter_file.h>
 #include <etna/models/generator.h>
 #include <etna/models/model_file.h>
 

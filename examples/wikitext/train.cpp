@@ -3,9 +3,8 @@
 #include <fmt/format.h>
 
 #include <etna/data/text_file.h>
-#include <etna/data/tokenizers/internal/tokenizer_state.h>
-#include <etna/device/internal/atomic_file.h>
-#include <etna/device/internal/output_file.h>
+#include <etna/data/tokenizers/tokenizer.h>
+#include <etna/device/output_file.h>
 #include <etna/device/profile/profile.h>
 #include <etna/device/profile/profiler.h>
 #include <etna/etna.h>

@@ -9,8 +9,6 @@
 #include <etna/data/csv.h>
 #include <etna/data/token_file.h>
 #include <etna/data/vision.h>
-#include <etna/models/adapter_file.h>
-#include <etna/models/gguf_export.h>
 #include <etna/models/model_file.h>
 #include <etna/nn/nn.h>
 #include <etna/optim/adam.h>

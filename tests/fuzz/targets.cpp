@@ -11,7 +11,6 @@
 #include <etna/data/tokenizers/internal/jinja_template.h>
 #include <etna/data/tokenizers/model_tokenizer.h>
 #include <etna/device/error.h>
-#include <etna/models/adapter_file.h>
 #include <etna/models/decoder_config.h>
 #include <etna/models/model_file.h>
 #include <etna/nn/linear.h>

@@ -7,7 +7,7 @@
 #include <data/temporary_folder.h>
 #include <etna/device/profile/profile.h>
 #include <etna/train/internal/read_bytes.h>
-#include <etna/train/run_summary.h>
+#include <etna/train/runs.h>
 
 namespace etna::training {
 namespace {

@@ -9,7 +9,6 @@
 #include <etna/tensor/ops.h>
 #include <etna/train/internal/read_bytes.h>
 #include <etna/train/metrics.h>
-#include <etna/train/run_summary.h>
 #include <etna/train/runs.h>
 #include <etna/train/settings.h>
 

@@ -1,4 +1,4 @@
-#include <etna/device/internal/output_file.h>
+#include <etna/device/output_file.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -8,6 +8,7 @@
 
 #include <etna/device/internal/atomic_file.h>
 #include <etna/device/internal/os/files.h>
+#include <etna/device/internal/os/process.h>
 
 namespace etna::io {
 namespace {
@@ -23,6 +24,12 @@ bool has_marks(const FilePath& path, const std::vector<std::string>& marks) {
 }
 
 }  // namespace
+
+void write_file(const FilePath& path, std::string_view text) {
+  AtomicFile file(path);
+  file.write(text);
+  file.finish();
+}
 
 void require_output(const OutputFile& output, bool force, const std::vector<FilePath>& read) {
   if (output.path.empty()) return;
@@ -41,5 +48,7 @@ void require_output(const OutputFile& output, bool force, const std::vector<File
   }
   require_writable(output.path);
 }
+
+void open_standard_streams() { os::open_standard_streams(); }
 
 }  // namespace etna::io

@@ -1,4 +1,4 @@
-#include <etna/train/internal/number_range.h>
+#include <etna/train/settings.h>
 
 #include <charconv>
 #include <cmath>

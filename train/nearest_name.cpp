@@ -1,4 +1,4 @@
-#include <etna/train/internal/nearest_name.h>
+#include <etna/train/settings.h>
 
 #include <algorithm>
 
