@@ -195,10 +195,10 @@ function(etna_library)
   include(CMakePackageConfigHelpers)
   install(TARGETS etna EXPORT etnaTargets)
   install(EXPORT etnaTargets NAMESPACE etna:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/etna)
+  # Public by place: all headers but those in folders internal/, and the tables that they include.
   foreach(folder device tensor autograd nn optim data models train)
     install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/etna
-      FILES_MATCHING PATTERN "*.h" PATTERN "elementwise.def" PATTERN "activations.def" PATTERN "rules.def"
-      PATTERN internal EXCLUDE)
+      FILES_MATCHING PATTERN "*.h" PATTERN "elementwise.def" PATTERN "activations.def" PATTERN internal EXCLUDE)
   endforeach()
   install(FILES ${PROJECT_SOURCE_DIR}/etna.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/etna)
   configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/etnaConfig.cmake.in ${PROJECT_BINARY_DIR}/etnaConfig.cmake

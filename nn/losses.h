@@ -242,6 +242,8 @@ class CTCLoss : public Module {
   std::unique_ptr<Module> another() const override;
 };
 
+// ---- with a margin
+
 /// margin_ranking_loss() with its settings.
 class MarginRankingLoss : public Module {
  public:
@@ -381,6 +383,8 @@ class TripletMarginWithDistanceLoss : public Module {
  protected:
   std::unique_ptr<Module> another() const override;
 };
+
+// ---- distances
 
 /// cosine_similarity() with its settings.
 class CosineSimilarity : public Module {

@@ -21,7 +21,7 @@ namespace etna::nn {
 
 class Module;
 
-// Functions that run around a module's call. A module without hooks pays one comparison for them.
+// ---- hooks: functions that run around a module's call. A module without them pays one comparison.
 
 /// Gets the inputs before forward(). @return inputs to use instead; empty: leaves them
 using ForwardPreHook = std::function<TensorList(const Module& module, const TensorList& inputs)>;
@@ -35,6 +35,8 @@ using BackwardHook =
     std::function<TensorList(const Module& module, const TensorList& grad_inputs, const TensorList& grad_outputs)>;
 
 using etna::HookHandle;
+
+// ---- modules
 
 struct Hooks;
 struct ModuleIdentity;
@@ -223,7 +225,7 @@ class UnaryModule : public Module {
   Tensor between_hooks(const Tensor& x) const;
 };
 
-// Settings as Python prints them, for extra_repr().
+// ---- settings as Python prints them, for extra_repr()
 
 std::string repr_of(bool value);    ///< "True"
 std::string repr_of(double value);  ///< "1.0", "1e-05"

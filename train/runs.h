@@ -145,7 +145,7 @@ class RunFolder {
 /// True if the folder holds a run: its config.json, metrics or a checkpoint.
 bool holds_run(const FilePath& folder);
 
-// The list of all training runs of a user, which `etna runs` shows: one JSON object a line in runs.jsonl.
+// ---- the list of all training runs of a user, which `etna runs` shows: one JSON object a line in runs.jsonl
 
 enum class Outcome { finished, interrupted, failed };
 
@@ -200,6 +200,8 @@ RunList read_runs(const FilePath& file = run_list_file());
 /// last.
 /// @throws FormatError naming what is there for an unknown or ambiguous name
 const RunRecord& find_run(const RunList& list, const std::string& name);
+
+// ---- what a program with --resume and --force keeps of its runs
 
 /// Holds a run's folder, for programs with --resume and --force; null for an empty name.
 /// @throws FormatError as RunFolder(), and for a resumed run with checkpoints of another one
