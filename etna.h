@@ -3,7 +3,6 @@
 /// Everything a program needs.
 #include <etna/autograd/autograd.h>
 #include <etna/autograd/functional.h>
-#include <etna/autograd/saved_tensors.h>
 #include <etna/data/data.h>
 #include <etna/data/tokenizers/bpe_tokenizer.h>
 #include <etna/data/tokenizers/tokenizer.h>
@@ -12,11 +11,8 @@
 #include <etna/device/error.h>
 #include <etna/device/file_path.h>
 #include <etna/device/memory.h>
+#include <etna/device/profile/profile.h>
 #include <etna/device/profile/profiler.h>
-#include <etna/device/profile/report.h>
-#include <etna/device/profile/step_profiler.h>
-#include <etna/device/profile/trace_file.h>
-#include <etna/device/transfers.h>
 #include <etna/nn/nn.h>
 #include <etna/optim/optim.h>
 #include <etna/tensor/autocast.h>
@@ -29,6 +25,5 @@
 #include <etna/tensor/literal.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/readback.h>
-#include <etna/tensor/stream.h>
 #include <etna/tensor/tensor.h>
 #include <etna/train/train.h>

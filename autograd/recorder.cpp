@@ -6,7 +6,6 @@
 
 #include <etna/autograd/autograd.h>
 #include <etna/autograd/internal/node.h>
-#include <etna/autograd/saved_tensors.h>
 #include <etna/tensor/internal/recording.h>
 
 namespace etna {

@@ -8,13 +8,11 @@
 #include <nlohmann/json.hpp>
 
 #include <etna/device/error.h>
-#include <etna/device/internal/atomic_file.h>
 #include <etna/device/memory.h>
+#include <etna/device/output_file.h>
+#include <etna/device/profile/profile.h>
 #include <etna/device/profile/profiler.h>
-#include <etna/device/profile/summary.h>
-#include <etna/train/interrupt.h>
 #include <etna/train/progress.h>
-#include <etna/train/terminal_text.h>
 
 #include "arguments.h"
 #include "bench.h"

@@ -2,6 +2,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <iosfwd>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,6 +31,9 @@ struct Device {
 
   friend constexpr auto operator<=>(const Device&, const Device&) = default;
 };
+
+/// "vulkan:0"
+std::ostream& operator<<(std::ostream& out, Device device);
 
 inline constexpr Device kCPU{};
 inline constexpr Device kVulkan{DeviceType::vulkan, 0};
@@ -70,5 +74,10 @@ void synchronize(Device device);
 /// instead.
 bool strict();
 void set_strict(bool on);
+
+/// Chooses a device for work that must run where the user thinks it does: turns strict mode on, and takes a software
+/// rasterizer only where it was named with its number ("vulkan:1"), not by the name of its kind ("vulkan").
+/// @throws DeviceError as select_device()
+Device select_device_strictly(std::string_view requested = {});
 
 }  // namespace etna

@@ -1,4 +1,4 @@
-#include <etna/models/adapter_file.h>
+#include <etna/models/model_file.h>
 
 #include <algorithm>
 #include <cmath>

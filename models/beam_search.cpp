@@ -1,4 +1,4 @@
-#include <etna/models/beam_search.h>
+#include <etna/models/sampling.h>
 
 #include <algorithm>
 #include <cmath>

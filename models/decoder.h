@@ -3,8 +3,8 @@
 #include <etna/models/decoder_block.h>
 #include <etna/models/decoder_config.h>
 #include <etna/models/projection.h>
+#include <etna/nn/containers.h>
 #include <etna/nn/module.h>
-#include <etna/nn/module_list.h>
 
 namespace etna::models {
 

@@ -1,4 +1,4 @@
-#include <etna/models/gguf_export.h>
+#include <etna/models/model_file.h>
 
 #include <array>
 #include <cmath>
@@ -10,8 +10,7 @@
 #include <etna/models/internal/architecture.h>
 #include <etna/models/internal/head_order.h>
 #include <etna/models/internal/weight_names.h>
-#include <etna/tensor/io/gguf_header.h>
-#include <etna/tensor/io/gguf_writer.h>
+#include <etna/tensor/io/gguf.h>
 #include <etna/tensor/ops.h>
 
 namespace etna::models {

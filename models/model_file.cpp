@@ -10,8 +10,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <etna/data/tokenizers/internal/tokenizer_state.h>
 #include <etna/data/tokenizers/model_tokenizer.h>
+#include <etna/data/tokenizers/tokenizer.h>
 #include <etna/device/internal/log.h>
 #include <etna/models/internal/architecture.h>
 #include <etna/models/internal/weight_names.h>

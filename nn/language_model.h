@@ -1,9 +1,9 @@
 #pragma once
 
+#include <etna/nn/containers.h>
 #include <etna/nn/dropout.h>
 #include <etna/nn/embedding.h>
-#include <etna/nn/layer_norm.h>
-#include <etna/nn/module_list.h>
+#include <etna/nn/normalization.h>
 #include <etna/nn/transformer_block.h>
 
 namespace etna::nn {

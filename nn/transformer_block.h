@@ -2,7 +2,7 @@
 
 #include <etna/nn/attention.h>
 #include <etna/nn/feed_forward.h>
-#include <etna/nn/layer_norm.h>
+#include <etna/nn/normalization.h>
 
 namespace etna::nn {
 

@@ -5,12 +5,12 @@
 #include <fmt/format.h>
 
 #include <etna/device/internal/pending.h>
+#include <etna/device/memory.h>
 #include <etna/device/profile/profiler.h>
-#include <etna/device/transfers.h>
 #include <etna/tensor/autocast.h>
 #include <etna/tensor/internal/fusion.h>
+#include <etna/tensor/internal/kernels.h>
 #include <etna/tensor/internal/recording.h>
-#include <etna/tensor/kernels.h>
 
 namespace etna {
 namespace {

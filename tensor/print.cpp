@@ -6,7 +6,6 @@
 
 #include <etna/tensor/internal/recording.h>
 #include <etna/tensor/op.h>
-#include <etna/tensor/stream.h>
 #include <etna/tensor/tensor.h>
 
 // Prints tensors as PyTorch does: four digits after the point, or scientific notation if the values span too wide a
@@ -164,7 +163,5 @@ std::string Tensor::str() const {
 }
 
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor) { return out << tensor.str(); }
-std::ostream& operator<<(std::ostream& out, Device device) { return out << device.str(); }
-std::ostream& operator<<(std::ostream& out, DType dtype) { return out << name(dtype); }
 
 }  // namespace etna

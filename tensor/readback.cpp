@@ -8,7 +8,7 @@
 
 #include <etna/device/internal/backend.h>
 #include <etna/device/internal/pending.h>
-#include <etna/device/transfers.h>
+#include <etna/device/memory.h>
 #include <etna/tensor/internal/recording.h>
 
 namespace etna {

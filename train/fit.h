@@ -12,7 +12,7 @@
 #include <etna/optim/schedule.h>
 #include <etna/tensor/io/checkpoint.h>
 #include <etna/train/evaluator.h>
-#include <etna/train/run_folder.h>
+#include <etna/train/runs.h>
 
 namespace etna::training {
 

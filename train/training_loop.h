@@ -10,7 +10,7 @@
 #include <etna/device/file_path.h>
 #include <etna/nn/module.h>
 #include <etna/tensor/io/checkpoint.h>
-#include <etna/train/run_summary.h>
+#include <etna/train/runs.h>
 
 namespace etna::training {
 

@@ -5,9 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include <etna/device/error.h>
-#include <etna/device/internal/output_file.h>
-#include <etna/device/profile/report.h>
-#include <etna/device/profile/trace_file.h>
+#include <etna/device/output_file.h>
+#include <etna/device/profile/profile.h>
 
 #include "devices.h"
 #include "measure.h"

@@ -4,7 +4,7 @@
 #include <chrono>
 
 #include <etna/autograd/autograd.h>
-#include <etna/device/profile/step_profiler.h>
+#include <etna/device/profile/profiler.h>
 #include <etna/nn/language_model.h>
 #include <etna/optim/adam.h>
 #include <etna/optim/grad_scaler.h>

@@ -8,7 +8,6 @@
 #include <etna/device/kernel.h>
 #include <etna/device/memory.h>
 #include <etna/device/profile/profiler.h>
-#include <etna/device/transfers.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/dtype.h>
 

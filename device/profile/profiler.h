@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -12,8 +13,8 @@
 ///     profile::Session session;
 ///     for (...) { profile::Scope step("step", profile::Category::step); ... }
 ///     profile::Profile seen = session.stop();
-///     std::puts(profile::report(seen).c_str());           // <etna/device/profile/report.h>
-///     profile::write_chrome_trace(seen, "trace.json");    // <etna/device/profile/chrome_trace.h>
+///     std::puts(profile::report(seen).c_str());
+///     profile::write_trace(seen, "trace.json");
 namespace etna::profile {
 
 /// How GPU timestamps are placed.
@@ -135,5 +136,33 @@ std::uint32_t thread_number();
 /// A copy of the text that lives as long as the process. Cheap for texts that the thread used recently.
 const char* kept(std::string_view text);
 }  // namespace detail
+
+/// Profiles some steps of a training loop, after warm-up.
+///     profile::StepProfiler profiler({.skip = 5, .steps = 20});
+///     for (...) { profile::Scope step = profiler.step(); ... }
+///     if (auto profile = profiler.take()) std::puts(profile::report(*profile).c_str());
+class StepProfiler {
+ public:
+  struct Options {
+    std::int64_t skip = 5;    ///< warm-up steps: they create pipelines, allocate memory and capture
+    std::int64_t steps = 20;  ///< number of steps to profile; 0: none
+    profile::Options what = {};
+  };
+  explicit StepProfiler(Options options) : options_(options) {}
+  /// Discards a profile that was not taken.
+  ~StepProfiler() = default;
+
+  /// Call at the head of each step and keep the result until the step's end. Starts and stops the profile when its turn
+  /// comes.
+  Scope step();
+  /// After the loop: the profile; empty if the loop ended too early.
+  std::optional<Profile> take();
+
+ private:
+  Options options_;
+  std::int64_t step_ = 0;
+  std::optional<Session> session_;
+  std::optional<Profile> profile_;
+};
 
 }  // namespace etna::profile

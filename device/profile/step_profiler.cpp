@@ -1,4 +1,4 @@
-#include <etna/device/profile/step_profiler.h>
+#include <etna/device/profile/profiler.h>
 
 #include <utility>
 

@@ -3,11 +3,11 @@
 
 #include <fmt/format.h>
 
-#include <etna/device/internal/output_file.h>
-#include <etna/device/profile/step_profiler.h>
-#include <etna/device/profile/summary.h>
+#include <etna/device/output_file.h>
+#include <etna/device/profile/profile.h>
+#include <etna/device/profile/profiler.h>
 #include <etna/etna.h>
-#include <etna/train/run_comparison.h>
+#include <etna/train/runs.h>
 
 #include "wikitext.h"
 

@@ -7,12 +7,10 @@
 #include <CLI/CLI.hpp>
 
 #include <etna/device/error.h>
-#include <etna/device/internal/os/process.h>
-#include <etna/device/internal/output_file.h>
-#include <etna/models/suspicious_weights.h>
-#include <etna/train/internal/nearest_name.h>
-#include <etna/train/internal/number_range.h>
-#include <etna/train/terminal_text.h>
+#include <etna/device/output_file.h>
+#include <etna/models/model_file.h>
+#include <etna/train/progress.h>
+#include <etna/train/settings.h>
 
 #include "wikitext.h"
 
@@ -186,7 +184,7 @@ void add_compare(CLI::App* app, CompareOptions& o, SettingList& list) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  etna::os::open_standard_streams();
+  etna::io::open_standard_streams();
   CLI::App app{"Trains language models on WikiText, on the CPU or a Vulkan GPU."};
   app.footer(
       "Exit codes: 1 losses differ (compare) or another error, 2 usage, 3 device, 4 data or checkpoint, 5 memory,\n"

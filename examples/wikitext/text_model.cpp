@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <etna/data/tokenizers/internal/tokenizer_state.h>
+#include <etna/data/tokenizers/tokenizer.h>
 #include <etna/etna.h>
 #include <etna/models/decoder.h>
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include <etna/device/strict_device.h>
+#include <etna/device/device.h>
 #include <etna/models/decoder_config.h>
-#include <etna/train/run_records.h>
+#include <etna/train/runs.h>
 #include <etna/train/text_training.h>
 
 /// Trains language models on a text, measures them, lets them write.

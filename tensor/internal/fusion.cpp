@@ -11,7 +11,7 @@
 #include <etna/device/kernel.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/internal/fusion_patterns.h>
-#include <etna/tensor/kernels.h>
+#include <etna/tensor/internal/kernels.h>
 
 namespace etna::fusion {
 namespace {

@@ -11,11 +11,11 @@
 #include <etna/autograd/autograd.h>
 #include <etna/device/error.h>
 #include <etna/device/internal/backend.h>
-#include <etna/device/transfers.h>
+#include <etna/device/memory.h>
 #include <etna/nn/nn.h>
 #include <etna/optim/optim.h>
 #include <etna/tensor/capture.h>
-#include <etna/tensor/kernels.h>
+#include <etna/tensor/internal/kernels.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/elementwise/internal/elementwise.h>
 

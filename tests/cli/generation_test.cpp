@@ -9,8 +9,6 @@
 
 #include <etna/data/tokenizers/internal/chat/jinja_template.h>
 #include <etna/data/tokenizers/model_tokenizer.h>
-#include <etna/models/adapter_file.h>
-#include <etna/models/gguf_export.h>
 #include <etna/models/model_file.h>
 #include <etna/tensor/ops.h>
 

@@ -17,7 +17,7 @@
 #include <etna/autograd/autograd.h>
 #include <etna/device/internal/vulkan/api/diagnostics.h>
 #include <etna/device/kernel.h>
-#include <etna/device/transfers.h>
+#include <etna/device/memory.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/ops.h>
 #include <runner/run_tests.h>

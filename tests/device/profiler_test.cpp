@@ -8,9 +8,8 @@
 #include <thread>
 
 #include <etna/device/internal/vulkan/api/injection.h>
+#include <etna/device/memory.h>
 #include <etna/device/profile/profiler.h>
-#include <etna/device/profile/step_profiler.h>
-#include <etna/device/transfers.h>
 
 #include "vulkan_fixture.h"
 

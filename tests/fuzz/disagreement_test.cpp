@@ -7,10 +7,8 @@
 
 #include <data/temporary_folder.h>
 #include <etna/data/csv.h>
-#include <etna/data/idx.h>
 #include <etna/data/token_file.h>
-#include <etna/models/adapter_file.h>
-#include <etna/models/gguf_export.h>
+#include <etna/data/vision.h>
 #include <etna/models/model_file.h>
 #include <etna/nn/nn.h>
 #include <etna/optim/adam.h>

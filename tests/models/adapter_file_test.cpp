@@ -7,8 +7,6 @@
 
 #include <data/temporary_folder.h>
 #include <etna/autograd/autograd.h>
-#include <etna/models/adapter_file.h>
-#include <etna/models/gguf_export.h>
 #include <etna/models/model_file.h>
 #include <etna/tensor/io/gguf.h>
 #include <etna/tensor/io/safetensors.h>

@@ -9,7 +9,6 @@
 #include <gtest/gtest.h>
 
 #include <etna/models/generator.h>
-#include <etna/models/gguf_export.h>
 #include <etna/tensor/io/checkpoint.h>
 #include <etna/tensor/io/gguf.h>
 #include <etna/tensor/io/safetensors.h>

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include <etna/tensor/readback.h>
-#include <etna/train/run_summary.h>
+#include <etna/train/runs.h>
 
 namespace etna::training {
 

@@ -1,4 +1,4 @@
-#include <etna/data/tokenizers/internal/tokenizer_state.h>
+#include <etna/data/tokenizers/tokenizer.h>
 
 #include <fmt/format.h>
 

@@ -6,7 +6,7 @@
 
 #include <etna/device/error.h>
 #include <etna/device/internal/log.h>
-#include <etna/device/transfers.h>
+#include <etna/device/memory.h>
 
 namespace etna::graph::fusion {
 namespace {

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <charconv>
 #include <cstdlib>
+#include <ostream>
 
 #include <fmt/format.h>
 
@@ -37,6 +38,8 @@ Device Device::parse(std::string_view text) {
   }
   throw DeviceError(fmt::format("device '{}' is not a device's name; write {}", text, known));
 }
+
+std::ostream& operator<<(std::ostream& out, Device device) { return out << device.str(); }
 
 std::string Device::str() const { return is_cpu() ? "cpu" : fmt::format("{}:{}", backend(type).name(), index); }
 

@@ -12,7 +12,6 @@
 #include <etna/device/internal/graph/graph.h>
 #include <etna/device/internal/pending.h>
 #include <etna/device/profile/profiler.h>
-#include <etna/device/transfers.h>
 
 namespace etna {
 namespace {

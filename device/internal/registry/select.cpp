@@ -12,7 +12,6 @@
 #include <etna/device/error.h>
 #include <etna/device/internal/backend.h>
 #include <etna/device/internal/os/folders.h>
-#include <etna/device/strict_device.h>
 
 namespace etna {
 namespace {

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <etna/device/kernel.h>
-#include <etna/device/transfers.h>
+#include <etna/device/memory.h>
 #include <etna/tensor/autocast.h>
-#include <etna/tensor/kernels.h>
+#include <etna/tensor/internal/kernels.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/elementwise/internal/elementwise.h>

@@ -7,11 +7,11 @@
 #include <fmt/format.h>
 
 #include <etna/device/internal/cpu/parallel.h>
-#include <etna/device/transfers.h>
+#include <etna/device/memory.h>
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/capture.h>
+#include <etna/tensor/internal/kernels.h>
 #include <etna/tensor/internal/recording.h>
-#include <etna/tensor/kernels.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/kernel.h>

@@ -6,7 +6,7 @@
 
 #include <etna/autograd/autograd.h>
 #include <etna/device/kernel.h>
-#include <etna/device/transfers.h>
+#include <etna/device/memory.h>
 #include <etna/tensor/ops/matmul/gemm/internal/gemm.h>
 #include <etna/tensor/ops/matmul/gemm/internal/gradients.h>
 #include <etna/tensor/ops/matmul/gemm/internal/tiling.h>
