@@ -24,16 +24,12 @@ class Weights {
   virtual Tensor vector(const std::string& name, std::int64_t size) = 0;
 };
 
-/// Weights of a model that is to be trained from nothing: matrices normal with standard deviation 0.02, those that
-/// write to the residual stream divided by √(2 · layers) (Radford et al. 2019); norms 1, biases 0.
+/// Weights of a model that is to be trained from nothing: matrices normal with standard deviation 0.02, norms 1, biases
+/// 0.
 class FreshWeights : public Weights {
  public:
-  explicit FreshWeights(std::int64_t layers) : layers_(layers) {}
   Matrix matrix(const std::string& name, std::int64_t rows, std::int64_t columns) override;
   Tensor vector(const std::string& name, std::int64_t size) override;
-
- private:
-  std::int64_t layers_;
 };
 
 }  // namespace etna::models
