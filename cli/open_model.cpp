@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
+#include <etna/device/device.h>
 #include <etna/device/error.h>
-#include <etna/device/strict_device.h>
 #include <etna/models/adapter_file.h>
 #include <etna/train/checkpointer.h>
 #include <etna/train/terminal_text.h>

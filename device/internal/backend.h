@@ -128,6 +128,9 @@ inline Backend& backend(Device device) { return backend(device.type); }
 /// All backends, in the order of DeviceType.
 std::span<Backend* const> backends();
 
+/// Those that this build has, in the order of DeviceType (built_in/backends.cpp).
+std::vector<std::unique_ptr<Backend>> built_in_backends();
+
 /// Adds a kind of device for the rest of the process. @throws DeviceError where the name is taken, or there are too
 /// many
 DeviceType register_backend(std::unique_ptr<Backend> backend);

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include <etna/device/strict_device.h>
+#include <etna/device/device.h>
 #include <etna/models/decoder_config.h>
 #include <etna/train/run_records.h>
 #include <etna/train/text_training.h>

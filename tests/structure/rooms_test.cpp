@@ -97,7 +97,7 @@ TEST(Rooms, OnlyTheVulkanBackendKnowsVulkan) {
   static const std::regex include(R"(^\s*#\s*include\s*<(etna/device/internal/vulkan/|vulkan/|volk))");
   for (const Source& source : sources({".h", ".cpp", ".inc"})) {
     if (source.folder() == "tests" || source.path.starts_with("device/internal/vulkan/")) continue;
-    if (source.path == "device/internal/registry/backend.cpp" || source.path.starts_with("bench/peers/")) continue;
+    if (source.path == "device/internal/built_in/backends.cpp" || source.path.starts_with("bench/peers/")) continue;
     for (const std::string& line : source.lines) {
       EXPECT_FALSE(std::regex_search(line, include))
           << source.path << ": " << line << " (a build without Vulkan lacks it)";

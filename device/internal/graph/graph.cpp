@@ -12,8 +12,6 @@ using graph::Command;
 
 namespace {
 
-thread_local Graph* current_graph = nullptr;
-
 bool empty(const std::array<std::uint32_t, 3>& groups) { return groups[0] == 0 || groups[1] == 0 || groups[2] == 0; }
 
 }  // namespace
@@ -23,12 +21,11 @@ Graph::Graph(Device device, const GraphOptions& options)
 
 Graph::~Graph() { leave(); }
 
-Graph* Graph::current() { return current_graph; }
 void Graph::enter() {
-  if (form_ == GraphForm::commands) current_graph = this;
+  if (form_ == GraphForm::commands) set_current(this);
 }
 void Graph::leave() {
-  if (current_graph == this) current_graph = nullptr;
+  if (current() == this) set_current(nullptr);
 }
 
 Command& Graph::add(std::string_view op, std::span<const MemoryRange> reads, std::span<const MemoryRange> writes) {

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include <etna/device/internal/backend.h>
+#include <etna/device/internal/command_sink.h>
 #include <etna/device/internal/graph/command_list.h>
 #include <etna/device/internal/graph/executable.h>
 #include <etna/device/internal/graph/storages.h>
@@ -54,21 +55,19 @@ struct GraphTarget {
 /// Recording: storages come from storages().allocate(). In the form of commands, nothing runs: what the thread that
 /// entered the graph records for its device (device/kernel.h) becomes a command. In the form of calls, ops run as they
 /// are recorded, and call() notes them. Then Backend::compile() plans the graph and makes an Executable of it.
-class Graph {
+class Graph final : public gpu::CommandSink {
  public:
   /// The form is what the device's backend states (Backend::graph_form()).
   explicit Graph(Device device, const GraphOptions& options = {});
-  ~Graph();
+  ~Graph() override;
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
 
-  /// The graph that takes this thread's commands; null if there is none.
-  static Graph* current();
-  /// In the form of calls these do nothing.
+  /// Between these the graph takes this thread's commands. In the form of calls they do nothing.
   void enter();
   void leave();
 
-  Device device() const { return device_; }
+  Device device() const override { return device_; }
   GraphForm form() const { return form_; }
   graph::Storages& storages() { return storages_; }
   const graph::Storages& storages() const { return storages_; }
@@ -77,10 +76,12 @@ class Graph {
   /// @param run calls the kernel, on proxies of storages that the graph made
   void call(std::string_view op, std::function<void()> run, std::span<const MemoryRange> reads,
             std::span<const MemoryRange> writes);
-  void dispatch(const gpu::Dispatch& dispatch);
-  void dispatch(const gpu::CubinDispatch& dispatch);
-  void copy(std::uint64_t from, std::uint64_t to, std::size_t bytes);
-  void fill(std::uint64_t to, std::size_t bytes, std::uint32_t word);
+  void dispatch(const gpu::Dispatch& dispatch) override;
+  void dispatch(const gpu::CubinDispatch& dispatch) override;
+  void copy(std::uint64_t from, std::uint64_t to, std::size_t bytes) override;
+  void fill(std::uint64_t to, std::size_t bytes, std::uint32_t word) override;
+  /// Bytes that never change. @throws CaptureError for a storage from before the recording
+  void update(std::uint64_t to, const Arguments& rows) override { storages_.set_constant(to, rows); }
 
   /// ---- compiling, by the backend. Fuses, groups, plans memory, allocates it and relocates addresses. Ends the
   /// recording: the graph must not be entered again. @throws OutOfMemory, CaptureError where a command touches memory

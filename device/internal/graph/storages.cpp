@@ -14,11 +14,7 @@
 namespace etna::graph {
 namespace {
 
-/// Placeholder addresses begin here. Device addresses are canonical: their upper bits, above the 48 or 57 that are
-/// translated, are all equal, so none has 01 as its highest two bits.
-constexpr std::uint64_t kBase = std::uint64_t{1} << 62;
-constexpr std::uint64_t kSpan = std::uint64_t{1} << 60;
-/// Those of commands, which all recordings share.
+/// The placeholder addresses of commands, which all recordings share.
 constexpr std::uint64_t kShared = std::uint64_t{1} << 44;
 constexpr std::size_t kStoragesAlign = 256;
 constexpr std::size_t kMaxNumberBytes = 65536;
@@ -38,8 +34,6 @@ StoragePtr allocate_now(Device device, std::size_t bytes) {
 
 }  // namespace
 
-bool is_placeholder(std::uint64_t address) { return address - kBase < kSpan; }
-
 Storages::Storages(Device device, GraphForm form) : device_(device), calls_(form == GraphForm::calls) {
   if (!calls_ && next_placeholder > kShared / 2) next_placeholder = 0;
 }
@@ -48,14 +42,14 @@ std::uint64_t Storages::take_addresses(std::size_t bytes) {
   // A gap follows each placeholder, so that an address one past its end belongs to no other.
   const std::uint64_t run = (bytes + 2 * kStoragesAlign - 1) / kStoragesAlign * kStoragesAlign;
   // Those of calls never leave the graph.
-  if (calls_) return kBase + std::exchange(taken_, taken_ + run);
+  if (calls_) return kFirstPlaceholder + std::exchange(taken_, taken_ + run);
   // A request that is far too large leaves the counter unchanged, since all recordings share it.
   const bool fits = std::uint64_t{bytes} <= kShared / 2;
   const std::uint64_t at = next_placeholder.fetch_add(fits ? run : 0);
   if (!fits || at + run > kShared) {
     throw OutOfMemory(fmt::format("a captured step asks for more than {} TiB in all", (kShared / 2) >> 40));
   }
-  return kBase + at;
+  return kFirstPlaceholder + at;
 }
 
 Storages::Made& Storages::add(std::size_t bytes) {

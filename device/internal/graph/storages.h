@@ -9,6 +9,7 @@
 
 #include <etna/device/arguments.h>
 #include <etna/device/internal/backend.h>
+#include <etna/device/internal/placeholder.h>
 #include <etna/device/memory.h>
 
 namespace etna {
@@ -17,9 +18,6 @@ struct GraphFigures;
 
 /// The memory of a graph.
 namespace etna::graph {
-
-/// True for an address that a graph gave out and that never got memory.
-bool is_placeholder(std::uint64_t address);
 
 /// A number that the host writes before each run.
 struct NumberPlace {

@@ -11,6 +11,7 @@
 #include <etna/device/internal/vulkan/commands/host_import.h>
 #include <etna/device/internal/vulkan/commands/profile.h>
 #include <etna/device/internal/vulkan/graph/compiled_commands.h>
+#include <etna/device/profile/profiler.h>
 
 namespace etna::vulkan {
 namespace {
@@ -72,6 +73,7 @@ class VulkanBackend final : public Backend, public Launcher {
 
   void upload(Device device, const void* source, std::uint64_t address, std::size_t bytes) override {
     if (bytes == 0) return;
+    profile::Scope scope("upload", profile::Category::transfer, bytes);
     Context& context = Context::of(device);
     std::lock_guard lock(context.mutex);
     context.staging.upload(static_cast<const std::byte*>(source), context.segments.find(address, bytes));
@@ -79,6 +81,7 @@ class VulkanBackend final : public Backend, public Launcher {
 
   void download(Device device, std::uint64_t address, void* target, std::size_t bytes) override {
     if (bytes == 0) return;
+    profile::Scope scope("download", profile::Category::transfer, bytes);
     Context& context = Context::of(device);
     std::lock_guard lock(context.mutex);
     context.staging.download(context.segments.find(address, bytes), static_cast<std::byte*>(target));

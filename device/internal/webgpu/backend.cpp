@@ -11,6 +11,7 @@
 #include <etna/device/internal/webgpu/fused_kernel.h>
 #include <etna/device/internal/webgpu/heap.h>
 #include <etna/device/internal/webgpu/queue.h>
+#include <etna/device/profile/profiler.h>
 
 namespace etna::webgpu {
 namespace {
@@ -119,10 +120,12 @@ class WebGpuBackend final : public Backend, public gpu::Launcher {
 
   CachingAllocator& allocator(Device device) override { return gpu(device).allocator; }
   void upload(Device device, const void* source, std::uint64_t address, std::size_t bytes) override {
+    profile::Scope scope("upload", profile::Category::transfer, bytes);
     gpu(device).queue.upload(address, {static_cast<const std::byte*>(source), bytes});
   }
   void download(Device device, std::uint64_t address, void* target, std::size_t bytes) override {
     if (bytes == 0) return;
+    profile::Scope scope("download", profile::Category::transfer, bytes);
     gpu(device).queue.download(address, {static_cast<std::byte*>(target), bytes});
   }
   void copy(Device device, const Storage& from, std::size_t from_offset, Storage& to, std::size_t to_offset,

@@ -1,17 +1,18 @@
-#include <etna/device/internal/host_import.h>
 #include <etna/device/memory.h>
 
+#include <algorithm>
 #include <cstring>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
 #include <etna/device/internal/backend.h>
 #include <etna/device/internal/caching_allocator.h>
-#include <etna/device/internal/graph/graph.h>
+#include <etna/device/internal/command_sink.h>
 #include <etna/device/internal/pending.h>
-#include <etna/device/profile/profiler.h>
 #include <etna/device/transfers.h>
 
 namespace etna {
@@ -22,13 +23,47 @@ thread_local MemoryUse use = MemoryUse::activations;
 
 /// Throws while commands are recorded: the copy would happen once, now, and never in a replay.
 void forbid_while_recording(const char* what) {
-  if (const Graph* graph = Graph::current()) {
+  if (const gpu::CommandSink* sink = gpu::CommandSink::current()) {
     throw CaptureError(fmt::format("{}: bytes cross between host and device while a step is captured on {}", what,
-                                   graph->device().str()));
+                                   sink->device().str()));
   }
 }
 
 }  // namespace
+
+const char* name(MemoryUse use) {
+  constexpr const char* kNames[kMemoryUses] = {"activations", "weights",        "gradients",
+                                               "optimizer",   "captured steps", "data"};
+  return kNames[static_cast<std::size_t>(use)];
+}
+
+std::string readable_bytes(std::uint64_t bytes) {
+  if (bytes < 1024) return fmt::format("{} B", bytes);
+  auto value = static_cast<double>(bytes) / 1024;
+  const char* unit = "KiB";
+  for (const char* larger : {"MiB", "GiB", "TiB"}) {
+    if (value < 1024) break;
+    value /= 1024;
+    unit = larger;
+  }
+  return fmt::format("{:.1f} {}", value, unit);
+}
+
+std::string str(const BytesByUse& bytes) {
+  std::vector<std::pair<std::uint64_t, const char*>> uses;
+  for (std::size_t i = 0; i < kMemoryUses; ++i) {
+    if (bytes[i] > 0) uses.emplace_back(bytes[i], name(static_cast<MemoryUse>(i)));
+  }
+  std::stable_sort(uses.begin(), uses.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::string text;
+  for (const auto& [amount, use] : uses)
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", readable_bytes(amount), use);
+  return text;
+}
+
+std::string MemoryStats::str() const {
+  return fmt::format("{} in use{}{}", readable_bytes(in_use), in_use > 0 ? ": " : "", etna::str(by_use));
+}
 
 Storage::~Storage() {
   if (block_ != nullptr) allocator(device_).free(static_cast<CachingAllocator::Block*>(block_));
@@ -59,12 +94,6 @@ StoragePtr allocate(Device device, std::size_t bytes) {
   return allocator(device).allocate(bytes, use);
 }
 
-StoragePtr import_host(Device device, std::span<const std::byte> bytes, std::shared_ptr<const void> owner) {
-  return backend(device).import_host(device, bytes, std::move(owner));
-}
-
-bool is_imported(const Storage& storage) { return backend(storage.device()).is_imported(storage); }
-
 MemoryStats memory_stats(Device device) {
   finish_pending();
   return allocator(device).stats();
@@ -87,7 +116,6 @@ void upload(const void* source, Storage& to, std::size_t offset, std::size_t byt
   }
   finish_pending();
   forbid_while_recording("upload");
-  profile::Scope scope("upload", profile::Category::transfer, bytes);
   detail::count_h2d(bytes);
   backend(to.device()).upload(to.device(), source, to.address() + offset, bytes);
 }
@@ -100,14 +128,8 @@ void download(const Storage& from, std::size_t offset, void* target, std::size_t
   }
   finish_pending();
   forbid_while_recording("download");
-  profile::Scope scope("download", profile::Category::transfer, bytes);
   detail::count_d2h(bytes);
   backend(from.device()).download(from.device(), from.address() + offset, target, bytes);
-}
-
-void synchronize(Device device) {
-  finish_pending();
-  if (!device.is_cpu()) backend(device).synchronize(device);
 }
 
 }  // namespace etna
