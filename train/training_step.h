@@ -49,7 +49,7 @@ class TrainingStep {
 
   optim::GradScaler& scaler();
   /// Of the captured step; nothing before it is recorded.
-  std::optional<ProgramReport> report() const;
+  std::optional<CaptureReport> report() const;
 
  private:
   struct State;

@@ -40,7 +40,7 @@ struct StepTimes {
   etna::Transfers transfers;
   etna::gpu::QueueStats recorder;
   std::optional<etna::profile::Profile> profile;
-  std::optional<etna::ProgramReport> program;  ///< of a captured step
+  std::optional<etna::CaptureReport> program;  ///< of a captured step
 
   double median_ms() const;
 };

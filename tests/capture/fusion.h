@@ -50,10 +50,10 @@ class Fused : public OnDevice {
   }
 
   /// Calls `f` eagerly, then captured with fusion off and on, three times each. @return the report of the fused run
-  static ProgramReport expect_same(const Step& f) {
+  static CaptureReport expect_same(const Step& f) {
     std::vector<std::vector<std::uint8_t>> wanted;
     for (const Tensor& y : f()) wanted.push_back(bits(y));
-    ProgramReport report;
+    CaptureReport report;
     for (const char* fuse : {"0", "1"}) {
       Environment set("ETNA_FUSE", fuse);
       auto step = capture(f, {.device = kVulkan});

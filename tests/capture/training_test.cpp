@@ -148,7 +148,7 @@ TEST_P(CapturedTraining, PlansLessMemoryThanTheResultsTogether) {
   EXPECT_FALSE(step.captured());
   EXPECT_THROW(step.report(), CaptureError);
   step(x, y);
-  const ProgramReport& r = step.report();
+  const CaptureReport& r = step.report();
   EXPECT_GE(r.planned_bytes, r.live_bytes);
   EXPECT_LE(static_cast<double>(r.planned_bytes), 1.1 * static_cast<double>(r.live_bytes));
   EXPECT_LT(r.planned_bytes, r.naive_bytes / 2);

@@ -71,7 +71,7 @@ TEST_F(VulkanCubin, IsReplayedWithPlannedAddresses) {
   graph.leave();
   graph.storages().pin(x);
   std::unique_ptr<Executable> program = backend(kVulkan).compile(graph);
-  EXPECT_EQ(graph.figures().dispatches, 3u);
+  EXPECT_EQ(graph.report().dispatches, 3);
   for (int run = 0; run < 3; ++run) program->run({});
   std::uint32_t expected = 1;
   for (int run = 0; run < 3; ++run) expected = (2 * expected + 2) * 3;

@@ -17,7 +17,9 @@ bool empty(const std::array<std::uint32_t, 3>& groups) { return groups[0] == 0 |
 }  // namespace
 
 Graph::Graph(Device device, const GraphOptions& options)
-    : device_(device), form_(backend(device).graph_form()), options_(options), storages_(device, form_) {}
+    : device_(device), form_(backend(device).graph_form()), options_(options), storages_(device, form_) {
+  report_.device = device;
+}
 
 Graph::~Graph() { leave(); }
 
@@ -74,13 +76,8 @@ void Graph::fill(std::uint64_t to, std::size_t bytes, std::uint32_t word) {
 }
 
 void Graph::fuse(graph::fusion::KernelWriter& kernels) {
-  const graph::fusion::Figures f = graph::fusion::fuse(
-      list_, storages_.dropped(), kernels, [this](const Arguments& rows) { return storages_.constant(rows); });
-  figures_.fused_commands = f.commands;
-  figures_.fused_kernels = f.kernels;
-  figures_.compiled_kernels = f.compiled;
-  figures_.fused_bytes = f.bytes;
-  figures_.compile_ms = f.compile_ms;
+  graph::fusion::fuse(
+      list_, storages_.dropped(), kernels, [this](const Arguments& rows) { return storages_.constant(rows); }, report_);
 }
 
 /// Puts the commands in the order of their groups.
@@ -96,13 +93,12 @@ void Graph::group() {
   for (std::size_t i = 0; i < groups.size(); ++i) {
     Command& c = list_.commands[i];
     c.group = groups[i];
-    ++(std::holds_alternative<graph::Call>(c.work) ? figures_.calls
-       : c.moves_bytes()                           ? figures_.transfers
-                                                   : figures_.dispatches);
-    figures_.groups = std::max(figures_.groups, c.group + 1);
+    ++report_.commands;
+    if (!c.moves_bytes() && !std::holds_alternative<graph::Call>(c.work)) ++report_.dispatches;
+    report_.groups = std::max<std::int64_t>(report_.groups, c.group + 1);
   }
   // One between groups, and one before the first.
-  if (form_ == GraphForm::commands) figures_.barriers = figures_.groups;
+  if (form_ == GraphForm::commands) report_.barriers = report_.groups;
   std::stable_sort(list_.commands.begin(), list_.commands.end(),
                    [](const Command& a, const Command& b) { return a.group < b.group; });
 }
@@ -126,7 +122,7 @@ void Graph::plan(const GraphTarget& target) {
   if (form_ == GraphForm::commands) {
     graph::Hazards hazards;
     for (const Command& c : list_.commands) {
-      if (hazards.access(c.stage(), list_.reads(c), list_.writes(c))) ++figures_.barriers_in_order;
+      if (hazards.access(c.stage(), list_.reads(c), list_.writes(c))) ++report_.barriers_in_order;
     }
   }
   if (target.kernels != nullptr && !options_.one_by_one) fuse(*target.kernels);
@@ -137,7 +133,7 @@ void Graph::plan(const GraphTarget& target) {
       for (const MemoryRange& range : ranges) storages_.touch(range, c.group, c.op.data());
     }
   }
-  storages_.plan(target.largest_chunk, figures_);
+  storages_.plan(target.largest_chunk, report_);
   relocate();
   storages_.finish();
 }

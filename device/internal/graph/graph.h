@@ -6,6 +6,7 @@
 #include <span>
 #include <string_view>
 
+#include <etna/device/capture_report.h>
 #include <etna/device/internal/backend.h>
 #include <etna/device/internal/command_sink.h>
 #include <etna/device/internal/graph/command_list.h>
@@ -18,26 +19,6 @@ namespace etna {
 namespace graph::fusion {
 class KernelWriter;
 }
-
-/// Statistics of a graph, complete once it is planned.
-struct GraphFigures {
-  std::uint32_t calls = 0;
-  std::uint32_t dispatches = 0;         ///< including launches of machine code
-  std::uint32_t transfers = 0;          ///< copies and fills on the device
-  std::uint32_t groups = 0;             ///< commands of one group run concurrently
-  std::uint32_t barriers_in_order = 0;  ///< needed if commands ran in recorded order; 0 for calls
-  std::uint32_t barriers = 0;           ///< needed between groups; 0 for calls
-  std::uint32_t fused_commands = 0;     ///< recorded commands that were fused ...
-  std::uint32_t fused_kernels = 0;      ///< ... into this many kernels; `dispatches` counts these
-  std::uint32_t compiled_kernels = 0;   ///< of these, the ones not found in a cache
-  std::uint64_t fused_bytes = 0;        ///< reads and writes that fusion saves per run
-  double compile_ms = 0;
-  std::size_t planned_bytes = 0;   ///< for storages that live within a run only, with sharing
-  std::size_t live_bytes = 0;      ///< the most of that alive at one time: a lower bound for any plan
-  std::size_t naive_bytes = 0;     ///< the same without sharing
-  std::size_t kept_bytes = 0;      ///< storages still referenced when recording ended: outputs, gradients
-  std::size_t constant_bytes = 0;  ///< tables, and the numbers that each run writes
-};
 
 struct GraphOptions {
   bool one_by_one = false;  ///< each command forms its own group; always so for calls
@@ -92,7 +73,9 @@ class Graph final : public gpu::CommandSink {
   /// The block of numbers, null without one.
   const StoragePtr& numbers() const { return storages_.numbers(); }
 
-  const GraphFigures& figures() const { return figures_; }
+  /// Complete once the graph is planned, but for what only the step knows: names, arguments, times.
+  const CaptureReport& report() const { return report_; }
+  CaptureReport& report() { return report_; }
 
  private:
   graph::Command& add(std::string_view op, std::span<const MemoryRange> reads, std::span<const MemoryRange> writes);
@@ -105,7 +88,7 @@ class Graph final : public gpu::CommandSink {
   GraphOptions options_;
   graph::CommandList list_;
   graph::Storages storages_;
-  GraphFigures figures_;
+  CaptureReport report_;
 };
 
 }  // namespace etna

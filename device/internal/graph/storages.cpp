@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include <etna/device/capture_report.h>
 #include <etna/device/error.h>
 #include <etna/device/internal/graph/graph.h>
 #include <etna/device/internal/graph/memory_plan.h>
@@ -183,7 +184,7 @@ const StoragePtr& Storages::give_memory(Made& made, MemoryUse use) {
   return memory_.emplace_back(made.own);
 }
 
-void Storages::plan(std::size_t largest_chunk, GraphFigures& figures) {
+void Storages::plan(std::size_t largest_chunk, CaptureReport& report) {
   struct Rebound {
     StoragePtr storage, whole;
     std::size_t offset;
@@ -192,7 +193,7 @@ void Storages::plan(std::size_t largest_chunk, GraphFigures& figures) {
   if (numbers_at_) {
     made_[*numbers_at_].bytes = number_bytes_;
     rebound.push_back({numbers_, give_memory(made_[*numbers_at_]), 0});
-    figures.constant_bytes += number_bytes_;
+    report.constant_bytes += number_bytes_;
   }
   std::vector<Lifetime> lifetimes;
   std::vector<Made*> planned;
@@ -200,7 +201,7 @@ void Storages::plan(std::size_t largest_chunk, GraphFigures& figures) {
     Made& m = made_[i];
     if (i == numbers_at_) continue;
     if (StoragePtr alive = m.storage.lock()) {
-      figures.kept_bytes += m.bytes;
+      report.kept_bytes += m.bytes;
       if (m.proxy) {
         m.real = alive->address();
         rebound.push_back({m.proxy, std::move(alive), 0});
@@ -212,7 +213,7 @@ void Storages::plan(std::size_t largest_chunk, GraphFigures& figures) {
       }
     } else if (!m.constant.empty()) {
       give_memory(m);
-      figures.constant_bytes += m.bytes;
+      report.constant_bytes += m.bytes;
     } else if (m.used || m.proxy) {
       // A call may refer to a storage without touching it: through a tensor without elements, which has an address.
       planned.push_back(&m);
@@ -231,9 +232,9 @@ void Storages::plan(std::size_t largest_chunk, GraphFigures& figures) {
   memory_.insert(memory_.end(), chunks.begin(), chunks.end());
   // Only now, when no allocation can fail any more.
   for (Rebound& r : rebound) r.storage->rebind(std::move(r.whole), r.offset);
-  figures.planned_bytes = plan.planned;
-  figures.live_bytes = plan.live;
-  figures.naive_bytes = plan.naive;
+  report.planned_bytes = plan.planned;
+  report.live_bytes = plan.live;
+  report.naive_bytes = plan.naive;
 }
 
 std::uint64_t Storages::relocated(std::uint64_t address, const char* op) const {

@@ -116,7 +116,7 @@ bool Captured::captured() const { return !state_->steps.empty(); }
 std::int64_t Captured::captures() const { return state_->captures; }
 std::int64_t Captured::replays() const { return state_->replays; }
 
-const ProgramReport& Captured::report() const {
+const CaptureReport& Captured::report() const {
   if (!captured()) {
     throw CaptureError(
         fmt::format("capture '{}': nothing is recorded yet; the second call records", state_->options.name));

@@ -31,23 +31,6 @@ struct Recorded {
   }
 };
 
-void fill_in(ProgramReport& report, const GraphFigures& f) {
-  report.commands = f.calls + f.dispatches + f.transfers;
-  report.fused_commands = f.fused_commands;
-  report.fused_kernels = f.fused_kernels;
-  report.compiled_kernels = f.compiled_kernels;
-  report.compile_ms = f.compile_ms;
-  report.fused_bytes = f.fused_bytes;
-  report.groups = f.groups;
-  report.barriers_in_order = f.barriers_in_order;
-  report.barriers = f.barriers;
-  report.planned_bytes = f.planned_bytes;
-  report.live_bytes = f.live_bytes;
-  report.naive_bytes = f.naive_bytes;
-  report.kept_bytes = f.kept_bytes;
-  report.constant_bytes = f.constant_bytes;
-}
-
 }  // namespace
 
 void copy_argument(const Tensor& argument, const Tensor& input) {
@@ -78,8 +61,9 @@ void CapturedStep::set_recorded(CapturedStep* step) {
 void CapturedStep::record(const TensorList& arguments, const Function& function, std::int64_t barriers_eager) {
   const auto start = Clock::now();
   labels_.emplace();
-  report_ = {.name = name_, .device = device()};
-  report_.barriers_eager = barriers_eager;
+  CaptureReport& report = graph_.report();
+  report.name = name_;
+  report.barriers_eager = barriers_eager;
   for (const Tensor& x : arguments) {
     inputs_.push_back(empty(x.shape(), {x.dtype(), device()}));
     copy_argument(x, inputs_.back());
@@ -94,7 +78,7 @@ void CapturedStep::record(const TensorList& arguments, const Function& function,
     drop_gradients_without_bytes();
     throw;
   }
-  report_.capture_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+  report.capture_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   // Calls have run already, and with them the step.
   if (graph_.form() == GraphForm::commands) run();
   labels_.reset();
@@ -104,13 +88,12 @@ void CapturedStep::compile() {
   // Leaves that only the step knew, like those inside of a checkpoint, are gone: their memory is free.
   std::erase_if(gradients_, [](const LeafGradient& note) { return note.leaf.impl_ptr().use_count() == 1; });
   for (LeafGradient& note : gradients_) note.after = note.leaf.grad();
-  for (const Tensor& x : inputs_) report_.input_bytes += captured_step_bytes_of(x);
+  for (const Tensor& x : inputs_) graph_.report().input_bytes += captured_step_bytes_of(x);
   for (const External& external : externals_) graph_.storages().pin(external.storage);
   // The eager step left its memory in the cache; the plan allocates its own.
   empty_cache(device());
   executable_ = backend(device()).compile(graph_);
-  fill_in(report_, graph_.figures());
-  report_.state_bytes = numbers_.size();
+  graph_.report().state_bytes = numbers_.size();
   noted_ = {};
   watched_.end();
   // Nothing else in the step holds these storages, so a use count of one means that the user has released it.

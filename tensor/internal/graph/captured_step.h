@@ -43,7 +43,7 @@ class CapturedStep final : public AllocationHook {
   void replay(const TensorList& arguments);
 
   const TensorList& outputs() const { return outputs_; }
-  const ProgramReport& report() const { return report_; }
+  const CaptureReport& report() const { return graph_.report(); }
 
   /// ---- while it is recorded.
   /// The step that this thread records; null if there is none, or while a NotCaptured lives.
@@ -97,7 +97,6 @@ class CapturedStep final : public AllocationHook {
   std::unordered_set<const void*> noted_;  ///< while recording: what is in those two already
   std::vector<std::function<void()>> host_steps_;
   std::vector<std::byte> numbers_;  ///< the block that goes to the device in one upload, in whole words
-  ProgramReport report_;
   Graph graph_;
   std::unique_ptr<Executable> executable_;  ///< waits for its last run where it ends, before what it uses
 

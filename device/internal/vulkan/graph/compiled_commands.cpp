@@ -100,8 +100,7 @@ void CompiledCommands::run(std::span<const std::byte> numbers) {
   if (context_.recorder.timestamps().active()) {
     run_timed();
   } else {
-    plain_.last_run =
-        context_.recorder.execute(plain_.commands, graph_.figures().dispatches, graph_.figures().barriers);
+    plain_.last_run = context_.recorder.execute(plain_.commands, graph_.report().dispatches, graph_.report().barriers);
   }
 }
 
@@ -115,8 +114,7 @@ void CompiledCommands::run_timed() {
     buffers.profile = profile;
   }
   const std::int64_t now = profile::detail::now_ns();
-  buffers.last_run =
-      context_.recorder.execute(buffers.commands, graph_.figures().dispatches, graph_.figures().barriers);
+  buffers.last_run = context_.recorder.execute(buffers.commands, graph_.report().dispatches, graph_.report().barriers);
   for (TimedCommands& timed : buffers.timed) timed.submitted(now);
 }
 

@@ -1,9 +1,12 @@
+#include <etna/device/capture_report.h>
+
 #include <fmt/format.h>
 
-#include <etna/tensor/capture.h>
+#include <etna/device/memory.h>
 
 namespace etna {
-std::string ProgramReport::str() const {
+
+std::string CaptureReport::str() const {
   std::string text = fmt::format("{} on {}: {} {} in {} groups", name, device.str(), commands,
                                  device.is_cpu() ? "calls of ops" : "commands", groups);
   if (!device.is_cpu()) {
