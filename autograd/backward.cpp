@@ -9,9 +9,9 @@
 
 #include <etna/autograd/autograd.h>
 #include <etna/autograd/internal/node.h>
-#include <etna/device/internal/pending.h>
 #include <etna/device/profile/profiler.h>
 #include <etna/tensor/autocast.h>
+#include <etna/tensor/internal/fusion.h>
 #include <etna/tensor/internal/recording.h>
 #include <etna/tensor/ops.h>
 
@@ -38,10 +38,7 @@ void accumulate(Tensor& into, bool& owned, const Tensor& grad, bool create_graph
   }
 }
 
-bool is_shared(const Tensor& grad) {
-  finish_pending();  // calls held back refer to their tensors
-  return grad.impl_ptr().use_count() > 1 || grad.storage().use_count() > 1;
-}
+bool is_shared(const Tensor& grad) { return fusion::owners(grad) > 1; }
 
 void check_finite(const Node& node, const TensorList& grads) {
   for (std::size_t i = 0; i < grads.size(); ++i) {

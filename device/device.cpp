@@ -13,9 +13,8 @@
 #include <nlohmann/json.hpp>
 
 #include <etna/device/error.h>
-#include <etna/device/internal/backend.h>
+#include <etna/device/internal/device_queue.h>
 #include <etna/device/internal/os/folders.h>
-#include <etna/device/internal/pending.h>
 
 namespace etna {
 namespace {
@@ -192,10 +191,7 @@ std::string device_name(Device device) {
   return device.index < found.size() ? found[device.index].name : device.str();
 }
 
-void synchronize(Device device) {
-  finish_pending();
-  if (!device.is_cpu()) backend(device).synchronize(device);
-}
+void synchronize(Device device) { DeviceQueue(device).synchronize(); }
 
 bool strict() { return strict_flag().load(std::memory_order_relaxed); }
 void set_strict(bool on) { strict_flag().store(on, std::memory_order_relaxed); }

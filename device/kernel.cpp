@@ -6,20 +6,14 @@
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
-#include <etna/device/internal/backend.h>
 #include <etna/device/internal/command_sink.h>
-#include <etna/device/internal/pending.h>
+#include <etna/device/internal/device_queue.h>
 #include <etna/device/internal/placeholder.h>
 
 namespace etna::gpu {
 namespace {
 
 thread_local CommandSink* current_sink = nullptr;
-
-Launcher& launcher(Device device) {
-  if (Launcher* found = backend(device).launcher()) return *found;
-  throw DeviceError(fmt::format("{}: runs none of the GPU kernels of ops", device.str()));
-}
 
 /// What takes this thread's commands, if not the queue. @throws CaptureError if it is for another device
 CommandSink* sink_for(Device device, std::string_view op) {
@@ -50,13 +44,13 @@ void require_words(const char* op, std::size_t offset, std::size_t bytes) {
 
 template <typename AnyDispatch>
 void record_any(Device device, const AnyDispatch& dispatch) {
-  finish_pending();
+  const DeviceQueue queue(device);
   if (CommandSink* sink = sink_for(device, dispatch.op)) {
     launcher(device).prepare(device, dispatch);
     sink->dispatch(dispatch);
   } else {
     require_memory(dispatch.op, dispatch.arguments);
-    launcher(device).dispatch(device, dispatch);
+    queue.dispatch(dispatch);
   }
 }
 
@@ -77,30 +71,30 @@ void record(Device device, const CubinDispatch& dispatch) { record_any(device, d
 void record_copy(Device device, const Storage& from, std::size_t from_offset, Storage& to, std::size_t to_offset,
                  std::size_t bytes) {
   if (bytes == 0) return;
-  finish_pending();
+  const DeviceQueue queue(device);
   if (CommandSink* sink = sink_for(device, "copy")) {
     sink->copy(from.address() + from_offset, to.address() + to_offset, bytes);
   } else {
-    backend(device).copy(device, from, from_offset, to, to_offset, bytes);
+    queue.copy(from, from_offset, to, to_offset, bytes);
   }
 }
 void record_fill(Device device, Storage& to, std::size_t offset, std::size_t bytes, std::uint32_t word) {
   require_words("fill", offset, bytes);
   if (bytes == 0) return;
-  finish_pending();
+  const DeviceQueue queue(device);
   if (CommandSink* sink = sink_for(device, "fill")) {
     sink->fill(to.address() + offset, bytes, word);
   } else {
-    launcher(device).fill(device, to, offset, bytes, word);
+    queue.fill(to, offset, bytes, word);
   }
 }
 void record_update(Device device, Storage& to, std::size_t offset, const Arguments& rows) {
   require_words("update", offset, rows.bytes().size());
-  finish_pending();
+  const DeviceQueue queue(device);
   if (CommandSink* sink = sink_for(device, "update")) {
     sink->update(to.address() + offset, rows);
   } else {
-    launcher(device).update(device, to, offset, rows);
+    queue.update(to, offset, rows);
   }
 }
 void record_update(Device device, Storage& to, std::size_t offset, std::span<const std::byte> bytes) {
@@ -108,10 +102,6 @@ void record_update(Device device, Storage& to, std::size_t offset, std::span<con
   numbers.bytes(bytes);
   record_update(device, to, offset, numbers);
 }
-QueueStats queue_stats(Device device) {
-  finish_pending();
-  Launcher* found = backend(device).launcher();
-  return found != nullptr ? found->stats(device) : QueueStats{};
-}
+QueueStats queue_stats(Device device) { return DeviceQueue(device).stats(); }
 
 }  // namespace etna::gpu

@@ -9,10 +9,9 @@
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
-#include <etna/device/internal/backend.h>
 #include <etna/device/internal/caching_allocator.h>
 #include <etna/device/internal/command_sink.h>
-#include <etna/device/internal/pending.h>
+#include <etna/device/internal/device_queue.h>
 #include <etna/device/transfers.h>
 
 namespace etna {
@@ -69,10 +68,15 @@ Storage::~Storage() {
   if (block_ != nullptr) allocator(device_).free(static_cast<CachingAllocator::Block*>(block_));
 }
 
+std::byte* Storage::host() const {
+  finish_pending_on_host();
+  return host_;
+}
+
 void Storage::rebind(std::shared_ptr<Storage> whole, std::size_t offset) {
   if (block_ != nullptr) allocator(device_).free(static_cast<CachingAllocator::Block*>(block_));
   block_ = nullptr;
-  host_ = whole->host() != nullptr ? whole->host() + offset : nullptr;
+  host_ = whole->host_ != nullptr ? whole->host_ + offset : nullptr;
   address_ = whole->address() + offset;
   whole_ = std::move(whole);
 }
@@ -94,19 +98,10 @@ StoragePtr allocate(Device device, std::size_t bytes) {
   return allocator(device).allocate(bytes, use);
 }
 
-MemoryStats memory_stats(Device device) {
-  finish_pending();
-  return allocator(device).stats();
-}
-void reset_peak_memory(Device device) {
-  finish_pending();
-  allocator(device).reset_peak();
-}
+MemoryStats memory_stats(Device device) { return DeviceQueue(device).memory_stats(); }
+void reset_peak_memory(Device device) { DeviceQueue(device).reset_peak_memory(); }
 std::uint64_t available_memory(Device device) { return allocator(device).available(); }
-void empty_cache(Device device) {
-  finish_pending();
-  allocator(device).empty_cache();
-}
+void empty_cache(Device device) { DeviceQueue(device).empty_cache(); }
 
 void upload(const void* source, Storage& to, std::size_t offset, std::size_t bytes) {
   if (bytes == 0) return;
@@ -114,10 +109,10 @@ void upload(const void* source, Storage& to, std::size_t offset, std::size_t byt
     std::memcpy(to.host() + offset, source, bytes);
     return;
   }
-  finish_pending();
+  const DeviceQueue queue(to.device());
   forbid_while_recording("upload");
   detail::count_h2d(bytes);
-  backend(to.device()).upload(to.device(), source, to.address() + offset, bytes);
+  queue.upload(source, to.address() + offset, bytes);
 }
 
 void download(const Storage& from, std::size_t offset, void* target, std::size_t bytes) {
@@ -126,10 +121,10 @@ void download(const Storage& from, std::size_t offset, void* target, std::size_t
     std::memcpy(target, from.host() + offset, bytes);
     return;
   }
-  finish_pending();
+  const DeviceQueue queue(from.device());
   forbid_while_recording("download");
   detail::count_d2h(bytes);
-  backend(from.device()).download(from.device(), from.address() + offset, target, bytes);
+  queue.download(from.address() + offset, target, bytes);
 }
 
 }  // namespace etna

@@ -146,15 +146,6 @@ void check_countable(const char* op, const Tensor& x);
 /// `std::span<const OpDef* const> ops_in_<file>()`.
 std::span<const OpDef* const> all_ops();
 
-/// Lets a test observe apply() in its thread: `seen` is called with every op that runs. With `compose`, ops that have a
-/// reference run it instead of their kernels.
-struct ApplyProbe {
-  std::function<void(const OpDef&)> seen;
-  bool compose = false;
-};
-/// Null removes the probe.
-void set_apply_probe(const ApplyProbe* probe);
-
 /// The interface through which tensor/ calls autograd/, which implements it.
 class GradRecorder {
  public:

@@ -6,8 +6,7 @@
 
 #include <fmt/format.h>
 
-#include <etna/device/internal/backend.h>
-#include <etna/device/internal/pending.h>
+#include <etna/device/internal/device_queue.h>
 #include <etna/device/transfers.h>
 #include <etna/tensor/internal/recording.h>
 
@@ -53,9 +52,9 @@ PendingValue read_later(const Tensor& x) {
   if (x.device().is_cpu()) {
     std::memcpy(value.state_->bytes.data(), x.raw_data(), bytes);
   } else {
-    finish_pending();
+    const DeviceQueue queue(x.device());
     detail::count_d2h(bytes);
-    value.state_->pending = backend(x.device()).download_later(x.device(), x.address(), bytes);
+    value.state_->pending = queue.download_later(x.address(), bytes);
   }
   return value;
 }

@@ -7,8 +7,6 @@
 
 #include <fmt/format.h>
 
-#include <etna/device/internal/pending.h>
-#include <etna/tensor/internal/fusion.h>
 #include <etna/tensor/internal/recording.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
@@ -44,7 +42,6 @@ const void* Tensor::raw_data() const {
   if (!device().is_cpu())
     throw DeviceError(fmt::format("data: the tensor is on {}; call .to(kCPU) first", device().str()));
   recording::forbid("data", "values are touched on the host");
-  if (detail::pending_work.load(std::memory_order_relaxed) != 0) fusion::before_host_access();
   return storage()->host() + static_cast<std::size_t>(impl_->offset) * item_size(impl_->dtype);
 }
 

@@ -9,21 +9,17 @@
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
+#include <etna/device/internal/device_queue.h>
 
 namespace etna {
 namespace {
 
 /// Bytes read immediately: for backends whose memory the host may wait for.
-class ReadBytes final : public PendingBytes {
- public:
-  ReadBytes(Backend& backend, Device device, std::uint64_t address, std::size_t bytes) {
-    backend.download(device, address, bytes_.data(), bytes);
-  }
+struct ReadBytes final : public PendingBytes {
   bool ready() override { return true; }
-  const std::byte* get() override { return bytes_.data(); }
+  const std::byte* get() override { return bytes.data(); }
 
- private:
-  std::array<std::byte, 64> bytes_{};
+  std::array<std::byte, 64> bytes{};
 };
 
 constexpr std::size_t kMostBackends = 8;
@@ -47,7 +43,9 @@ Registry& registry() {
 }  // namespace
 
 std::shared_ptr<PendingBytes> Backend::download_later(Device device, std::uint64_t address, std::size_t bytes) {
-  return std::make_shared<ReadBytes>(*this, device, address, bytes);
+  auto read = std::make_shared<ReadBytes>();
+  download(device, address, read->bytes.data(), bytes);
+  return read;
 }
 
 std::unique_ptr<Executable> Backend::compile(Graph&) {
@@ -81,6 +79,17 @@ DeviceType register_backend(std::unique_ptr<Backend> made) {
   r.all[at] = made.release();
   r.count.store(at + 1, std::memory_order_release);
   return static_cast<DeviceType>(at);
+}
+
+std::vector<DeviceQueue> DeviceQueue::of_backends() {
+  std::vector<DeviceQueue> all;
+  for (std::size_t type = 0; type < backends().size(); ++type) all.emplace_back(static_cast<DeviceType>(type));
+  return all;
+}
+
+gpu::Launcher& gpu::launcher(Device device) {
+  if (Launcher* found = backend(device).launcher()) return *found;
+  throw DeviceError(fmt::format("{}: runs none of the GPU kernels of ops", device.str()));
 }
 
 std::string gpu::IndexReport::message(std::string_view op, Device device) const {

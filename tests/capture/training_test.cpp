@@ -1,4 +1,5 @@
 #include <etna/tensor/internal/fusion.h>
+#include <etna/tensor/internal/overrides.h>
 
 #include "runner/run_tests.h"
 #include "training.h"
@@ -140,7 +141,7 @@ TEST_P(CapturedTraining, AllocatesNothingAtAReplay) {
 }
 
 TEST_P(CapturedTraining, PlansLessMemoryThanTheResultsTogether) {
-  fusion::Fusion one_by_one(false);  // fusion leaves out results that the plan would share
+  const Override one_by_one(&Overrides::fuse_calls, false);  // fusion leaves out results that the plan would share
   Training t(device());
   auto step = capture([&](const Tensor& x, const Tensor& y) { return t.step(x, y); }, {.device = device()});
   auto [x, y] = Training::batch(0);

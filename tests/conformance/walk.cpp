@@ -19,6 +19,7 @@
 #include <etna/device/kernel.h>
 #include <etna/device/transfers.h>
 #include <etna/tensor/capture.h>
+#include <etna/tensor/internal/overrides.h>
 #include <etna/tensor/ops.h>
 #include <runner/run_tests.h>
 
@@ -61,17 +62,17 @@ class OneByOne {
 /// Records which ops run in this thread, in its scope.
 class Watch {
  public:
-  explicit Watch(std::set<std::string>* seen, bool compose = false) {
-    probe_.compose = compose;
-    if (seen != nullptr) probe_.seen = [seen](const OpDef& op) { seen->insert(op.name); };
-    set_apply_probe(&probe_);
+  explicit Watch(std::set<std::string>* seen, bool compose = false)
+      : compose_(&Overrides::compose_ops, compose), on_op_(&Overrides::on_op, seen != nullptr ? &see_ : nullptr) {
+    if (seen != nullptr) see_ = [seen](const OpDef& op) { seen->insert(op.name); };
   }
-  ~Watch() { set_apply_probe(nullptr); }
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
 
  private:
-  ApplyProbe probe_;
+  std::function<void(const OpDef&)> see_;
+  Override<bool> compose_;
+  Override<const std::function<void(const OpDef&)>*> on_op_;
 };
 
 struct Outcome {

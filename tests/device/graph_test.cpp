@@ -1,6 +1,6 @@
 #include <cstring>
 
-#include <etna/device/internal/backend.h>
+#include <etna/device/internal/device_queue.h>
 #include <etna/device/internal/graph/graph.h>
 
 #include "vulkan_fixture.h"
@@ -53,7 +53,7 @@ TEST(Graph, CallsRunAgainOnPlannedMemory) {
   EXPECT_EQ(f.naive_bytes, 5 * 1024u);
   for (std::uint32_t start : {10u, 20u}) {
     word(x) = start;
-    made->run({});
+    DeviceQueue(kCPU).run(*made, {});
     EXPECT_EQ(word(last), start + 6);
   }
 }
@@ -94,9 +94,9 @@ TEST_F(GraphOfCommands, RunOnlyOnceCompiled) {
   EXPECT_EQ(graph.report().dispatches, 1);
   EXPECT_EQ(graph.report().groups, 2) << "the fill and the dispatch both wait for the copy, and not for each other";
   EXPECT_EQ(graph.report().planned_bytes, 256u);
-  made->run({});
+  DeviceQueue(kVulkan).run(*made, {});
   EXPECT_EQ(load(*y, 4), (Words{11, 21, 31, 41}));
-  made->run({});
+  DeviceQueue(kVulkan).run(*made, {});
   EXPECT_EQ(load(*y, 4), (Words{71, 71, 31, 41}));
 }
 
@@ -113,7 +113,7 @@ TEST_F(GraphOfCommands, TakeTheirNumbersFromEachRun) {
     Words numbers(second.offset / 4 + 1);
     numbers[first.offset / 4] = i;
     numbers[second.offset / 4] = i + 1;
-    made->run(std::as_bytes(std::span(numbers)));
+    DeviceQueue(kVulkan).run(*made, std::as_bytes(std::span(numbers)));
     EXPECT_EQ(load(*y, 2), (Words{i + 1, i}));
   }
 }

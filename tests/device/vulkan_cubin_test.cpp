@@ -1,4 +1,4 @@
-#include <etna/device/internal/backend.h>
+#include <etna/device/internal/device_queue.h>
 #include <etna/device/internal/graph/graph.h>
 #include <etna/shaders/cubins.h>
 
@@ -72,7 +72,7 @@ TEST_F(VulkanCubin, IsReplayedWithPlannedAddresses) {
   graph.storages().pin(x);
   std::unique_ptr<Executable> program = backend(kVulkan).compile(graph);
   EXPECT_EQ(graph.report().dispatches, 3);
-  for (int run = 0; run < 3; ++run) program->run({});
+  for (int run = 0; run < 3; ++run) DeviceQueue(kVulkan).run(*program, {});
   std::uint32_t expected = 1;
   for (int run = 0; run < 3; ++run) expected = (2 * expected + 2) * 3;
   EXPECT_EQ(load(*x, kWords), Words(kWords, expected));

@@ -10,7 +10,6 @@
 #include <etna/device/internal/backend.h>
 #include <etna/device/internal/command_sink.h>
 #include <etna/device/internal/graph/command_list.h>
-#include <etna/device/internal/graph/executable.h>
 #include <etna/device/internal/graph/storages.h>
 
 /// The work of a step, recorded once and run many times: what capture asks of every kind of device.

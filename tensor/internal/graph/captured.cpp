@@ -9,7 +9,6 @@
 
 #include <etna/device/internal/backend.h>
 #include <etna/device/internal/log.h>
-#include <etna/device/internal/pending.h>
 #include <etna/device/kernel.h>
 #include <etna/device/profile/profiler.h>
 #include <etna/tensor/autocast.h>
@@ -156,12 +155,7 @@ TensorList Captured::State::record(const Signature& signature, const TensorList&
   }
   auto step = std::make_unique<CapturedStep>(options.name, on, GraphOptions{.one_by_one = options.one_by_one});
   step->record(
-      arguments,
-      [&](const TensorList& inputs) {
-        TensorList results = off_the_tape(function(inputs));
-        finish_pending();
-        return results;
-      },
+      arguments, [&](const TensorList& inputs) { return off_the_tape(function(inputs)); },
       static_cast<std::int64_t>(barriers_eager));
   ++captures;
   TensorList results = step->outputs();
@@ -178,7 +172,6 @@ TensorList Captured::run(const TensorList& arguments, const Function& function) 
   require_plain(s.options.name, arguments);
   // Inside another captured step, or with capture off, this is an ordinary function.
   if (capturing()) return function(arguments);
-  finish_pending();
   detail::FreshCasts fresh;
   if (!enabled()) return s.run_eagerly(arguments, function);
 

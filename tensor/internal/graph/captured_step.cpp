@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include <etna/device/internal/pending.h>
+#include <etna/device/internal/device_queue.h>
 #include <etna/tensor/internal/fusion.h>
 #include <etna/tensor/internal/graph/recorded_call.h>
 #include <etna/tensor/ops/kernel.h>
@@ -21,15 +21,6 @@ thread_local CapturedStep* recorded_step = nullptr;
 std::size_t captured_step_bytes_of(const Tensor& x) {
   return static_cast<std::size_t>(x.numel()) * item_size(x.dtype());
 }
-
-/// Makes a step the recorded one in its scope.
-struct Recorded {
-  explicit Recorded(CapturedStep& step) { CapturedStep::set_recorded(&step); }
-  ~Recorded() {
-    CapturedStep::set_recorded(nullptr);
-    fusion::drop_recorded();
-  }
-};
 
 }  // namespace
 
@@ -51,11 +42,16 @@ CapturedStep::CapturedStep(std::string name, Device device, const GraphOptions& 
 
 CapturedStep* CapturedStep::recorded() { return recorded_step; }
 
-void CapturedStep::set_recorded(CapturedStep* step) {
+CapturedStep* CapturedStep::set_recorded(CapturedStep* step) {
   if (recorded_step != nullptr) recorded_step->graph_.leave();
-  recorded_step = step;
   set_allocation_hook(step);
   if (step != nullptr) step->graph_.enter();
+  return std::exchange(recorded_step, step);
+}
+
+CapturedStep* CapturedStep::leave() {
+  finish_pending();
+  return set_recorded(nullptr);
 }
 
 void CapturedStep::record(const TensorList& arguments, const Function& function, std::int64_t barriers_eager) {
@@ -69,12 +65,14 @@ void CapturedStep::record(const TensorList& arguments, const Function& function,
     copy_argument(x, inputs_.back());
   }
   try {
-    {
-      Recorded scope(*this);
-      outputs_ = function(inputs_);
-    }
+    leave();
+    enter();
+    outputs_ = function(inputs_);
+    leave();
     compile();
   } catch (...) {
+    set_recorded(nullptr);
+    fusion::drop_recorded();
     drop_gradients_without_bytes();
     throw;
   }
@@ -99,7 +97,7 @@ void CapturedStep::compile() {
   // Nothing else in the step holds these storages, so a use count of one means that the user has released it.
   for (External& external : externals_) {
     external.version = external.storage->version - external.version;
-    external.shared = external.storage.use_count() > 1;
+    external.shared = fusion::owners(external.storage) > 1;
   }
 }
 
@@ -189,7 +187,8 @@ void CapturedStep::ran(const OpCall& call, std::span<const Tensor> out) {
 std::string CapturedStep::stale() const {
   if (watched_.gone()) return "a module or an optimizer it works with is gone";
   for (const External& e : externals_) {
-    if (e.shared && e.storage.use_count() == 1) return "a tensor it works on was replaced, or moved to another device";
+    if (e.shared && fusion::owners(e.storage) == 1)
+      return "a tensor it works on was replaced, or moved to another device";
   }
   for (const LeafGradient& g : gradients_) {
     if (!g.read_first) continue;
@@ -202,9 +201,9 @@ std::string CapturedStep::stale() const {
 }
 
 void CapturedStep::run() {
-  finish_pending();  // a host callback may have asked for a call that reads what the step is about to change
   GradMode off(false);
-  executable_->run(numbers_);
+  // Runs first what a host callback has asked for: it reads what the step is about to change.
+  DeviceQueue(device()).run(*executable_, numbers_);
 }
 
 void CapturedStep::replay(const TensorList& arguments) {

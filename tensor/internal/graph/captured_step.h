@@ -48,8 +48,10 @@ class CapturedStep final : public AllocationHook {
   /// ---- while it is recorded.
   /// The step that this thread records; null if there is none, or while a NotCaptured lives.
   static CapturedStep* recorded();
-  /// Makes this step, or none, the one that this thread records.
-  static void set_recorded(CapturedStep* step);
+  /// Makes this step the one that this thread records.
+  void enter() { set_recorded(this); }
+  /// Runs what it holds back, then makes none that one. @returns it
+  static CapturedStep* leave();
 
   Device device() const { return graph_.device(); }
   void touch(const char* op, std::span<const Tensor> tensors);
@@ -84,6 +86,7 @@ class CapturedStep final : public AllocationHook {
     Tensor after;             ///< the gradient at the end; undefined: none
   };
 
+  static CapturedStep* set_recorded(CapturedStep* step);
   Tensor on_proxy(const Tensor& x) const;
   void compile();
   void run();

@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <etna/device/internal/pending.h>
 #include <etna/device/kernel.h>
 #include <etna/tensor/internal/graph/captured_step.h>
 
@@ -35,7 +34,6 @@ void run_cpu_kernel(const OpCall& call, std::span<Tensor> out) {
     call.op.cpu(call, out);
     return;
   }
-  finish_pending();
   {
     struct InKernel {
       CapturedStep& step;
@@ -132,12 +130,9 @@ Tensor each_step(std::function<double()> value, TensorOptions options) {
   });
 }
 
-NotCaptured::NotCaptured() : step_(CapturedStep::recorded()) {
-  finish_pending();
-  if (step_ != nullptr) CapturedStep::set_recorded(nullptr);
-}
+NotCaptured::NotCaptured() : step_(CapturedStep::leave()) {}
 NotCaptured::~NotCaptured() {
-  if (step_ != nullptr) CapturedStep::set_recorded(step_);
+  if (step_ != nullptr) step_->enter();
 }
 
 }  // namespace etna
