@@ -55,11 +55,6 @@ class Recorder final : public GradRecorder {
     attach(node, outputs);
   }
 
-  const OpDef* made_by(const Tensor& x) const override {
-    const Meta* meta = x.defined() ? find_meta(x) : nullptr;
-    return meta != nullptr && meta->node ? meta->node->op : nullptr;
-  }
-
   bool wants_write(const char* op, const Tensor& x, const Tensor& source) const override {
     return autograd::wants_write(op, x, source);
   }

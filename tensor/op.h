@@ -154,8 +154,6 @@ class GradRecorder {
   virtual bool wants(std::span<const Tensor> inputs) const = 0;
   virtual void record(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs,
                       std::span<Tensor> outputs) = 0;
-  /// The recorded op that made x; null for leaves and where nothing was recorded.
-  virtual const OpDef* made_by(const Tensor& x) const = 0;
   /// Whether a write of `source` (undefined: of numbers) into x is recorded: if x, its base or source requires grad.
   /// @throws GradError where x is a leaf that requires grad, or a view whose place is unknown
   virtual bool wants_write(const char* op, const Tensor& x, const Tensor& source) const = 0;
