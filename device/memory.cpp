@@ -17,8 +17,13 @@
 namespace etna {
 namespace {
 CachingAllocator& allocator(Device device) { return backend(device).allocator(device); }
-thread_local AllocationHook* hook = nullptr;
-thread_local MemoryUse use = MemoryUse::activations;
+
+/// How a thread allocates.
+struct Allocating {
+  AllocationHook* hook = nullptr;
+  MemoryUse use = MemoryUse::activations;
+};
+constinit thread_local Allocating allocating;
 
 /// Throws while commands are recorded: the copy would happen once, now, and never in a replay.
 void forbid_while_recording(const char* what) {
@@ -86,16 +91,16 @@ void Storage::set_use(MemoryUse to) {
   if (block_ != nullptr) allocator(device_).set_use(static_cast<CachingAllocator::Block*>(block_), to);
 }
 
-MemoryScope::MemoryScope(MemoryUse to) : before_(std::exchange(use, to)) {}
-MemoryScope::~MemoryScope() { use = before_; }
+MemoryScope::MemoryScope(MemoryUse to) : before_(std::exchange(allocating.use, to)) {}
+MemoryScope::~MemoryScope() { allocating.use = before_; }
 
-AllocationHook* set_allocation_hook(AllocationHook* to) { return std::exchange(hook, to); }
+AllocationHook* set_allocation_hook(AllocationHook* to) { return std::exchange(allocating.hook, to); }
 
 StoragePtr allocate(Device device, std::size_t bytes) {
-  if (hook != nullptr) {
-    if (StoragePtr made = hook->allocate(device, bytes)) return made;
+  if (allocating.hook != nullptr) {
+    if (StoragePtr made = allocating.hook->allocate(device, bytes)) return made;
   }
-  return allocator(device).allocate(bytes, use);
+  return allocator(device).allocate(bytes, allocating.use);
 }
 
 MemoryStats memory_stats(Device device) { return DeviceQueue(device).memory_stats(); }

@@ -19,18 +19,29 @@ namespace etna::recording {
 void touch(const char* op, std::span<const Tensor> tensors);
 inline void touch(const char* op, const Tensor& tensor) { touch(op, std::span(&tensor, 1)); }
 
+namespace detail {
+struct OfThread {
+  const char* running = nullptr;  ///< op or method
+  Device* observed = nullptr;     ///< by the innermost ObserveDevice
+  CapturedStep* step = nullptr;   ///< CapturedStep::recorded()
+};
+extern constinit thread_local OfThread of_thread;
+}  // namespace detail
+
 /// The name of the op or method that runs in this thread, for messages. Outside any it is `empty`, the only function
 /// that allocates there. Scopes nest.
 class Running {
  public:
-  explicit Running(const char* name) : before_(std::exchange(name_, name)) {}
-  ~Running() { name_ = before_; }
+  explicit Running(const char* name) : before_(std::exchange(detail::of_thread.running, name)) {}
+  ~Running() { detail::of_thread.running = before_; }
   Running(const Running&) = delete;
   Running& operator=(const Running&) = delete;
-  static const char* name() { return name_ != nullptr ? name_ : "empty"; }
+  static const char* name() {
+    const char* running = detail::of_thread.running;
+    return running != nullptr ? running : "empty";
+  }
 
  private:
-  static thread_local const char* name_;
   const char* before_;
 };
 

@@ -16,8 +16,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-thread_local CapturedStep* recorded_step = nullptr;
-
 std::size_t captured_step_bytes_of(const Tensor& x) {
   return static_cast<std::size_t>(x.numel()) * item_size(x.dtype());
 }
@@ -40,13 +38,14 @@ void copy_argument(const Tensor& argument, const Tensor& input) {
 CapturedStep::CapturedStep(std::string name, Device device, const GraphOptions& options)
     : name_(std::move(name)), graph_(device, options) {}
 
-CapturedStep* CapturedStep::recorded() { return recorded_step; }
+CapturedStep* CapturedStep::recorded() { return recording::detail::of_thread.step; }
 
 CapturedStep* CapturedStep::set_recorded(CapturedStep* step) {
-  if (recorded_step != nullptr) recorded_step->graph_.leave();
+  CapturedStep* before = std::exchange(recording::detail::of_thread.step, step);
+  if (before != nullptr) before->graph_.leave();
   set_allocation_hook(step);
   if (step != nullptr) step->graph_.enter();
-  return std::exchange(recorded_step, step);
+  return before;
 }
 
 CapturedStep* CapturedStep::leave() {

@@ -9,13 +9,8 @@
 
 namespace etna {
 namespace recording {
-namespace {
 
-thread_local Device* observed_device = nullptr;
-
-}  // namespace
-
-thread_local const char* Running::name_ = nullptr;
+constinit thread_local detail::OfThread detail::of_thread;
 
 void touch(const char* op, std::span<const Tensor> tensors) {
   if (CapturedStep* step = CapturedStep::recorded()) step->touch(op, tensors);
@@ -62,13 +57,15 @@ void guard(std::function<std::string()> check) {
   if (CapturedStep* step = CapturedStep::recorded()) step->watched().guard(std::move(check));
 }
 
-ObserveDevice::ObserveDevice(Device* device) : device_(device), outer_(std::exchange(observed_device, device)) {}
+ObserveDevice::ObserveDevice(Device* device)
+    : device_(device), outer_(std::exchange(detail::of_thread.observed, device)) {}
 ObserveDevice::~ObserveDevice() {
-  observed_device = outer_;
+  detail::of_thread.observed = outer_;
   observe(*device_);  // outer observers see it too
 }
 void observe(Device device) {
-  if (observed_device != nullptr && observed_device->is_cpu()) *observed_device = device;
+  Device* observed = detail::of_thread.observed;
+  if (observed != nullptr && observed->is_cpu()) *observed = device;
 }
 
 }  // namespace recording
