@@ -11,8 +11,8 @@
 #include <etna/autograd/internal/node.h>
 #include <etna/device/profile/profiler.h>
 #include <etna/tensor/autocast.h>
+#include <etna/tensor/internal/capture_hooks.h>
 #include <etna/tensor/internal/fusion.h>
-#include <etna/tensor/internal/recording.h>
 #include <etna/tensor/ops.h>
 
 namespace etna::autograd {
@@ -369,7 +369,7 @@ TensorList run_backward(std::span<const Tensor> roots, std::span<const Tensor> r
       for (std::size_t t : *found) caught[t] = leaf.grad;
     }
     if (!targets.empty()) continue;
-    recording::note_gradient(leaf.leaf, recording::Touch::read);
+    capture_hooks::note_gradient(leaf.leaf, capture_hooks::Touch::read);
     if (!meta.grad.defined()) {
       // A gradient passed on unchanged may be shared with another leaf. A leaf must own its .grad(), so that it can be
       // scaled in place.

@@ -7,7 +7,7 @@
 #include <etna/autograd/autograd.h>
 #include <etna/autograd/internal/node.h>
 #include <etna/autograd/saved_tensors.h>
-#include <etna/tensor/internal/recording.h>
+#include <etna/tensor/internal/capture_hooks.h>
 
 namespace etna {
 namespace autograd {
@@ -255,15 +255,15 @@ Tensor& Tensor::requires_grad_(bool on) {
         fmt::format("requires_grad_: the tensor holds {}; only floating tensors have gradients", name(dtype())));
   }
   if (!is_leaf()) throw GradError("requires_grad_: the tensor is the result of a recorded op; detach() it first");
-  recording::note_requires_grad(*this, recording::Touch::write);
-  if (std::exchange(impl_->requires_grad, on) != on) recording::changed();
+  capture_hooks::note_requires_grad(*this, capture_hooks::Touch::write);
+  if (std::exchange(impl_->requires_grad, on) != on) capture_hooks::changed();
   if (on) impl_->base = nullptr, impl_->view = TensorImpl::View::recorded;  // a variable of its own
   return *this;
 }
 
 Tensor Tensor::grad() const {
   shape();
-  recording::note_gradient(*this, recording::Touch::read);
+  capture_hooks::note_gradient(*this, capture_hooks::Touch::read);
   autograd::Meta* meta = autograd::find_meta(*this);
   return meta != nullptr ? meta->grad : Tensor();
 }
@@ -273,7 +273,7 @@ void Tensor::set_grad(const Tensor& grad) {
     throw ShapeError(fmt::format("set_grad: a gradient {} on {} does not fit a tensor {} on {}",
                                  etna::str(grad.shape()), grad.device().str(), etna::str(shape()), device().str()));
   }
-  recording::note_gradient(*this, recording::Touch::write);
+  capture_hooks::note_gradient(*this, capture_hooks::Touch::write);
   autograd::meta_of(*this).grad = grad;
 }
 

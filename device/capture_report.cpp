@@ -11,7 +11,7 @@ std::string CaptureReport::str() const {
                                  device.is_cpu() ? "calls of ops" : "commands", groups);
   if (!device.is_cpu()) {
     text +=
-        fmt::format("; barriers {}{} as recorded, {} in groups",
+        fmt::format("; barriers {}{} in order, {} in groups",
                     barriers_eager > 0 ? fmt::format("{} eager, ", barriers_eager) : "", barriers_in_order, barriers);
   }
   if (fused_kernels > 0) {

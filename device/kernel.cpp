@@ -43,7 +43,7 @@ void require_words(const char* op, std::size_t offset, std::size_t bytes) {
 }
 
 template <typename AnyDispatch>
-void record_any(Device device, const AnyDispatch& dispatch) {
+void enqueue_any(Device device, const AnyDispatch& dispatch) {
   const DeviceQueue queue(device);
   if (CommandSink* sink = sink_for(device, dispatch.op)) {
     launcher(device).prepare(device, dispatch);
@@ -66,10 +66,10 @@ bool Capabilities::has(const MatrixShape& shape) const {
 bool runs_kernels(Device device) { return backend(device).launcher() != nullptr; }
 const Capabilities& capabilities(Device device) { return launcher(device).capabilities(device); }
 Pointer index_faults(Device device, std::string_view op) { return launcher(device).index_faults(device, op); }
-void record(Device device, const Dispatch& dispatch) { record_any(device, dispatch); }
-void record(Device device, const CubinDispatch& dispatch) { record_any(device, dispatch); }
-void record_copy(Device device, const Storage& from, std::size_t from_offset, Storage& to, std::size_t to_offset,
-                 std::size_t bytes) {
+void enqueue(Device device, const Dispatch& dispatch) { enqueue_any(device, dispatch); }
+void enqueue(Device device, const CubinDispatch& dispatch) { enqueue_any(device, dispatch); }
+void enqueue_copy(Device device, const Storage& from, std::size_t from_offset, Storage& to, std::size_t to_offset,
+                  std::size_t bytes) {
   if (bytes == 0) return;
   const DeviceQueue queue(device);
   if (CommandSink* sink = sink_for(device, "copy")) {
@@ -78,7 +78,7 @@ void record_copy(Device device, const Storage& from, std::size_t from_offset, St
     queue.copy(from, from_offset, to, to_offset, bytes);
   }
 }
-void record_fill(Device device, Storage& to, std::size_t offset, std::size_t bytes, std::uint32_t word) {
+void enqueue_fill(Device device, Storage& to, std::size_t offset, std::size_t bytes, std::uint32_t word) {
   require_words("fill", offset, bytes);
   if (bytes == 0) return;
   const DeviceQueue queue(device);
@@ -88,7 +88,7 @@ void record_fill(Device device, Storage& to, std::size_t offset, std::size_t byt
     queue.fill(to, offset, bytes, word);
   }
 }
-void record_update(Device device, Storage& to, std::size_t offset, const Arguments& rows) {
+void enqueue_update(Device device, Storage& to, std::size_t offset, const Arguments& rows) {
   require_words("update", offset, rows.bytes().size());
   const DeviceQueue queue(device);
   if (CommandSink* sink = sink_for(device, "update")) {
@@ -97,10 +97,10 @@ void record_update(Device device, Storage& to, std::size_t offset, const Argumen
     queue.update(to, offset, rows);
   }
 }
-void record_update(Device device, Storage& to, std::size_t offset, std::span<const std::byte> bytes) {
+void enqueue_update(Device device, Storage& to, std::size_t offset, std::span<const std::byte> bytes) {
   Arguments numbers;
   numbers.bytes(bytes);
-  record_update(device, to, offset, numbers);
+  enqueue_update(device, to, offset, numbers);
 }
 QueueStats queue_stats(Device device) { return DeviceQueue(device).stats(); }
 

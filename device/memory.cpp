@@ -25,8 +25,8 @@ struct Allocating {
 };
 constinit thread_local Allocating allocating;
 
-/// Throws while commands are recorded: the copy would happen once, now, and never in a replay.
-void forbid_while_recording(const char* what) {
+/// Throws while a step is captured: the copy would happen once, now, and never in a replay.
+void forbid_in_a_capture(const char* what) {
   if (const gpu::CommandSink* sink = gpu::CommandSink::current()) {
     throw CaptureError(fmt::format("{}: bytes cross between host and device while a step is captured on {}", what,
                                    sink->device().str()));
@@ -115,7 +115,7 @@ void upload(const void* source, Storage& to, std::size_t offset, std::size_t byt
     return;
   }
   const DeviceQueue queue(to.device());
-  forbid_while_recording("upload");
+  forbid_in_a_capture("upload");
   detail::count_h2d(bytes);
   queue.upload(source, to.address() + offset, bytes);
 }
@@ -127,7 +127,7 @@ void download(const Storage& from, std::size_t offset, void* target, std::size_t
     return;
   }
   const DeviceQueue queue(from.device());
-  forbid_while_recording("download");
+  forbid_in_a_capture("download");
   detail::count_d2h(bytes);
   queue.download(from.address() + offset, target, bytes);
 }

@@ -7,9 +7,9 @@
 #include <etna/device/profile/profiler.h>
 #include <etna/device/transfers.h>
 #include <etna/tensor/autocast.h>
+#include <etna/tensor/internal/capture_hooks.h>
 #include <etna/tensor/internal/fusion.h>
 #include <etna/tensor/internal/overrides.h>
-#include <etna/tensor/internal/recording.h>
 #include <etna/tensor/kernels.h>
 
 namespace etna {
@@ -134,7 +134,7 @@ class Computing {
   Computing& operator=(const Computing&) = delete;
 
  private:
-  recording::Running running_;
+  capture_hooks::Running running_;
   GradMode off_;
   Autocast as_given_;
 };
@@ -166,7 +166,7 @@ void note_view(const Tensor& x, const Tensor& y, bool recorded) {
 }
 
 TensorList op_run(const OpCall& call, Device device) {
-  recording::Running running(call.op.name);
+  capture_hooks::Running running(call.op.name);
   if (const auto* on_op = overrides().on_op) (*on_op)(call.op);
   if (call.op.direct != nullptr) {
     // Not Computing: a copy to another device must first wait for the calls held back.
@@ -196,7 +196,7 @@ bool detail::compute_by_kernel(const OpCall& call, Device device, TensorList& ou
   Computing computing(call.op.name);
   return naming(call.op.name, [&] {
     if (!device.is_cpu()) return run_kernel(call, device, out);
-    if (call.op.cpu != nullptr) recording::run_cpu_kernel(call, out);
+    if (call.op.cpu != nullptr) capture_hooks::run_cpu_kernel(call, out);
     return call.op.cpu != nullptr;
   });
 }
@@ -231,9 +231,9 @@ TensorList apply(const OpDef& op, std::span<const Tensor> inputs, const Attrs& a
   Device device = device_of(op, inputs);
   TensorList moved;
   if (capturing()) {
-    recording::touch(op.name, inputs);
+    capture_hooks::touch(op.name, inputs);
   } else if (!device.is_cpu()) {
-    recording::observe(device);
+    capture_hooks::observe(device);
     if (move_inputs(op, inputs, device, moved)) inputs = moved;
   }
   TensorList out = op_run({op, inputs, attrs}, device);

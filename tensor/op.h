@@ -90,7 +90,7 @@ struct OpDef {
   std::vector<OutputSpec> (*infer)(const OpCall&) = nullptr;
   /// Writes every element of the outputs (contiguous, allocated). Inputs may be strided views.
   void (*cpu)(const OpCall&, std::span<Tensor> out) = nullptr;
-  /// Records the dispatches that do the same. Returns false if there is no kernel for these dtypes on this device: the
+  /// Queues the dispatches that do the same. Returns false if there is no kernel for these dtypes on this device: the
   /// op then falls back.
   bool (*gpu)(const OpCall&, std::span<Tensor> out) = nullptr;
   /// The same composed of base ops: the oracle in tests, and the fallback on a device without a kernel. Null for base

@@ -8,7 +8,7 @@
 
 #include <etna/device/internal/device_queue.h>
 #include <etna/device/transfers.h>
-#include <etna/tensor/internal/recording.h>
+#include <etna/tensor/internal/capture_hooks.h>
 
 namespace etna {
 namespace {
@@ -44,7 +44,7 @@ PendingValue read_later(const Tensor& x) {
     throw ShapeError(
         fmt::format("read_later: the tensor has {} elements {}, exactly one can be read", x.numel(), str(x.shape())));
   }
-  recording::forbid("read_later", "a value is read on the host");
+  capture_hooks::forbid("read_later", "a value is read on the host");
   PendingValue value;
   value.state_ = std::make_shared<PendingValue::State>();
   value.state_->dtype = x.dtype();

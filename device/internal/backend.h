@@ -53,7 +53,7 @@ class Launcher {
   /// whenever it has waited for the device.
   virtual Pointer index_faults(Device, std::string_view) { return {}; }
 
-  /// A graph records this launch: checks it, and begins to build what it needs, so that compile() need not wait.
+  /// A graph takes this launch: checks it, and begins to build what it needs, so that compile() need not wait.
   /// @throws as dispatch() would
   virtual void prepare(Device, const Dispatch&) {}
   virtual void prepare(Device, const CubinDispatch&) {}
@@ -82,10 +82,10 @@ class Executable {
   virtual void run(std::span<const std::byte> numbers) = 0;
 };
 
-/// How a captured step is recorded on a backend's devices (graph/graph.h).
+/// How a step is captured on a backend's devices (graph/graph.h).
 enum class GraphForm : std::uint8_t {
   none,      ///< not at all: captured steps run eagerly
-  calls,     ///< the CPU's: ops run while they are recorded, and a run calls the same kernels again
+  calls,     ///< the CPU's: ops run while they are captured, and a run calls the same kernels again
   commands,  ///< dispatches, copies and fills are gathered, and nothing runs before the graph is compiled
 };
 

@@ -40,7 +40,7 @@ Registry& registry() {
 std::atomic<std::uint32_t> current_session{0};
 std::atomic<std::size_t> most_spans{0};
 
-/// A thread's recording state: created at its first span, marked as ended when the thread exits.
+/// A thread's spans: created at its first span, marked as ended when the thread exits.
 struct ThreadState {
   std::shared_ptr<SpanLog> log;
   const Scope* innermost = nullptr;
@@ -76,7 +76,7 @@ Transfers difference(const Transfers& after, const Transfers& before) {
           .fallbacks = since(after.fallbacks, before.fallbacks)};
 }
 
-/// Replaces thread numbers by positions among the threads that recorded something.
+/// Replaces thread numbers by positions among the threads that were seen.
 void number_threads(Profile& profile, const std::map<std::uint32_t, std::string>& names) {
   std::map<std::uint32_t, std::uint32_t> positions;
   auto position = [&](std::uint32_t number) {

@@ -27,14 +27,14 @@ bool enabled_in_process() {
 
 /// What a thread holds back of its own.
 struct OfThread {
-  Window recorded;  ///< of its recording
+  Window captured;  ///< of the step that it captures
   Window on_cpu;    ///< its eager calls on the CPU, where it fuses them
   bool fuses_on_cpu = false;
   bool running = false;  ///< runs held back calls
 };
 thread_local OfThread of_thread;
 
-/// All threads that do not record share one window: a tensor may go from thread to thread. The last reference to a
+/// All threads that capture nothing share one window: a tensor may go from thread to thread. The last reference to a
 /// tensor may end here, and what it owns (a custom function of the tape) may call ops: hence recursive.
 struct Eager {
   std::recursive_mutex mutex;
@@ -47,7 +47,7 @@ Eager& eager() {
 
 void run_pending() {
   if (of_thread.running || detail::computing()) return;
-  if (capturing()) return of_thread.recorded.run();
+  if (capturing()) return of_thread.captured.run();
   of_thread.on_cpu.run();
   std::lock_guard lock(eager().mutex);
   eager().window.run();
@@ -322,21 +322,21 @@ bool Window::hold_back(const OpCall& call, const TensorList& out) {
 
 bool running_held_back() { return of_thread.running; }
 
-void drop_recorded() { of_thread.recorded.drop(); }
+void drop_captured() { of_thread.captured.drop(); }
 
 bool hold_back(const OpCall& call, Device device, const TensorList& out) {
   if (detail::computing()) return false;
   // Most ops begin no pattern, and usually nothing waits.
   if (etna::detail::pending_work.load(std::memory_order_acquire) == 0 && patterns(call.op).empty()) return false;
-  const bool records = capturing();
+  const bool captures = capturing();
   const bool kernels =
-      device.is_cpu() ? (records || of_thread.fuses_on_cpu) && call.op.cpu != nullptr : gpu::runs_kernels(device);
+      device.is_cpu() ? (captures || of_thread.fuses_on_cpu) && call.op.cpu != nullptr : gpu::runs_kernels(device);
   const bool fuses = overrides().fuse_calls && !overrides().compose_ops && enabled_in_process();
   if (!fuses || !kernels || (!device.is_cpu() && (any_f64(call.in) || any_f64(out)))) {
     finish_pending();
     return false;
   }
-  if (records) return of_thread.recorded.hold_back(call, out);
+  if (captures) return of_thread.captured.hold_back(call, out);
   if (device.is_cpu()) return of_thread.on_cpu.hold_back(call, out);
   std::lock_guard lock(eager().mutex);
   return eager().window.hold_back(call, out);

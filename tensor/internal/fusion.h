@@ -84,8 +84,8 @@ bool running_held_back();
 long owners(const Tensor& x);
 long owners(const StoragePtr& storage);
 
-/// Forgets what this thread's recording holds back, after it failed.
-void drop_recorded();
+/// Forgets what this thread's capture holds back, after it failed.
+void drop_captured();
 
 /// Calls held back, oldest first, which always begin a pattern, and what fused calls left out.
 class Window {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include <etna/device/internal/vulkan/graph/fusion/glsl.h>
+#include <etna/device/internal/vulkan/executable/fusion/glsl.h>
 
 #include "training.h"
 
@@ -57,7 +57,7 @@ class Fused : public OnDevice {
     for (const char* fuse : {"0", "1"}) {
       Environment set("ETNA_FUSE", fuse);
       auto step = capture(f, {.device = kVulkan});
-      for (const char* call : {"eager", "recorded", "replayed"}) {
+      for (const char* call : {"eager", "captured", "replayed"}) {
         const TensorList got = step();
         EXPECT_EQ(got.size(), wanted.size());
         for (std::size_t i = 0; i < got.size(); ++i) {

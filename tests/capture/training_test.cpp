@@ -52,7 +52,7 @@ TEST_P(CapturedTraining, GivesTheBitsOfEagerTrainingInMixedPrecision) {
   for (DType precision : device().is_cpu() ? std::vector{f16, bf16} : thinned<DType>({f16, bf16})) {
     auto course = [&](bool captured) {
       Training t(device());
-      // A scale so large that steps are skipped at first, recorded ones too.
+      // A scale so large that steps are skipped at first, captured ones too.
       optim::GradScaler scaler({.init_scale = 0x1p125, .growth_interval = 4, .enabled = precision == f16});
       auto train = [&](const Tensor& x, const Tensor& y) {
         Tensor loss;

@@ -59,7 +59,7 @@ class OneByOne {
   std::optional<std::string> fuse_;
 };
 
-/// Records which ops run in this thread, in its scope.
+/// Notes which ops run in this thread, in its scope.
 class Watch {
  public:
   explicit Watch(std::set<std::string>* seen, bool compose = false)
@@ -222,7 +222,7 @@ class Case {
     judge(strictly(gpu), gpu);  // it has one after all: a view, or a device with a kernel
   }
 
-  /// Records and replays: every replay must give the bits of the eager run.
+  /// Captures and replays: every replay must give the bits of the eager run.
   void replayed(Device device, const Outcome& eager, bool one_by_one = false) {
     if (sample_.transfers || dtype_ != main_dtype(sample_) || !tried_fully()) return;
     Strict on(true);
@@ -239,7 +239,7 @@ class Case {
         {.device = device, .name = op_.name});
     TensorList wanted = eager.outputs;
     wanted.insert(wanted.end(), eager.gradients.begin(), eager.gradients.end());
-    for (const char* call : {"run eagerly", "recorded", "replayed"}) {
+    for (const char* call : {"run eagerly", "captured", "replayed"}) {
       TensorList got = step();
       ASSERT_EQ(got.size(), wanted.size()) << where(device);
       for (std::size_t i = 0; i < got.size(); ++i) {

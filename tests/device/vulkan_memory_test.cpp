@@ -79,7 +79,7 @@ TEST_F(VulkanMemory, OutOfMemoryNamesTheLimit) {
 TEST_F(VulkanMemory, AddressesOutsideItsAllocationsAreRefused) {
   EXPECT_THROW(DeviceQueue(kVulkan).upload("abcd", 64, 4), DeviceError);
   StoragePtr host = allocate(kCPU, 64), storage = allocate(kVulkan, 64);
-  EXPECT_THAT(message_of<DeviceError>([&] { record_copy(kVulkan, *host, 0, *storage, 0, 64); }),
+  EXPECT_THAT(message_of<DeviceError>([&] { enqueue_copy(kVulkan, *host, 0, *storage, 0, 64); }),
               HasSubstr("the storage is on cpu"));
 }
 

@@ -107,7 +107,7 @@ TEST_P(AutocastOn, RecomputesACheckpointAsItWas) {
   EXPECT_EQ(gradient(true), gradient(false));
 }
 
-TEST_P(AutocastOn, IsPartOfWhatACapturedStepWasRecordedFor) {
+TEST_P(AutocastOn, IsPartOfWhatAStepWasCapturedFor) {
   Tensor w = random({6, 8}).requires_grad_();
   auto step = capture([&](const Tensor& x) { return linear(x, w); }, {.device = device()});
   Tensor x = from_vector(std::vector<float>(32, 0.3f), {4, 8});
@@ -117,7 +117,7 @@ TEST_P(AutocastOn, IsPartOfWhatACapturedStepWasRecordedFor) {
     EXPECT_EQ(step(x).dtype(), bf16);
   }
   EXPECT_EQ(step.captures(), 2);
-  // A recording casts again at every replay, whatever the guard around it has cached.
+  // A capture casts again at every replay, whatever the guard around it has cached.
   auto mixed = autocast(bf16);
   Tensor before = step(x).clone();
   {

@@ -291,7 +291,7 @@ TEST_P(FusedCalls, ACallOfAHostCallbackReadsWhatTheStepHasNotChangedYet) {
   }
 }
 
-TEST_P(FusedCalls, AFailedRecordingForgetsWhatItHeldBack) {
+TEST_P(FusedCalls, AFailedCaptureForgetsWhatItHeldBack) {
   NoGrad off;
   Tensor x = draw({2, 8}), w = ones({8}, {f32, device()});
   auto step = capture(

@@ -58,7 +58,7 @@ TEST_P(HeldBack, IsDoneForWhoeverLooks) {
       {"host", [](Tensor& s) { s.device().is_cpu() ? void(s.storage()->host()) : synchronize(s.device()); }},
       {"fill",
        [](Tensor& s) {
-         s.device().is_cpu() ? void(s.data<float>()) : gpu::record_fill(s.device(), *s.storage(), 0, 4, 0);
+         s.device().is_cpu() ? void(s.data<float>()) : gpu::enqueue_fill(s.device(), *s.storage(), 0, 4, 0);
        }},
       {"synchronize", [](Tensor& s) { synchronize(s.device()); }},
       {"memory_stats", [](Tensor& s) { memory_stats(s.device()); }},

@@ -71,7 +71,7 @@ class Rewriter {
 
   Command joined(const Plan::Unit& unit) {
     const Command& last = list_.commands[unit.members.back()];
-    const Dispatch& reduction = std::get<Dispatch>(last.work);
+    const DispatchCommand& reduction = std::get<DispatchCommand>(last.work);
     const Kernel& kernel = unit.kernel;
     const bool reduces = kernel.through != nullptr;
     const std::string name = label(kernel);
@@ -81,7 +81,7 @@ class Rewriter {
     report_.compile_ms += written.compile_ms;
     count(unit, bytes_of(written.arguments.reads()) + bytes_of(written.arguments.writes()));
 
-    Dispatch dispatch{.shader = written.shader, .spec = {}, .groups = {}};
+    DispatchCommand dispatch{.shader = written.shader, .spec = {}, .groups = {}};
     if (reduces) {
       dispatch.spec = reduction.spec;
       dispatch.groups = reduction.groups;

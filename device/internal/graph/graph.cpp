@@ -40,12 +40,12 @@ Command& Graph::add(std::string_view op, std::span<const MemoryRange> reads, std
 
 void Graph::call(std::string_view op, std::function<void()> run, std::span<const MemoryRange> reads,
                  std::span<const MemoryRange> writes) {
-  add(op, reads, writes).work = graph::Call{std::move(run)};
+  add(op, reads, writes).work = graph::CallCommand{std::move(run)};
 }
 
 void Graph::dispatch(const gpu::Dispatch& d) {
   if (empty(d.groups)) return;
-  graph::Dispatch work{.shader = d.shader, .spec = list_.add_constants(d.spec), .groups = d.groups};
+  graph::DispatchCommand work{.shader = d.shader, .spec = list_.add_constants(d.spec), .groups = d.groups};
   if (d.elementwise != nullptr || d.through != nullptr) {
     work.info = static_cast<std::uint32_t>(list_.infos.size());
     if (d.elementwise != nullptr)
@@ -61,18 +61,18 @@ void Graph::dispatch(const gpu::Dispatch& d) {
 void Graph::dispatch(const gpu::CubinDispatch& d) {
   if (empty(d.groups)) return;
   Command& command = add(d.op, d.arguments.reads(), d.arguments.writes());
-  command.work = graph::CubinLaunch{&d.kernel, d.groups, d.threads, d.shared_bytes};
+  command.work = graph::CubinCommand{&d.kernel, d.groups, d.threads, d.shared_bytes};
   list_.set_arguments(command, d.arguments);
 }
 
 void Graph::copy(std::uint64_t from, std::uint64_t to, std::size_t bytes) {
   const MemoryRange read{from, bytes}, write{to, bytes};
-  add("copy", {&read, 1}, {&write, 1}).work = graph::Copy{};
+  add("copy", {&read, 1}, {&write, 1}).work = graph::CopyCommand{};
 }
 
 void Graph::fill(std::uint64_t to, std::size_t bytes, std::uint32_t word) {
   const MemoryRange write{to, bytes};
-  add("fill", {}, {&write, 1}).work = graph::Fill{word};
+  add("fill", {}, {&write, 1}).work = graph::FillCommand{word};
 }
 
 void Graph::fuse(graph::fusion::KernelWriter& kernels) {
@@ -94,7 +94,7 @@ void Graph::group() {
     Command& c = list_.commands[i];
     c.group = groups[i];
     ++report_.commands;
-    if (!c.moves_bytes() && !std::holds_alternative<graph::Call>(c.work)) ++report_.dispatches;
+    if (!c.moves_bytes() && !std::holds_alternative<graph::CallCommand>(c.work)) ++report_.dispatches;
     report_.groups = std::max<std::int64_t>(report_.groups, c.group + 1);
   }
   // One between groups, and one before the first.

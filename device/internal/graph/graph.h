@@ -12,7 +12,7 @@
 #include <etna/device/internal/graph/command_list.h>
 #include <etna/device/internal/graph/storages.h>
 
-/// The work of a step, recorded once and run many times: what capture asks of every kind of device.
+/// The work of a step, captured once and run many times: what capture asks of every kind of device.
 namespace etna {
 
 namespace graph::fusion {
@@ -32,9 +32,9 @@ struct GraphTarget {
 /// Typed commands in order, with the ranges of memory that each reads and writes; the storages made meanwhile; tables
 /// that never change, and the block of numbers that the host writes before each run.
 ///
-/// Recording: storages come from storages().allocate(). In the form of commands, nothing runs: what the thread that
-/// entered the graph records for its device (device/kernel.h) becomes a command. In the form of calls, ops run as they
-/// are recorded, and call() notes them. Then Backend::compile() plans the graph and makes an Executable of it.
+/// Capture: storages come from storages().allocate(). In the form of commands, nothing runs: what the thread that
+/// entered the graph queues on its device (device/kernel.h) becomes a command. In the form of calls, ops run as they
+/// are captured, and call() notes them. Then Backend::compile() plans the graph and makes an Executable of it.
 class Graph final : public gpu::CommandSink {
  public:
   /// The form is what the device's backend states (Backend::graph_form()).
@@ -52,7 +52,7 @@ class Graph final : public gpu::CommandSink {
   graph::Storages& storages() { return storages_; }
   const graph::Storages& storages() const { return storages_; }
 
-  /// ---- recording. Spans need to live until the function returns.
+  /// ---- capture. Spans need to live until the function returns.
   /// @param run calls the kernel, on proxies of storages that the graph made
   void call(std::string_view op, std::function<void()> run, std::span<const MemoryRange> reads,
             std::span<const MemoryRange> writes);
@@ -60,11 +60,11 @@ class Graph final : public gpu::CommandSink {
   void dispatch(const gpu::CubinDispatch& dispatch) override;
   void copy(std::uint64_t from, std::uint64_t to, std::size_t bytes) override;
   void fill(std::uint64_t to, std::size_t bytes, std::uint32_t word) override;
-  /// Bytes that never change. @throws CaptureError for a storage from before the recording
+  /// Bytes that never change. @throws CaptureError for a storage from before the capture
   void update(std::uint64_t to, const Arguments& rows) override { storages_.set_constant(to, rows); }
 
   /// ---- compiling, by the backend. Fuses, groups, plans memory, allocates it and relocates addresses. Ends the
-  /// recording: the graph must not be entered again. @throws OutOfMemory, CaptureError where a command touches memory
+  /// capture: the graph must not be entered again. @throws OutOfMemory, CaptureError where a command touches memory
   /// of an unknown storage
   void plan(const GraphTarget& target = {});
   /// In the order of their groups, on memory that the graph owns.

@@ -15,13 +15,13 @@
 namespace etna::graph {
 namespace {
 
-/// The placeholder addresses of commands, which all recordings share.
+/// The placeholder addresses of commands, which all captures share.
 constexpr std::uint64_t kShared = std::uint64_t{1} << 44;
 constexpr std::size_t kStoragesAlign = 256;
 constexpr std::size_t kMaxNumberBytes = 65536;
 
-/// Placeholder addresses increase over all recordings, so that those of a failed recording are recognized as stale.
-/// Each recording has at least half of the range.
+/// Placeholder addresses increase over all captures, so that those of a failed capture are recognized as stale.
+/// Each capture has at least half of the range.
 std::atomic<std::uint64_t> next_placeholder{0};
 
 /// Allocates from the device, whatever hook this thread has.
@@ -44,7 +44,7 @@ std::uint64_t Storages::take_addresses(std::size_t bytes) {
   const std::uint64_t run = (bytes + 2 * kStoragesAlign - 1) / kStoragesAlign * kStoragesAlign;
   // Those of calls never leave the graph.
   if (calls_) return kFirstPlaceholder + std::exchange(taken_, taken_ + run);
-  // A request that is far too large leaves the counter unchanged, since all recordings share it.
+  // A request that is far too large leaves the counter unchanged, since all captures share it.
   const bool fits = std::uint64_t{bytes} <= kShared / 2;
   const std::uint64_t at = next_placeholder.fetch_add(fits ? run : 0);
   if (!fits || at + run > kShared) {
@@ -147,7 +147,7 @@ const Storages::Made* Storages::find(std::uint64_t address) const {
 }
 Storages::Made* Storages::find(std::uint64_t address) { return const_cast<Made*>(std::as_const(*this).find(address)); }
 
-/// Whether the range is in memory from before the recording, of a tensor that the step was given.
+/// Whether the range is in memory from before the capture, of a tensor that the step was given.
 bool Storages::is_pinned(const MemoryRange& range) {
   if (!pins_sorted_) {
     std::sort(pins_.begin(), pins_.end(),
@@ -259,8 +259,8 @@ void Storages::finish() {
     if (m.constant.empty()) continue;
     relocate(m.constant, m.addresses, "a table");
     for (std::size_t at = 0; at < m.constant.size(); at += 65536) {
-      gpu::record_update(device_, *m.own, at,
-                         std::span(m.constant).subspan(at, std::min<std::size_t>(65536, m.constant.size() - at)));
+      gpu::enqueue_update(device_, *m.own, at,
+                          std::span(m.constant).subspan(at, std::min<std::size_t>(65536, m.constant.size() - at)));
     }
   }
   made_ = {};

@@ -8,7 +8,7 @@
 
 #include <etna/device/internal/device_queue.h>
 #include <etna/tensor/internal/fusion.h>
-#include <etna/tensor/internal/graph/recorded_call.h>
+#include <etna/tensor/internal/graph/captured_call.h>
 #include <etna/tensor/ops/kernel.h>
 
 namespace etna {
@@ -29,7 +29,7 @@ void copy_argument(const Tensor& argument, const Tensor& input) {
   if (x.device().is_cpu()) {
     upload(x.storage()->host() + offset, *input.storage(), 0, captured_step_bytes_of(x));
   } else if (x.device() == input.device()) {
-    gpu::record_copy(x.device(), *x.storage(), offset, *input.storage(), 0, captured_step_bytes_of(x));
+    gpu::enqueue_copy(x.device(), *x.storage(), offset, *input.storage(), 0, captured_step_bytes_of(x));
   } else {
     copy_argument(x.to(kCPU), input);
   }
@@ -38,10 +38,10 @@ void copy_argument(const Tensor& argument, const Tensor& input) {
 CapturedStep::CapturedStep(std::string name, Device device, const GraphOptions& options)
     : name_(std::move(name)), graph_(device, options) {}
 
-CapturedStep* CapturedStep::recorded() { return recording::detail::of_thread.step; }
+CapturedStep* CapturedStep::current() { return capture_hooks::detail::of_thread.step; }
 
-CapturedStep* CapturedStep::set_recorded(CapturedStep* step) {
-  CapturedStep* before = std::exchange(recording::detail::of_thread.step, step);
+CapturedStep* CapturedStep::set_current(CapturedStep* step) {
+  CapturedStep* before = std::exchange(capture_hooks::detail::of_thread.step, step);
   if (before != nullptr) before->graph_.leave();
   set_allocation_hook(step);
   if (step != nullptr) step->graph_.enter();
@@ -50,10 +50,10 @@ CapturedStep* CapturedStep::set_recorded(CapturedStep* step) {
 
 CapturedStep* CapturedStep::leave() {
   finish_pending();
-  return set_recorded(nullptr);
+  return set_current(nullptr);
 }
 
-void CapturedStep::record(const TensorList& arguments, const Function& function, std::int64_t barriers_eager) {
+void CapturedStep::capture(const TensorList& arguments, const Function& function, std::int64_t barriers_eager) {
   const auto start = Clock::now();
   labels_.emplace();
   CaptureReport& report = graph_.report();
@@ -70,8 +70,8 @@ void CapturedStep::record(const TensorList& arguments, const Function& function,
     leave();
     compile();
   } catch (...) {
-    set_recorded(nullptr);
-    fusion::drop_recorded();
+    set_current(nullptr);
+    fusion::drop_captured();
     drop_gradients_without_bytes();
     throw;
   }
@@ -100,7 +100,7 @@ void CapturedStep::compile() {
   }
 }
 
-/// Drops gradients left by a failed recording: they have no values.
+/// Drops gradients left by a failed capture: they have no values.
 void CapturedStep::drop_gradients_without_bytes() {
   for (LeafGradient& note : gradients_) {
     if (Tensor grad = note.leaf.grad(); grad.defined() && !grad.storage()->has_bytes()) note.leaf.set_grad({});
@@ -118,7 +118,8 @@ void CapturedStep::touch(const char* op, std::span<const Tensor> tensors) {
     }
     const StoragePtr& storage = x.impl()->storage;
     if (graph_.storages().made(*storage)) continue;
-    if (grad_enabled() && is_floating(x.dtype()) && x.is_leaf()) watched_.note_requires_grad(x, recording::Touch::read);
+    if (grad_enabled() && is_floating(x.dtype()) && x.is_leaf())
+      watched_.note_requires_grad(x, capture_hooks::Touch::read);
     if (noted_.insert(storage.get()).second) externals_.push_back({storage, storage->version, false});
   }
 }
@@ -128,16 +129,16 @@ StoragePtr CapturedStep::allocate(Device on, std::size_t bytes) {
     throw CaptureError(
         fmt::format("{}: takes {} bytes on {} while '{}' is captured on {}, which no plan covers; make it "
                     "before, or pass it as an argument",
-                    recording::Running::name(), bytes, on.str(), name_, device().str()));
+                    capture_hooks::Running::name(), bytes, on.str(), name_, device().str()));
   }
   StoragePtr made = graph_.storages().allocate(bytes);
   if (in_kernel()) workspace_.push_back(graph_.storages().proxy(*made));
   return made;
 }
 
-void CapturedStep::note_gradient(const Tensor& leaf, recording::Touch touch) {
+void CapturedStep::note_gradient(const Tensor& leaf, capture_hooks::Touch touch) {
   if (!noted_.insert(leaf.impl()).second) return;  // at first: grad() calls this function again
-  LeafGradient note{.leaf = leaf, .read_first = touch == recording::Touch::read, .before = {}, .after = {}};
+  LeafGradient note{.leaf = leaf, .read_first = touch == capture_hooks::Touch::read, .before = {}, .after = {}};
   if (note.read_first) {
     if (Tensor grad = leaf.grad(); grad.defined()) note.before = grad.storage();
   }
@@ -159,7 +160,7 @@ Tensor CapturedStep::numbers(const Shape& shape, DType dtype, std::function<void
                            static_cast<std::int64_t>(at.offset / item));
 }
 
-/// The tensor as a recorded call knows it. It owns no storage of the user's, whose use counts must show who else does.
+/// The tensor as a captured call knows it. It owns no storage of the user's, whose use counts must show who else does.
 Tensor CapturedStep::on_proxy(const Tensor& x) const {
   if (!x.defined()) return {};
   StoragePtr storage = graph_.storages().proxy(*x.storage());
@@ -169,18 +170,18 @@ Tensor CapturedStep::on_proxy(const Tensor& x) const {
 
 void CapturedStep::ran(const OpCall& call, std::span<const Tensor> out) {
   if (graph_.form() != GraphForm::calls || in_kernel()) return;
-  RecordedCall recorded{&call.op, call.attrs, {}, {}, std::exchange(workspace_, {}), profile::Labels::now().phase};
+  CapturedCall made{&call.op, call.attrs, {}, {}, std::exchange(workspace_, {}), profile::Labels::now().phase};
   std::vector<MemoryRange> reads, writes;
   for (const Tensor& x : call.in) {
-    recorded.in.push_back(on_proxy(x));
-    if (x.defined()) reads.push_back(gpu::range(recorded.in.back()));
+    made.in.push_back(on_proxy(x));
+    if (x.defined()) reads.push_back(gpu::range(made.in.back()));
   }
   for (const Tensor& y : out) {
-    recorded.out.push_back(on_proxy(y));
-    if (y.defined()) writes.push_back(gpu::range(recorded.out.back()));
+    made.out.push_back(on_proxy(y));
+    if (y.defined()) writes.push_back(gpu::range(made.out.back()));
   }
-  for (const StoragePtr& s : recorded.workspace) writes.push_back({s->address(), s->bytes()});
-  graph_.call(call.op.name, std::move(recorded), reads, writes);
+  for (const StoragePtr& s : made.workspace) writes.push_back({s->address(), s->bytes()});
+  graph_.call(call.op.name, std::move(made), reads, writes);
 }
 
 std::string CapturedStep::stale() const {

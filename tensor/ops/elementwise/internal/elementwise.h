@@ -46,7 +46,7 @@ struct Evaluation {
 void cpu(const Evaluation& evaluation);
 bool on_gpu(const Evaluation& evaluation);
 /// For operands whose neighbours in memory are not neighbours in the result, such as a transposed matrix: runs
-/// shaders/elementwise_transposed.comp, for computations in f32 or i32 on a GPU. Returns false, having recorded
+/// shaders/elementwise_transposed.comp, for computations in f32 or i32 on a GPU. Returns false, having queued
 /// nothing, if it does not apply.
 /// @param operands y, a, b, c as in `layout` @param scalar the operand that is a number, as the kernel takes it
 bool transposed(const Evaluation& evaluation, const Layout& layout, const Tensor* const* operands,

@@ -1,4 +1,4 @@
-#include <etna/tensor/internal/recording.h>
+#include <etna/tensor/internal/capture_hooks.h>
 
 #include <cstring>
 
@@ -8,23 +8,23 @@
 #include <etna/tensor/internal/graph/captured_step.h>
 
 namespace etna {
-namespace recording {
+namespace capture_hooks {
 
 constinit thread_local detail::OfThread detail::of_thread;
 
 void touch(const char* op, std::span<const Tensor> tensors) {
-  if (CapturedStep* step = CapturedStep::recorded()) step->touch(op, tensors);
+  if (CapturedStep* step = CapturedStep::current()) step->touch(op, tensors);
 }
 
 void forbid(const char* what, const char* why) {
-  if (CapturedStep* step = CapturedStep::recorded(); step != nullptr && !step->in_kernel()) {
+  if (CapturedStep* step = CapturedStep::current(); step != nullptr && !step->in_kernel()) {
     throw CaptureError(fmt::format("{}: {} while a step is captured on {}, where a replay would not see it", what, why,
                                    step->device().str()));
   }
 }
 
 void run_cpu_kernel(const OpCall& call, std::span<Tensor> out) {
-  CapturedStep* step = CapturedStep::recorded();
+  CapturedStep* step = CapturedStep::current();
   if (step == nullptr) {
     call.op.cpu(call, out);
     return;
@@ -42,19 +42,19 @@ void run_cpu_kernel(const OpCall& call, std::span<Tensor> out) {
 }
 
 void note_gradient(const Tensor& leaf, Touch touch) {
-  if (CapturedStep* step = CapturedStep::recorded()) step->note_gradient(leaf, touch);
+  if (CapturedStep* step = CapturedStep::current()) step->note_gradient(leaf, touch);
 }
 
 void note_setting(const Setting& setting, Touch touch, Described what) {
-  if (CapturedStep* step = CapturedStep::recorded()) step->watched().note(setting, touch, std::move(what));
+  if (CapturedStep* step = CapturedStep::current()) step->watched().note(setting, touch, std::move(what));
 }
 
 void note_requires_grad(const Tensor& leaf, Touch touch) {
-  if (CapturedStep* step = CapturedStep::recorded()) step->watched().note_requires_grad(leaf, touch);
+  if (CapturedStep* step = CapturedStep::current()) step->watched().note_requires_grad(leaf, touch);
 }
 
 void guard(std::function<std::string()> check) {
-  if (CapturedStep* step = CapturedStep::recorded()) step->watched().guard(std::move(check));
+  if (CapturedStep* step = CapturedStep::current()) step->watched().guard(std::move(check));
 }
 
 ObserveDevice::ObserveDevice(Device* device)
@@ -68,16 +68,16 @@ void observe(Device device) {
   if (observed != nullptr && observed->is_cpu()) *observed = device;
 }
 
-}  // namespace recording
+}  // namespace capture_hooks
 
-bool capturing() { return CapturedStep::recorded() != nullptr; }
+bool capturing() { return CapturedStep::current() != nullptr; }
 
 void each_step(std::function<void()> f) {
   {
     NotCaptured now;
     f();
   }
-  if (CapturedStep* step = CapturedStep::recorded()) step->each_replay(std::move(f));
+  if (CapturedStep* step = CapturedStep::current()) step->each_replay(std::move(f));
 }
 
 namespace detail {
@@ -87,7 +87,7 @@ Tensor each_step_tensor(const Shape& shape, TensorOptions options, std::function
     NotCaptured outside;
     fill(to);
   };
-  if (CapturedStep* step = CapturedStep::recorded()) {
+  if (CapturedStep* step = CapturedStep::current()) {
     if (step->device() != options.device) {
       throw CaptureError(fmt::format("each_step: numbers for {} while a step is captured on {}", options.device.str(),
                                      step->device().str()));
@@ -107,7 +107,7 @@ Tensor each_step_tensor(const Shape& shape, TensorOptions options, std::function
   }
   std::vector<std::byte> bytes((made.storage()->bytes() + 3) / 4 * 4);
   now(bytes.data());
-  gpu::record_update(options.device, *made.storage(), 0, bytes);
+  gpu::enqueue_update(options.device, *made.storage(), 0, bytes);
   return made;
 }
 
