@@ -76,8 +76,8 @@ enum class Access : std::uint8_t { read = 1, write = 2, read_write = 3 };
 /// of 4 or 8.
 ///
 /// A backend derives everything else from this list: the bytes to push, the ranges that order commands, and the
-/// positions of addresses. A captured step assigns memory only when recording ends, and then replaces those addresses.
-/// A backend without buffer addresses binds the ranges and puts offsets in their place.
+/// positions of addresses. A captured step assigns memory only when the capture ends, and then replaces those
+/// addresses. A backend without buffer addresses binds the ranges and puts offsets in their place.
 class Arguments {
  public:
   struct Address {

@@ -59,6 +59,11 @@ std::vector<AdapterInfo> adapters();
 /// @throws DeviceError where a named device is missing: what was found, why each candidate was rejected, what to try.
 Device select_device(std::string_view requested = {});
 
+/// Chooses a device for work that must run where the user thinks it does: turns strict mode on, and takes a software
+/// rasterizer only where it was named with its number ("vulkan:1"), not by the name of its kind ("vulkan").
+/// @throws DeviceError as select_device()
+Device select_device_strictly(std::string_view requested = {});
+
 /// `device: requested=auto detected=[vulkan:0 NVIDIA H200, cpu] selected=vulkan:0`, the line that programs print at
 /// startup.
 std::string device_line(std::string_view requested, Device selected);

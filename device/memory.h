@@ -73,8 +73,8 @@ class Storage {
 
   Device device() const { return device_; }
   std::size_t bytes() const { return bytes_; }
-  /// Host pointer on the CPU, null on a GPU.
-  std::byte* host() const { return host_; }
+  /// Host pointer on the CPU, null on a GPU. First runs what this thread holds back on the CPU.
+  std::byte* host() const;
   /// Buffer device address on a GPU (what kernels get), the host pointer's value on the CPU.
   std::uint64_t address() const { return address_; }
 

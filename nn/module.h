@@ -13,7 +13,7 @@
 #include <etna/tensor/shape.h>
 #include <etna/tensor/tensor.h>
 
-namespace etna::recording {
+namespace etna::capture_hooks {
 enum class Touch;
 }
 
@@ -190,7 +190,7 @@ class Module {
   void print(std::string& out, const std::string& indent) const;
   void copy_from(const Module& other);
   bool has_hooks() const;
-  void note_mode(recording::Touch touch) const;
+  void note_mode(capture_hooks::Touch touch) const;
   void require_movable() const;
   void take(Module& other);
   void claim(Module& member, Place place);

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include <etna/tensor/internal/recording.h>
+#include <etna/tensor/internal/capture_hooks.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/tensor.h>
 
@@ -129,7 +129,7 @@ std::string block(const Excerpt& excerpt, const Format& format, int dim, std::si
 }  // namespace
 
 std::string Tensor::str() const {
-  recording::forbid("str", "values are read on the host");
+  capture_hooks::forbid("str", "values are read on the host");
   if (!defined()) return "tensor(undefined)";
   GradMode off(false);
   std::string text(kPrefix);

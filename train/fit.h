@@ -20,7 +20,7 @@ struct FitOptions {
   std::int64_t epochs = 10;
   Device device = {};  ///< of the model
   DType precision = f32;
-  bool captured = true;                  ///< record a step once and replay it
+  bool captured = true;                  ///< capture a step once and replay it
   optim::Scheduler* schedule = nullptr;  ///< stepped with the optimizer
   FilePath folder = {};                  ///< of the run: metrics and checkpoints; empty: nothing is written
   ExistingRun existing = ExistingRun::refuse;
@@ -69,7 +69,7 @@ class Fit {
 /// The model ends with its last weights. With a folder and `valid`, the best are in a file:
 ///     load(training::find_checkpoints("runs/first/checkpoints").best, {{"model", model}});
 /// @param loss of a batch, 0-d; runs under autocast
-/// @param loader a data::DataLoader, best with drop_last: batches of one shape are recorded once
+/// @param loader a data::DataLoader, best with drop_last: batches of one shape are captured once
 /// @param valid its batches are read after each epoch; may be null
 /// @throws FormatError for a folder that cannot be used, Error if the loss becomes NaN or infinite, or for a patience
 /// without `valid`

@@ -20,8 +20,8 @@ namespace etna::training {
 struct TrainingStepOptions {
   Device device = {};                    ///< of the model
   DType precision = f32;                 ///< what products compute in; f16 scales the loss
-  bool captured = true;                  ///< record a step once and replay it
-  bool varied_shapes = false;            ///< batches of several shapes are expected: each is recorded
+  bool captured = true;                  ///< capture a step once and replay it
+  bool varied_shapes = false;            ///< batches of several shapes are expected: each is captured
   std::int64_t accumulation = 1;         ///< batches whose gradients make one step
   optim::Scheduler* schedule = nullptr;  ///< stepped with the optimizer
   /// What a batch's gradients are multiplied by, for batches of unequal numbers of tokens; empty: 1.
@@ -50,8 +50,8 @@ class TrainingStep {
   Tensor operator()();
 
   optim::GradScaler& scaler();
-  /// Of the captured step; nothing before it is recorded.
-  std::optional<ProgramReport> report() const;
+  /// Of the captured step; nothing before there is one.
+  std::optional<CaptureReport> report() const;
 
  private:
   struct State;

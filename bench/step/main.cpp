@@ -41,8 +41,8 @@ void print(const bench::Workload& w, Device device, const bench::StepTimes& t) {
   fmt::print("  a step: host to device {:.0f} bytes in {:.1f} calls, device to host {:.0f} in {:.1f}\n",
              a_step(t.transfers.h2d_bytes, t), a_step(t.transfers.h2d_calls, t), a_step(t.transfers.d2h_bytes, t),
              a_step(t.transfers.d2h_calls, t));
-  fmt::print("  a step: dispatches {:.1f}, barriers {:.1f}, submits {:.1f}\n", a_step(t.recorder.dispatches, t),
-             a_step(t.recorder.barriers, t), a_step(t.recorder.submits, t));
+  fmt::print("  a step: dispatches {:.1f}, barriers {:.1f}, submits {:.1f}\n", a_step(t.queue.dispatches, t),
+             a_step(t.queue.barriers, t), a_step(t.queue.submits, t));
 }
 
 void print(const bench::StepTimes& t, const profile::Profile& seen) {
@@ -74,9 +74,9 @@ nlohmann::json report(const bench::Workload& w, Device device, const bench::Step
             {"h2d_calls", a_step(t.transfers.h2d_calls, t)},
             {"d2h_bytes", a_step(t.transfers.d2h_bytes, t)},
             {"d2h_calls", a_step(t.transfers.d2h_calls, t)},
-            {"dispatches", a_step(t.recorder.dispatches, t)},
-            {"barriers", a_step(t.recorder.barriers, t)},
-            {"submits", a_step(t.recorder.submits, t)}}}};
+            {"dispatches", a_step(t.queue.dispatches, t)},
+            {"barriers", a_step(t.queue.barriers, t)},
+            {"submits", a_step(t.queue.submits, t)}}}};
 }
 
 }  // namespace
@@ -95,7 +95,7 @@ int main(int argc, char** argv) {
       ->delimiter(',')
       ->check(CLI::IsMember(bench::workload_names()))
       ->capture_default_str();
-  app.add_option("--mode", modes, "eager: op by op; captured: recorded once and replayed")
+  app.add_option("--mode", modes, "eager: op by op; captured: one step captured and replayed")
       ->delimiter(',')
       ->check(CLI::IsMember({"eager", "captured"}))
       ->capture_default_str();

@@ -37,10 +37,10 @@ struct HostSpan {
 struct GpuSpan {
   const char* name = "";        ///< the op's name
   const char* node = nullptr;   ///< the tape node that backward was running; null outside backward
-  const char* phase = nullptr;  ///< the phase it was recorded in; null outside any
+  const char* phase = nullptr;  ///< the phase it was queued in; null outside any
   std::uint32_t batch = 0;      ///< index into GpuProfile::batches
-  std::uint32_t thread = 0;     ///< the recording thread, an index into Profile::threads
-  std::int64_t recorded = 0;    ///< when the host recorded it (resubmitted work: when it was submitted)
+  std::uint32_t thread = 0;     ///< the thread that queued it, an index into Profile::threads
+  std::int64_t queued = 0;      ///< when the host queued it (resubmitted work: when it was submitted)
   std::uint32_t at_once = 1;    ///< spans timed together in this interval, this one included
   std::int64_t begin = 0, end = 0;
 };

@@ -9,7 +9,7 @@
 
 #include <etna/device/profile/profile.h>
 
-/// Records what host and GPUs do, on one time axis.
+/// Measures what host and GPUs do, on one time axis.
 ///     profile::Session session;
 ///     for (...) { profile::Scope step("step", profile::Category::step); ... }
 ///     profile::Profile seen = session.stop();
@@ -30,11 +30,11 @@ struct Options {
   std::size_t max_spans = std::size_t{1} << 22;  ///< per thread and per GPU; later spans are counted and dropped
 };
 
-/// Starts recording in the whole process. Waits until the GPUs in use are idle.
+/// Starts measuring in the whole process. Waits until the GPUs in use are idle.
 /// @throws Error if a profile is already being taken
 void start(const Options& options = {});
 
-/// Waits until the GPUs in use are idle and returns what was recorded, without scopes that are still open. A GPU lost
+/// Waits until the GPUs in use are idle and returns what was measured, without scopes that are still open. A GPU lost
 /// in the meantime keeps the times read before.
 /// @throws Error if no profile is being taken
 Profile stop();
@@ -61,7 +61,7 @@ namespace detail {
 inline constinit std::atomic<std::uint32_t> active{0};
 }  // namespace detail
 
-/// A span of host time, from here to the end of the block. Costs one load while nothing is recorded, otherwise about
+/// A span of host time, from here to the end of the block. Costs one load while no profile is taken, otherwise about
 /// 0.1 µs. It takes no lock, and allocates once per thousand spans of a thread.
 class Scope {
  public:
@@ -113,7 +113,7 @@ class WithLabels {
   const Labels* before_;
 };
 
-/// While one lives, Labels::now() works even where no profile is being taken: for work that is recorded once and
+/// While one lives, Labels::now() works even where no profile is being taken: for work that is captured once and
 /// profiled later.
 class KeepLabels {
  public:

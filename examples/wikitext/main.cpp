@@ -126,7 +126,7 @@ void add_train(CLI::App* app, TrainOptions& o, SettingList& list) {
   auto* resume = app->add_flag("--resume", o.resume, "go on with the run in --out")->needs(out);
   app->add_flag("--force", o.force, "remove the run in --out first, and replace files of outputs")->excludes(resume);
   add_setting_options(app, list);
-  app->add_flag("--eager", o.eager, "run op by op instead of replaying a recorded step");
+  app->add_flag("--eager", o.eager, "run op by op instead of replaying a captured step");
   app->add_flag("!--no-forecast", o.forecast, "do not measure beforehand how much memory it will take");
   app->add_flag("--resident", o.resident, kResident);
   output(app, "--json", o.json, "also write the summary to this file");

@@ -68,7 +68,7 @@ layout(push_constant, scalar) uniform Push {
 } p;
 
 // Elements of x: one, or four from i on if `count` is nonzero. A generated kernel
-// (device/internal/vulkan/graph/fusion/) computes them instead, from the inputs of x.
+// (device/internal/vulkan/executable/fusion/) computes them instead, from the inputs of x.
 #ifdef ETNA_PROLOGUE
 #include "prologue.glsl"
 T load_x(uint i) { return T(prologue(i)); }

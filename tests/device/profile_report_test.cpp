@@ -54,7 +54,7 @@ Profile on_gpu() {
                    .phase = phase,
                    .batch = batch,
                    .thread = 0,
-                   .recorded = kMs,
+                   .queued = kMs,
                    .at_once = 1,
                    .begin = begin * kMs,
                    .end = end * kMs};

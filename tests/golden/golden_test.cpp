@@ -105,7 +105,7 @@ class Golden : public OnDevice {
                worst_gradient);
     optimizer->zero_grad();
 
-    // The first step runs op by op, the second is recorded, the others are replayed.
+    // The first step runs op by op, the second is captured, the others are replayed.
     auto step = capture([&](const Tensor& batch) {
       Tensor loss = loss_of(batch);
       scaler.scale(loss).backward();

@@ -2,6 +2,7 @@
 #include <etna/models/decoder.h>
 #include <etna/tensor/autocast.h>
 #include <etna/tensor/capture.h>
+#include <etna/tensor/internal/overrides.h>
 #include <etna/tensor/ops.h>
 #include <nn/on_device.h>
 
@@ -66,7 +67,9 @@ TEST_P(AutocastOn, GivesParametersGradientsOfTheirDtype) {
 TEST_P(AutocastOn, CastsAParameterOnceAndAgainWhenItChanged) {
   Tensor w = random({6, 8}).requires_grad_(), x = random({4, 8});
   int casts = 0;
-  ApplyProbe probe{[&](const OpDef& op) { casts += op.name == std::string("cast") ? 1 : 0; }, false};
+  const std::function<void(const OpDef&)> count = [&](const OpDef& op) {
+    casts += op.name == std::string("cast") ? 1 : 0;
+  };
   auto mixed = autocast(bf16);
   Tensor low = x.to(bf16), before, after;
   auto casts_of = [&](Tensor& y) {
@@ -74,14 +77,14 @@ TEST_P(AutocastOn, CastsAParameterOnceAndAgainWhenItChanged) {
     y = linear(low, w);
     return casts;
   };
-  set_apply_probe(&probe);
+  std::optional<Override<const std::function<void(const OpDef&)>*>> scope(std::in_place, &Overrides::on_op, &count);
   const int fresh = casts_of(before), kept = casts_of(before);  // CPU kernels may cast too, so the difference counts
   {
     GradMode off(false);
     w.mul_(2);
   }
   const int changed = casts_of(after);
-  set_apply_probe(nullptr);
+  scope.reset();
   EXPECT_EQ(fresh, kept + 1);
   EXPECT_EQ(changed, fresh);
   expect_near(after, before * 2.0, 1e-6);
@@ -104,7 +107,7 @@ TEST_P(AutocastOn, RecomputesACheckpointAsItWas) {
   EXPECT_EQ(gradient(true), gradient(false));
 }
 
-TEST_P(AutocastOn, IsPartOfWhatACapturedStepWasRecordedFor) {
+TEST_P(AutocastOn, IsPartOfWhatAStepWasCapturedFor) {
   Tensor w = random({6, 8}).requires_grad_();
   auto step = capture([&](const Tensor& x) { return linear(x, w); }, {.device = device()});
   Tensor x = from_vector(std::vector<float>(32, 0.3f), {4, 8});
@@ -114,7 +117,7 @@ TEST_P(AutocastOn, IsPartOfWhatACapturedStepWasRecordedFor) {
     EXPECT_EQ(step(x).dtype(), bf16);
   }
   EXPECT_EQ(step.captures(), 2);
-  // A recording casts again at every replay, whatever the guard around it has cached.
+  // A capture casts again at every replay, whatever the guard around it has cached.
   auto mixed = autocast(bf16);
   Tensor before = step(x).clone();
   {

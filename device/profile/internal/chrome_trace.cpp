@@ -73,7 +73,7 @@ class ChromeTraceWriter {
           quoted(span.name), pid, lane, us(span.begin), static_cast<double>(span.end - span.begin) * 1e-3, args);
     ++flows_;
     event(R"({{"ph":"s","name":"dispatch","cat":"flow","id":{},"pid":{},"tid":{},"ts":{:.3f}}})", flows_, kHost,
-          span.thread, us(span.recorded));
+          span.thread, us(span.queued));
     event(R"({{"ph":"f","bp":"e","name":"dispatch","cat":"flow","id":{},"pid":{},"tid":{},"ts":{:.3f}}})", flows_, pid,
           lane, us(span.begin));
   }

@@ -15,7 +15,7 @@ TensorOptions like(const char* op, const Tensor& x) {
   return {x.dtype(), x.device()};
 }
 
-/// Uploads numbers that rise or fall; for integers they are cut. A step that is being recorded gets a copy at every
+/// Uploads numbers that rise or fall; for integers they are cut. A step that is being captured gets a copy at every
 /// replay, since the caller may change it in place.
 Tensor uploaded(const char* op, const std::vector<double>& values, TensorOptions options) {
   for (std::size_t i : {std::size_t{0}, values.size() - 1}) {

@@ -294,7 +294,7 @@ Tensor embedding_backward(const Tensor& grad, const Tensor& index, std::int64_t 
 void index_add_(const Tensor& table, const Tensor& index, const Tensor& source) {
   detail::require_defined("index_add_", table, index, source);
   Tensor x = table;
-  if (in_place::recorded("index_add_", x, source)) {
+  if (in_place::wants_record("index_add_", x, source)) {
     const std::int64_t rows = index.numel();
     in_place::record("index_add_", x, [&](const Tensor& old) {
       return index_add(old, 0, index.reshape({rows}), source.reshape({rows, old.size(-1)}));

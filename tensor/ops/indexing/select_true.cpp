@@ -6,7 +6,7 @@
 
 #include <etna/device/internal/cpu/parallel.h>
 #include <etna/shaders/shaders.h>
-#include <etna/tensor/internal/recording.h>
+#include <etna/tensor/internal/capture_hooks.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/indexing/indexing.h>
 #include <etna/tensor/ops/kernel.h>
@@ -210,7 +210,7 @@ constexpr const char* kWhyNotCaptured = "the result has as many elements as are 
 
 /// A list of the mask's elements, of which there are at most 2^31.
 Tensor flags_of(const char* op, const Tensor& mask) {
-  recording::forbid(op, kWhyNotCaptured);
+  capture_hooks::forbid(op, kWhyNotCaptured);
   if (mask.numel() > std::int64_t{0x7fffffff}) {
     throw ShapeError(fmt::format("{}: a mask of {} elements; at most 2^31 - 1 are counted", op, mask.numel()));
   }

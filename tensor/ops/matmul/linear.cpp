@@ -68,15 +68,12 @@ TensorList linear_vjp(const VjpCall& call) {
     g = !inner.defined() ? through : through.defined() ? through + inner : inner;
   }
   Tensor dx, dweight, dbias;
-  // If an activation made x whose gradient can run in this gemm's epilogue, dx comes last, since that gradient is next.
-  // Otherwise it comes first, and needs no barrier of its own.
-  const OpDef* maker = grad_recorder().made_by(x);
-  const Activation of_x = maker != nullptr ? gemm::activation_of(*maker) : Activation::none;
-  const bool last = activations::row_of(of_x).kind == activations::Kind::product;
-  if (call.needs[0] && !last) dx = matmul(g, weight);
+  // dx comes last: if an activation made x, its gradient is the next call, and runs in this gemm's epilogue
+  // (matmul_derivative). What that saves, a pass over the hidden values, is more than a barrier that an eager step may
+  // need because the next call reads what was queued last. Captured steps order commands by what they read.
   if (call.needs[1]) dweight = gemm::weight_gradient(g, x);
   if (call.needs[2]) dbias = gemm::bias_gradient(g);
-  if (call.needs[0] && last) dx = matmul(g, weight);
+  if (call.needs[0]) dx = matmul(g, weight);
   return {dx, dweight, dbias};
 }
 

@@ -10,8 +10,8 @@
 #include <etna/device/memory.h>
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/capture.h>
+#include <etna/tensor/internal/capture_hooks.h>
 #include <etna/tensor/internal/kernels.h>
-#include <etna/tensor/internal/recording.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/kernel.h>
@@ -114,7 +114,7 @@ struct FillAttrs {
   Interval interval;
 };
 
-/// While a step is recorded: seed and offset of its numbers as an i64 [2] tensor, drawn again at each replay. Otherwise
+/// While a step is captured: seed and offset of its numbers as an i64 [2] tensor, drawn again at each replay. Otherwise
 /// undefined, and the attributes hold the stream.
 Tensor each_step_stream(Device device) {
   if (!capturing()) return {};
@@ -215,10 +215,10 @@ Tensor random_filled(const char* op, RandomKind kind, const Shape& shape, Tensor
   if (y.numel() == 0) return y;
   const OpCall call{kRandom, std::span(&given, 1), attrs};
   if (options.device.is_cpu()) {
-    recording::run_cpu_kernel(call, std::span(&y, 1));
+    capture_hooks::run_cpu_kernel(call, std::span(&y, 1));
     return y;
   }
-  recording::observe(options.device);
+  capture_hooks::observe(options.device);
   if (run_kernel(call, options.device, std::span(&y, 1))) return y;
   detail::count_fallback(op, fmt::format("no kernel on {}, computed on the CPU", options.device.str()));
   Tensor host = empty(shape, {options.dtype, kCPU});

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <etna/tensor/internal/recording.h>
+#include <etna/tensor/internal/capture_hooks.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 
@@ -151,7 +151,7 @@ TensorList split_vjp(const VjpCall& call) {
 const OpDef kSplit = {.name = "split", .vjp = split_vjp, .direct = split_direct};
 
 TensorList to_device_direct(const OpCall& call) {
-  recording::forbid("to", "a tensor moves to another device");
+  capture_hooks::forbid("to", "a tensor moves to another device");
   Tensor x = call.in[0].contiguous();
   Device device = call.as<DeviceAttrs>().device;
   std::size_t bytes = byte_size(x.shape(), item_size(x.dtype()), "to");

@@ -3,7 +3,7 @@
 #include <etna/tensor/ops/convolution/internal/geometry.h>
 
 /// Convolutions of one or two dimensions on Hopper, whose copy engine gathers patches itself
-/// (shaders/sm90/patches.cuh). Tensors are contiguous and channels-last. Each returns false, having recorded nothing,
+/// (shaders/sm90/patches.cuh). Tensors are contiguous and channels-last. Each returns false, having queued nothing,
 /// where the kernels do not apply.
 namespace etna::convolution {
 

@@ -29,7 +29,7 @@ Rows rows_of(std::span<const Tensor> tensors, Access access);
 /// Specialization constants of those variants. @param order 1, 2, or 0 for infinity
 void add_norm_spec(gpu::Kernel& kernel, const Rows& rows, std::uint32_t order = 0);
 
-/// Records the dispatch that writes one partial sum (of order's kind) per chunk, and starts building the dispatch that
+/// Queues the dispatch that writes one partial sum (of order's kind) per chunk, and starts building the dispatch that
 /// adds them up. Its arguments include the partial sums; the caller adds the norm and what follows. @param rows not
 /// empty; keeps the partial sums alive
 gpu::Kernel norm_total(const OpCall& call, const gpu::Shader& total, Rows& rows, Device device, std::uint32_t order);

@@ -22,7 +22,7 @@ struct StepValues {
   std::int64_t step = 1;
   double momentum = 0;  ///< or β₁; of no matter to rules without
 };
-/// StepNumbers that the host computes now and, while a step is recorded, again before each replay. @param list as below
+/// StepNumbers that the host computes now and, while a step is captured, again before each replay. @param list as below
 StepNumbers each_step_numbers(std::span<const Tensor> list, std::function<StepValues()> values);
 
 // Options of each rule. Its lr, weight_decay, step, and momentum or beta1 apply only if no StepNumbers are given.

@@ -34,7 +34,7 @@ Tensor root_of_squares(const Tensor& x, const Dims& dims, bool keepdim);
 void cpu(const OpCall& call, std::span<Tensor> out);
 bool on_gpu(const OpCall& call, std::span<Tensor> out);
 
-/// Sums over the rows of a matrix with shaders/reduce/column_sums.comp. Returns false, having recorded nothing, if x is
+/// Sums over the rows of a matrix with shaders/reduce/column_sums.comp. Returns false, having queued nothing, if x is
 /// not a matrix or is too small.
 bool column_sums(const OpCall& call, const Tensor& x, const Plan& plan, Tensor& y);
 

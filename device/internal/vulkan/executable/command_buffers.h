@@ -6,18 +6,18 @@
 #include <vector>
 
 #include <etna/device/internal/graph/graph.h>
-#include <etna/device/internal/vulkan/commands/command_list.h>
 #include <etna/device/internal/vulkan/commands/context.h>
+#include <etna/device/internal/vulkan/commands/queue_entries.h>
 #include <etna/device/internal/vulkan/commands/timestamps.h>
 
 namespace etna::vulkan {
 
 /// A graph's command buffers.
-class CompiledCommands final : public Executable {
+class CommandBuffers final : public Executable {
  public:
   /// @param graph planned, and alive as long as this object
-  CompiledCommands(Context& context, const Graph& graph);
-  ~CompiledCommands() override;
+  CommandBuffers(Context& context, const Graph& graph);
+  ~CommandBuffers() override;
 
   void run(std::span<const std::byte> numbers) override;
 
@@ -27,9 +27,9 @@ class CompiledCommands final : public Executable {
     std::vector<VkCommandBuffer> commands;
     std::deque<TimedCommands> timed;  ///< one per buffer
     std::uint32_t profile = 0;        ///< the profile that the timestamps belong to
-    std::uint64_t last_run = 0;       ///< the recorder's mark
+    std::uint64_t last_run = 0;       ///< the queue's mark
   };
-  Command resolved(const graph::Command& command) const;
+  QueueEntry resolved(const graph::Command& command) const;
   void encode_all(Buffers& buffers, Timestamps* timestamps);
   void encode(VkCommandBuffer commands, std::size_t begin, std::size_t end, TimedCommands* timed);
   BufferSpan buffer_of(const Range& range) const;
@@ -38,8 +38,8 @@ class CompiledCommands final : public Executable {
 
   Context& context_;
   const Graph& graph_;
-  std::vector<Command> commands_;  ///< the graph's, with this device's objects
-  std::vector<unsigned> stages_;   ///< per group
+  std::vector<QueueEntry> commands_;  ///< the graph's, with this device's objects
+  std::vector<unsigned> stages_;      ///< per group
   VkCommandPool pool_ = VK_NULL_HANDLE;
   Buffers plain_;
   std::array<Buffers, 3>

@@ -9,8 +9,8 @@
 
 #include <etna/device/internal/graph/hazards.h>
 #include <etna/device/internal/vulkan/api/diagnostics.h>
-#include <etna/device/internal/vulkan/commands/command_list.h>
 #include <etna/device/internal/vulkan/commands/index_faults.h>
+#include <etna/device/internal/vulkan/commands/queue_entries.h>
 #include <etna/device/internal/vulkan/commands/timestamps.h>
 #include <etna/device/internal/vulkan/memory/memory.h>
 
@@ -27,18 +27,18 @@ void expose_kernel_writes(const VolkDeviceTable& vk, VkCommandBuffer commands);
 /// Registers an exit handler that shuts down the devices in use (context.cpp). May be called again.
 void leave_at_exit();
 
-/// The only code that records commands and emits barriers. Work is queued in order. It is submitted once about a
+/// The only code that queues commands and emits barriers. Work is queued in order. It is submitted once about a
 /// hundred dispatches or 256 MiB of touched bytes have accumulated, or when somebody waits.
 ///
 /// Why batches: a submit costs 4 to 11 µs, a dispatch 0.2. Why no larger ones: the GPU should start while the host
-/// still records. Why ranges: on an NVIDIA H200 a dispatch after a barrier costs 2.1 µs, without one 0.17.
+/// still queues. Why ranges: on an NVIDIA H200 a dispatch after a barrier costs 2.1 µs, without one 0.17.
 ///
-/// A failure drops the commands of the open batch and leaves the recorder ready for the next one; a lost device stays
+/// A failure drops the commands of the open batch and leaves the queue ready for the next one; a lost device stays
 /// lost. Not thread-safe: callers hold the device's mutex.
-class Recorder {
+class CommandQueue {
  public:
   /// @param pipelines whose layout all pipelines have
-  Recorder(LogicalDevice& device, const Pipelines& pipelines, const IndexFaults& faults);
+  CommandQueue(LogicalDevice& device, const Pipelines& pipelines, const IndexFaults& faults);
 
   void dispatch(const Dispatch& dispatch, Pipeline& pipeline);
   /// An upload that a kernel does: no dispatch of anybody's, as far as stats() tell.
@@ -52,13 +52,13 @@ class Recorder {
 
   /// Submits the open batch.
   void flush() { submit({}); }
-  /// Submits the open batch, followed by command buffers recorded elsewhere, which begin with their own barrier. Later
+  /// Submits the open batch, followed by command buffers encoded elsewhere, which begin with their own barrier. Later
   /// commands wait for them. They may be resubmitted while they are still running. @returns the mark of their end
   std::uint64_t execute(std::span<const VkCommandBuffer> compiled, std::uint64_t dispatches, std::uint64_t barriers);
   /// Submits the open batch and waits for all submitted work.
   void finish();
-  /// The mark at which everything recorded so far is done; for wait().
-  std::uint64_t mark() const { return recording_ ? submitted_ + 1 : submitted_; }
+  /// The mark at which everything queued so far is done; for wait().
+  std::uint64_t mark() const { return open_batch_ ? submitted_ + 1 : submitted_; }
   void wait(std::uint64_t mark);
   /// Whether that mark has been reached; never waits.
   bool passed(std::uint64_t mark);
@@ -67,7 +67,7 @@ class Recorder {
   void leave();
 
   const QueueStats& stats() const { return stats_; }
-  /// For the profiler, and for command buffers recorded elsewhere that it should see.
+  /// For the profiler, and for command buffers encoded elsewhere that it should see.
   Timestamps& timestamps() { return timestamps_; }
   void count_pipeline() { ++stats_.pipelines; }
 
@@ -83,13 +83,13 @@ class Recorder {
     VkCommandPool pool = VK_NULL_HANDLE;
     VkCommandBuffer buffer = VK_NULL_HANDLE;
     std::uint64_t value = 0;
-    CommandList list;
-    std::vector<Order> order;    ///< of each command
-    std::vector<RecordedBy> by;  ///< of each command, while a profile is taken
+    QueueEntries list;
+    std::vector<Order> order;  ///< of each command
+    std::vector<QueuedBy> by;  ///< of each command, while a profile is taken
     TimedCommands timed;
   };
 
-  Command& begin(Command::Kind kind, std::string_view op);
+  QueueEntry& begin(QueueEntry::Kind kind, std::string_view op);
   void add(std::span<const Range> reads, std::span<const Range> writes);
   void encode_open();
   void submit(std::span<const VkCommandBuffer> behind);
@@ -105,7 +105,7 @@ class Recorder {
   Hazards hazards_;
   std::array<Slot, 8> slots_;
   std::size_t current_ = 0;
-  bool recording_ = false;
+  bool open_batch_ = false;
   bool for_host_ = false;    ///< the open batch copies something to the host
   std::uint64_t bytes_ = 0;  ///< touched by the open batch
   std::vector<VkCommandBuffer> submitting_;

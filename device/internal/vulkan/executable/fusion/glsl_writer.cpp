@@ -1,7 +1,7 @@
-#include <etna/device/internal/vulkan/graph/fusion/glsl_writer.h>
+#include <etna/device/internal/vulkan/executable/fusion/glsl_writer.h>
 
-#include <etna/device/internal/vulkan/graph/fusion/glsl.h>
-#include <etna/device/internal/vulkan/graph/fusion/kernel_text.h>
+#include <etna/device/internal/vulkan/executable/fusion/glsl.h>
+#include <etna/device/internal/vulkan/executable/fusion/kernel_text.h>
 
 namespace etna::vulkan::fusion {
 

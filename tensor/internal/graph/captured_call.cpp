@@ -1,9 +1,9 @@
-#include <etna/tensor/internal/graph/recorded_call.h>
+#include <etna/tensor/internal/graph/captured_call.h>
 
 #include <optional>
 
 #include <etna/device/profile/profiler.h>
-#include <etna/tensor/internal/recording.h>
+#include <etna/tensor/internal/capture_hooks.h>
 
 namespace etna {
 namespace {
@@ -30,10 +30,10 @@ class Workspace final : public AllocationHook {
 
 }  // namespace
 
-void RecordedCall::operator()() {
+void CapturedCall::operator()() {
   std::optional<Workspace> memory;
   if (!workspace.empty()) memory.emplace(workspace);
-  recording::Running running(op->name);
+  capture_hooks::Running running(op->name);
   profile::Scope in_phase(phase, profile::Category::phase);
   profile::Scope scope(op->name, profile::Category::op);
   op->cpu({*op, in, attrs}, out);

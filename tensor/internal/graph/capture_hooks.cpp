@@ -1,41 +1,34 @@
-#include <etna/tensor/internal/recording.h>
+#include <etna/tensor/internal/capture_hooks.h>
 
 #include <cstring>
 
 #include <fmt/format.h>
 
-#include <etna/device/internal/pending.h>
 #include <etna/device/kernel.h>
 #include <etna/tensor/internal/graph/captured_step.h>
 
 namespace etna {
-namespace recording {
-namespace {
+namespace capture_hooks {
 
-thread_local Device* observed_device = nullptr;
-
-}  // namespace
-
-thread_local const char* Running::name_ = nullptr;
+constinit thread_local detail::OfThread detail::of_thread;
 
 void touch(const char* op, std::span<const Tensor> tensors) {
-  if (CapturedStep* step = CapturedStep::recorded()) step->touch(op, tensors);
+  if (CapturedStep* step = CapturedStep::current()) step->touch(op, tensors);
 }
 
 void forbid(const char* what, const char* why) {
-  if (CapturedStep* step = CapturedStep::recorded(); step != nullptr && !step->in_kernel()) {
+  if (CapturedStep* step = CapturedStep::current(); step != nullptr && !step->in_kernel()) {
     throw CaptureError(fmt::format("{}: {} while a step is captured on {}, where a replay would not see it", what, why,
                                    step->device().str()));
   }
 }
 
 void run_cpu_kernel(const OpCall& call, std::span<Tensor> out) {
-  CapturedStep* step = CapturedStep::recorded();
+  CapturedStep* step = CapturedStep::current();
   if (step == nullptr) {
     call.op.cpu(call, out);
     return;
   }
-  finish_pending();
   {
     struct InKernel {
       CapturedStep& step;
@@ -49,40 +42,42 @@ void run_cpu_kernel(const OpCall& call, std::span<Tensor> out) {
 }
 
 void note_gradient(const Tensor& leaf, Touch touch) {
-  if (CapturedStep* step = CapturedStep::recorded()) step->note_gradient(leaf, touch);
+  if (CapturedStep* step = CapturedStep::current()) step->note_gradient(leaf, touch);
 }
 
 void note_setting(const Setting& setting, Touch touch, Described what) {
-  if (CapturedStep* step = CapturedStep::recorded()) step->watched().note(setting, touch, std::move(what));
+  if (CapturedStep* step = CapturedStep::current()) step->watched().note(setting, touch, std::move(what));
 }
 
 void note_requires_grad(const Tensor& leaf, Touch touch) {
-  if (CapturedStep* step = CapturedStep::recorded()) step->watched().note_requires_grad(leaf, touch);
+  if (CapturedStep* step = CapturedStep::current()) step->watched().note_requires_grad(leaf, touch);
 }
 
 void guard(std::function<std::string()> check) {
-  if (CapturedStep* step = CapturedStep::recorded()) step->watched().guard(std::move(check));
+  if (CapturedStep* step = CapturedStep::current()) step->watched().guard(std::move(check));
 }
 
-ObserveDevice::ObserveDevice(Device* device) : device_(device), outer_(std::exchange(observed_device, device)) {}
+ObserveDevice::ObserveDevice(Device* device)
+    : device_(device), outer_(std::exchange(detail::of_thread.observed, device)) {}
 ObserveDevice::~ObserveDevice() {
-  observed_device = outer_;
+  detail::of_thread.observed = outer_;
   observe(*device_);  // outer observers see it too
 }
 void observe(Device device) {
-  if (observed_device != nullptr && observed_device->is_cpu()) *observed_device = device;
+  Device* observed = detail::of_thread.observed;
+  if (observed != nullptr && observed->is_cpu()) *observed = device;
 }
 
-}  // namespace recording
+}  // namespace capture_hooks
 
-bool capturing() { return CapturedStep::recorded() != nullptr; }
+bool capturing() { return CapturedStep::current() != nullptr; }
 
 void each_step(std::function<void()> f) {
   {
     NotCaptured now;
     f();
   }
-  if (CapturedStep* step = CapturedStep::recorded()) step->each_replay(std::move(f));
+  if (CapturedStep* step = CapturedStep::current()) step->each_replay(std::move(f));
 }
 
 namespace detail {
@@ -92,7 +87,7 @@ Tensor each_step_tensor(const Shape& shape, TensorOptions options, std::function
     NotCaptured outside;
     fill(to);
   };
-  if (CapturedStep* step = CapturedStep::recorded()) {
+  if (CapturedStep* step = CapturedStep::current()) {
     if (step->device() != options.device) {
       throw CaptureError(fmt::format("each_step: numbers for {} while a step is captured on {}", options.device.str(),
                                      step->device().str()));
@@ -112,7 +107,7 @@ Tensor each_step_tensor(const Shape& shape, TensorOptions options, std::function
   }
   std::vector<std::byte> bytes((made.storage()->bytes() + 3) / 4 * 4);
   now(bytes.data());
-  gpu::record_update(options.device, *made.storage(), 0, bytes);
+  gpu::enqueue_update(options.device, *made.storage(), 0, bytes);
   return made;
 }
 
@@ -132,12 +127,9 @@ Tensor each_step(std::function<double()> value, TensorOptions options) {
   });
 }
 
-NotCaptured::NotCaptured() : step_(CapturedStep::recorded()) {
-  finish_pending();
-  if (step_ != nullptr) CapturedStep::set_recorded(nullptr);
-}
+NotCaptured::NotCaptured() : step_(CapturedStep::leave()) {}
 NotCaptured::~NotCaptured() {
-  if (step_ != nullptr) CapturedStep::set_recorded(step_);
+  if (step_ != nullptr) step_->enter();
 }
 
 }  // namespace etna

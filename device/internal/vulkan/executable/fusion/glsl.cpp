@@ -1,4 +1,4 @@
-#include <etna/device/internal/vulkan/graph/fusion/glsl.h>
+#include <etna/device/internal/vulkan/executable/fusion/glsl.h>
 
 #ifdef ETNA_HAS_GLSLANG
 #include <glslang/Include/glslang_c_interface.h>

@@ -1,4 +1,4 @@
-#include <etna/device/internal/vulkan/graph/fusion/kernel_text.h>
+#include <etna/device/internal/vulkan/executable/fusion/kernel_text.h>
 
 #include <algorithm>
 #include <cctype>
@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include <etna/device/internal/vulkan/graph/fusion/sources.h>
+#include <etna/device/internal/vulkan/executable/fusion/sources.h>
 #include <etna/device/internal/vulkan/pipelines/pipelines.h>
 
 // An elementwise kernel whose n is a multiple of 4 computes runs of four neighbours per thread, each loaded and stored

@@ -1,4 +1,4 @@
-#include <etna/device/internal/vulkan/commands/recorder.h>
+#include <etna/device/internal/vulkan/commands/command_queue.h>
 
 #include <algorithm>
 #include <atomic>
@@ -65,7 +65,7 @@ void expose_kernel_writes(const VolkDeviceTable& vk, VkCommandBuffer commands) {
                           nullptr, 0, nullptr);
 }
 
-Recorder::Recorder(LogicalDevice& device, const Pipelines& pipelines, const IndexFaults& faults)
+CommandQueue::CommandQueue(LogicalDevice& device, const Pipelines& pipelines, const IndexFaults& faults)
     : device_(device), pipelines_(pipelines), faults_(faults), timestamps_(device) {
   auto type = structure<VkSemaphoreTypeCreateInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO);
   type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
@@ -87,9 +87,9 @@ Recorder::Recorder(LogicalDevice& device, const Pipelines& pipelines, const Inde
 }
 
 /// The next command of the open batch; add() completes it.
-Command& Recorder::begin(Command::Kind kind, std::string_view op) {
+QueueEntry& CommandQueue::begin(QueueEntry::Kind kind, std::string_view op) {
   device_.require_alive();
-  if (!recording_) {
+  if (!open_batch_) {
     std::size_t next = (current_ + 1) % slots_.size();
     Slot& slot = slots_[next];
     wait(slot.value);
@@ -97,10 +97,10 @@ Command& Recorder::begin(Command::Kind kind, std::string_view op) {
     slot.order.clear();
     slot.by.clear();
     current_ = next;
-    recording_ = true;
+    open_batch_ = true;
     bytes_ = 0;
   }
-  Command& command = open().list.commands.emplace_back();
+  QueueEntry& command = open().list.commands.emplace_back();
   command.kind = kind;
   std::memcpy(command.op.data(), op.data(), std::min(op.size(), command.op.size() - 1));
   if (timestamps_.active()) {
@@ -112,7 +112,7 @@ Command& Recorder::begin(Command::Kind kind, std::string_view op) {
 }
 
 /// Orders the newest command, and submits where the batch is full.
-void Recorder::add(std::span<const Range> reads, std::span<const Range> writes) {
+void CommandQueue::add(std::span<const Range> reads, std::span<const Range> writes) {
   // Submission order reaches over batches, so a barrier here also waits for what earlier batches hold. It stands where
   // all commands have one behind them, too: those before the setting changed have none.
   Slot& slot = open();
@@ -124,14 +124,13 @@ void Recorder::add(std::span<const Range> reads, std::span<const Range> writes) 
   bytes_ += touched(reads, writes);
   const std::size_t commands = slot.list.commands.size();
   if (commands < kBatchDispatches && bytes_ < kBatchBytes) return;
-  // A submit waits for the pipelines of its batch; recording goes on, so that those of a whole step are built side by
-  // side.
-  // A profile has timestamps for batches of the usual size.
+  // A submit waits for the pipelines of its batch; more is queued meanwhile, so that those of a whole step are built
+  // side by side. A profile has timestamps for batches of the usual size.
   if (!pipelines_.building() || timestamps_.active() || commands >= kLargestBatch) flush();
 }
 
-void Recorder::dispatch(const Dispatch& d, Pipeline& pipeline) {
-  Command& command = begin(Command::Kind::dispatch, d.op);
+void CommandQueue::dispatch(const Dispatch& d, Pipeline& pipeline) {
+  QueueEntry& command = begin(QueueEntry::Kind::dispatch, d.op);
   command.pipeline = &pipeline;
   command.groups = d.groups;
   open().list.push(command, d.arguments.bytes());
@@ -139,13 +138,13 @@ void Recorder::dispatch(const Dispatch& d, Pipeline& pipeline) {
   add(d.arguments.reads(), d.arguments.writes());
 }
 
-void Recorder::upload(const Dispatch& d, Pipeline& pipeline) {
+void CommandQueue::upload(const Dispatch& d, Pipeline& pipeline) {
   dispatch(d, pipeline);
   --stats_.dispatches;
 }
 
-void Recorder::launch(const CubinDispatch& d, VkCuFunctionNVX function) {
-  Command& command = begin(Command::Kind::cubin, d.op);
+void CommandQueue::launch(const CubinDispatch& d, VkCuFunctionNVX function) {
+  QueueEntry& command = begin(QueueEntry::Kind::cubin, d.op);
   command.cubin = {function, d.groups, d.threads, d.shared_bytes};
   open().list.push(command, d.arguments.bytes());
   ++stats_.dispatches;
@@ -153,34 +152,34 @@ void Recorder::launch(const CubinDispatch& d, VkCuFunctionNVX function) {
 }
 
 // A staging buffer belongs to no tensor: its range is empty, and the staging code keeps its pieces apart in time.
-void Recorder::copy(std::string_view op, const BufferSpan& from, const BufferSpan& to) {
-  Command& command = begin(Command::Kind::copy, op);
+void CommandQueue::copy(std::string_view op, const BufferSpan& from, const BufferSpan& to) {
+  QueueEntry& command = begin(QueueEntry::Kind::copy, op);
   command.source = from;
   command.target = to;
   add({&from.range, 1}, {&to.range, 1});
 }
 
-void Recorder::fill(const BufferSpan& to, std::uint32_t word) {
-  Command& command = begin(Command::Kind::fill, "fill");
+void CommandQueue::fill(const BufferSpan& to, std::uint32_t word) {
+  QueueEntry& command = begin(QueueEntry::Kind::fill, "fill");
   command.target = to;
   command.word = word;
   add({}, {&to.range, 1});
 }
 
-void Recorder::update(const BufferSpan& to, std::span<const std::byte> bytes) {
-  Command& command = begin(Command::Kind::update, "update");
+void CommandQueue::update(const BufferSpan& to, std::span<const std::byte> bytes) {
+  QueueEntry& command = begin(QueueEntry::Kind::update, "update");
   command.target = to;
   open().list.push(command, bytes);
   add({}, {&to.range, 1});
 }
 
-void Recorder::make_host_visible() {
-  begin(Command::Kind::make_host_visible, "download");
+void CommandQueue::make_host_visible() {
+  begin(QueueEntry::Kind::make_host_visible, "download");
   for_host_ = true;
 }
 
 /// The open batch into its command buffer.
-void Recorder::encode_open() {
+void CommandQueue::encode_open() {
   Slot& slot = open();
   if (VkResult r = device_.vk.vkResetCommandPool(device_.handle, slot.pool, 0)) fail(r, "vkResetCommandPool");
   auto info = structure<VkCommandBufferBeginInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO);
@@ -189,12 +188,12 @@ void Recorder::encode_open() {
   slot.timed.reset(timestamps_, slot.buffer, kBatchDispatches + 1);
   VkPipeline bound = VK_NULL_HANDLE;
   for (std::size_t i = 0; i < slot.list.commands.size(); ++i) {
-    const Command& c = slot.list.commands[i];
+    const QueueEntry& c = slot.list.commands[i];
     if (const Barrier& b = slot.order[i].before) {
       pipeline_barrier(stages_of(b.before), writes_of(b.before), stages_of(b.behind), accesses_of(b.behind));
     }
-    if (c.kind == Command::Kind::make_host_visible || c.kind == Command::Kind::mark) {
-      if (c.kind == Command::Kind::make_host_visible) slot.timed.barrier(slot.buffer);
+    if (c.kind == QueueEntry::Kind::make_host_visible || c.kind == QueueEntry::Kind::mark) {
+      if (c.kind == QueueEntry::Kind::make_host_visible) slot.timed.barrier(slot.buffer);
       encode(device_.vk, slot.buffer, pipelines_.layout(), slot.list.pushes, c, bound);
       continue;
     }
@@ -215,8 +214,8 @@ void Recorder::encode_open() {
   if (VkResult r = device_.vk.vkEndCommandBuffer(slot.buffer)) fail(r, "vkEndCommandBuffer");
 }
 
-void Recorder::pipeline_barrier(VkPipelineStageFlags before, VkAccessFlags written, VkPipelineStageFlags behind,
-                                VkAccessFlags touched) {
+void CommandQueue::pipeline_barrier(VkPipelineStageFlags before, VkAccessFlags written, VkPipelineStageFlags behind,
+                                    VkAccessFlags touched) {
   auto memory = structure<VkMemoryBarrier>(VK_STRUCTURE_TYPE_MEMORY_BARRIER);
   memory.srcAccessMask = written;
   memory.dstAccessMask = touched;
@@ -224,9 +223,9 @@ void Recorder::pipeline_barrier(VkPipelineStageFlags before, VkAccessFlags writt
   device_.vk.vkCmdPipelineBarrier(open().buffer, before, behind, 0, 1, &memory, 0, nullptr, 0, nullptr);
 }
 
-std::uint64_t Recorder::execute(std::span<const VkCommandBuffer> compiled, std::uint64_t dispatches,
-                                std::uint64_t barriers) {
-  begin(Command::Kind::mark, "captured step");
+std::uint64_t CommandQueue::execute(std::span<const VkCommandBuffer> compiled, std::uint64_t dispatches,
+                                    std::uint64_t barriers) {
+  begin(QueueEntry::Kind::mark, "captured step");
   submit(compiled);
   hazards_.fence();
   stats_.dispatches += dispatches;
@@ -234,11 +233,11 @@ std::uint64_t Recorder::execute(std::span<const VkCommandBuffer> compiled, std::
   return submitted_;
 }
 
-void Recorder::submit(std::span<const VkCommandBuffer> behind) {
-  if (!recording_) return;
+void CommandQueue::submit(std::span<const VkCommandBuffer> behind) {
+  if (!open_batch_) return;
   profile::Scope scope("submit");
   // Whatever happens below, the next command opens a new batch.
-  recording_ = false;
+  open_batch_ = false;
   Slot& slot = open();
   encode_open();
   // Apart, so that the host sees what the batch brings it before the commands behind it end.
@@ -262,7 +261,7 @@ void Recorder::submit(std::span<const VkCommandBuffer> behind) {
   submits[1].commandBufferCount = static_cast<std::uint32_t>(behind.size());
   submits[1].pCommandBuffers = submitting_.data() + 1;
   const std::uint32_t count = apart ? 2 : 1;
-  const std::int64_t called = slot.timed.recording() ? profile::detail::now_ns() : 0;
+  const std::int64_t called = slot.timed.timing() ? profile::detail::now_ns() : 0;
   auto result = static_cast<VkResult>(injected_failure.exchange(0));
   if (result == VK_SUCCESS) result = device_.vk.vkQueueSubmit(device_.queue, count, submits.data(), VK_NULL_HANDLE);
   if (result != VK_SUCCESS) fail(result, "vkQueueSubmit");
@@ -272,12 +271,12 @@ void Recorder::submit(std::span<const VkCommandBuffer> behind) {
   slot.timed.submitted(called);
 }
 
-void Recorder::finish() {
+void CommandQueue::finish() {
   flush();
   wait(submitted_);
 }
 
-void Recorder::wait(std::uint64_t mark) {
+void CommandQueue::wait(std::uint64_t mark) {
   if (mark <= finished_) return;
   device_.require_alive();
   if (mark > submitted_) flush();
@@ -294,7 +293,7 @@ void Recorder::wait(std::uint64_t mark) {
   finished_ = mark;
 }
 
-bool Recorder::passed(std::uint64_t mark) {
+bool CommandQueue::passed(std::uint64_t mark) {
   if (mark > finished_ && mark <= submitted_) {
     std::uint64_t value = 0;
     if (VkResult r = device_.vk.vkGetSemaphoreCounterValue(device_.handle, timeline_, &value)) {
@@ -306,8 +305,8 @@ bool Recorder::passed(std::uint64_t mark) {
   return mark <= finished_;
 }
 
-void Recorder::leave() {
-  recording_ = false;
+void CommandQueue::leave() {
+  open_batch_ = false;
   if (submitted_ <= finished_) return;
   constexpr std::uint64_t patience_ns = 5'000'000'000;
   auto info = structure<VkSemaphoreWaitInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO);
@@ -317,8 +316,8 @@ void Recorder::leave() {
   device_.vk.vkWaitSemaphores(device_.handle, &info, patience_ns);
 }
 
-void Recorder::fail(VkResult result, const char* call) {
-  recording_ = false;
+void CommandQueue::fail(VkResult result, const char* call) {
+  open_batch_ = false;
   std::string ops = unfinished_ops();
   std::string name = device_.device.str();
   switch (result) {
@@ -338,12 +337,12 @@ void Recorder::fail(VkResult result, const char* call) {
 }
 
 /// "matmul x12, softmax": the open batch and those in flight, in order, repeats counted, the last sixteen.
-std::string Recorder::unfinished_ops() const {
+std::string CommandQueue::unfinished_ops() const {
   std::vector<std::pair<std::string_view, int>> runs;
   for (std::size_t i = 1; i <= slots_.size(); ++i) {
     const Slot& slot = slots_[(current_ + i) % slots_.size()];
     if (i < slots_.size() && slot.value <= finished_) continue;
-    for (const Command& c : slot.list.commands) {
+    for (const QueueEntry& c : slot.list.commands) {
       std::string_view name = c.op.data();
       if (!runs.empty() && runs.back().first == name) {
         ++runs.back().second;

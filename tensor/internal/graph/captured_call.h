@@ -8,7 +8,7 @@ namespace etna {
 
 /// A call of a CPU kernel in a captured step. Its tensors are on memory of the graph, or on storages that the step
 /// keeps alive.
-struct RecordedCall {
+struct CapturedCall {
   const OpDef* op;
   Attrs attrs;
   TensorList in, out;

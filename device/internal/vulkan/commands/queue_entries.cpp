@@ -1,14 +1,14 @@
-#include <etna/device/internal/vulkan/commands/command_list.h>
+#include <etna/device/internal/vulkan/commands/queue_entries.h>
 
 #include <algorithm>
 
 namespace etna::vulkan {
 
 void encode(const VolkDeviceTable& vk, VkCommandBuffer commands, VkPipelineLayout layout,
-            std::span<const std::byte> pushes, const Command& c, VkPipeline& bound) {
+            std::span<const std::byte> pushes, const QueueEntry& c, VkPipeline& bound) {
   const std::span<const std::byte> push = pushes.subspan(c.push_begin, c.push_bytes);
   switch (c.kind) {
-    case Command::Kind::dispatch: {
+    case QueueEntry::Kind::dispatch: {
       const VkPipeline pipeline = c.pipeline->get();
       if (bound != pipeline) vk.vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
       bound = pipeline;
@@ -18,24 +18,24 @@ void encode(const VolkDeviceTable& vk, VkCommandBuffer commands, VkPipelineLayou
       vk.vkCmdDispatch(commands, c.groups[0], c.groups[1], c.groups[2]);
       break;
     }
-    case Command::Kind::cubin:
+    case QueueEntry::Kind::cubin:
       launch(vk, commands, c.cubin, push);
       bound = VK_NULL_HANDLE;  // no pipeline, as far as the extension says
       break;
-    case Command::Kind::copy: {
+    case QueueEntry::Kind::copy: {
       const VkBufferCopy region{c.source.offset, c.target.offset, std::max(c.source.range.bytes, c.target.range.bytes)};
       vk.vkCmdCopyBuffer(commands, c.source.buffer, c.target.buffer, 1, &region);
       break;
     }
-    case Command::Kind::fill:
+    case QueueEntry::Kind::fill:
       vk.vkCmdFillBuffer(commands, c.target.buffer, c.target.offset, c.target.range.bytes, c.word);
       break;
-    case Command::Kind::update:
+    case QueueEntry::Kind::update:
       vk.vkCmdUpdateBuffer(commands, c.target.buffer, c.target.offset, push.size(), push.data());
       break;
-    case Command::Kind::mark:
+    case QueueEntry::Kind::mark:
       break;
-    case Command::Kind::make_host_visible: {
+    case QueueEntry::Kind::make_host_visible: {
       auto memory = structure<VkMemoryBarrier>(VK_STRUCTURE_TYPE_MEMORY_BARRIER);
       memory.srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT;
       memory.dstAccessMask = VK_ACCESS_HOST_READ_BIT;

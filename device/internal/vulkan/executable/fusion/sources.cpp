@@ -1,4 +1,4 @@
-#include <etna/device/internal/vulkan/graph/fusion/sources.h>
+#include <etna/device/internal/vulkan/executable/fusion/sources.h>
 
 #include <set>
 

@@ -10,18 +10,18 @@ namespace etna::webgpu {
 
 /// A graph's dispatches, with copies and fills as dispatches of kernels of their own. WebGPU has no command buffers
 /// that run twice: a run encodes the dispatches anew, with arguments that lie on the device.
-class CompiledCommands final : public Executable {
+class GraphPrograms final : public Executable {
  public:
   /// @param graph planned, and alive as long as this object
-  CompiledCommands(Queue& queue, const Graph& graph);
-  ~CompiledCommands() override;
+  GraphPrograms(Queue& queue, const Graph& graph);
+  ~GraphPrograms() override;
 
   void run(std::span<const std::byte> numbers) override;
 
  private:
   struct Part {
     std::uint32_t program;
-    std::vector<javascript::Command> commands;
+    std::vector<javascript::EncodedDispatch> commands;
   };
   void add(const graph::Command& command);
   void end_part();

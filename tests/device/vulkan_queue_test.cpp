@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 
 constexpr int kDeviceLost = -4, kOutOfDeviceMemory = -2;
 
-class VulkanRecorder : public VulkanTest {
+class VulkanQueue : public VulkanTest {
  protected:
   static constexpr std::uint32_t kWords = 1024;
 
@@ -31,7 +31,7 @@ class VulkanRecorder : public VulkanTest {
   }
 };
 
-TEST_F(VulkanRecorder, RunsADispatch) {
+TEST_F(VulkanQueue, RunsADispatch) {
   Words x(1000);
   for (std::uint32_t i = 0; i < 1000; ++i) x[i] = i * i;
   StoragePtr source = store(x), target = store(Words(1000, 7));
@@ -40,7 +40,7 @@ TEST_F(VulkanRecorder, RunsADispatch) {
   for (std::uint32_t i = 0; i < 1000; ++i) ASSERT_EQ(y[i], i >= 20 && i < 520 ? x[i - 10] * 3 + 5 : 7) << i;
 }
 
-TEST_F(VulkanRecorder, IndependentDispatchesNeedNoBarrier) {
+TEST_F(VulkanQueue, IndependentDispatchesNeedNoBarrier) {
   if (barriers_everywhere()) return;
   StoragePtr x = store(Words(kWords)), y = store(Words(kWords)), z = store(Words(kWords));
   EXPECT_EQ(barriers_of([&] {
@@ -52,7 +52,7 @@ TEST_F(VulkanRecorder, IndependentDispatchesNeedNoBarrier) {
             0u);
 }
 
-TEST_F(VulkanRecorder, EachKindOfHazardCostsOneBarrier) {
+TEST_F(VulkanQueue, EachKindOfHazardCostsOneBarrier) {
   if (barriers_everywhere()) return;
   StoragePtr x = store(Words(kWords)), y = store(Words(kWords)), z = store(Words(kWords));
   EXPECT_EQ(barriers_of([&] {
@@ -75,7 +75,7 @@ TEST_F(VulkanRecorder, EachKindOfHazardCostsOneBarrier) {
       << "write after write";
 }
 
-TEST_F(VulkanRecorder, GivesTheBitsOfSerialExecution) {
+TEST_F(VulkanQueue, GivesTheBitsOfSerialExecution) {
   constexpr std::uint32_t words = 1 << 15, steps = 3000;
   std::mt19937 random(20240607);
   auto below = [&](std::uint32_t n) { return static_cast<std::uint32_t>(random() % n); };
@@ -94,17 +94,17 @@ TEST_F(VulkanRecorder, GivesTheBitsOfSerialExecution) {
     switch (below(16)) {
       case 0:
         if (a == b && from == to) break;
-        record_copy(kVulkan, *gpu[a], from * 4, *gpu[b], to * 4, count * 4);
+        enqueue_copy(kVulkan, *gpu[a], from * 4, *gpu[b], to * 4, count * 4);
         std::copy_n(s, count, t);
         break;
       case 1:
-        record_fill(kVulkan, *gpu[b], to * 4, count * 4, step);
+        enqueue_fill(kVulkan, *gpu[b], to * 4, count * 4, step);
         std::fill_n(t, count, step);
         break;
       case 2: {
         count = std::min(count, 512u);
         Words bytes(count, step * 77);
-        record_update(kVulkan, *gpu[b], to * 4, std::as_bytes(std::span(bytes)));
+        enqueue_update(kVulkan, *gpu[b], to * 4, std::as_bytes(std::span(bytes)));
         std::copy_n(bytes.begin(), count, t);
         break;
       }
@@ -130,14 +130,14 @@ TEST_F(VulkanRecorder, GivesTheBitsOfSerialExecution) {
   for (int i = 0; i < 2; ++i) EXPECT_TRUE(load(*gpu[i], words) == host[i]) << "buffer " << i;
 }
 
-TEST_F(VulkanRecorder, GivesTheSameBitsWithABarrierBehindEveryDispatch) {
+TEST_F(VulkanQueue, GivesTheSameBitsWithABarrierBehindEveryDispatch) {
   if (barriers_everywhere()) return;
   const Result run =
-      run_program(this_program(), "--gtest_filter=VulkanRecorder.GivesTheBitsOfSerialExecution", "ETNA_BARRIERS=all");
+      run_program(this_program(), "--gtest_filter=VulkanQueue.GivesTheBitsOfSerialExecution", "ETNA_BARRIERS=all");
   EXPECT_EQ(run.code, 0) << run.output;
 }
 
-TEST_F(VulkanRecorder, SubmitsByItselfAfterManyDispatches) {
+TEST_F(VulkanQueue, SubmitsByItselfAfterManyDispatches) {
   StoragePtr x = store(Words(kWords)), y = store(Words(kWords));
   etna::synchronize(kVulkan);
   std::uint64_t before = gpu::queue_stats(kVulkan).submits;
@@ -145,7 +145,7 @@ TEST_F(VulkanRecorder, SubmitsByItselfAfterManyDispatches) {
   EXPECT_EQ(gpu::queue_stats(kVulkan).submits - before, 2u);
 }
 
-TEST_F(VulkanRecorder, ThreadsShareADevice) {
+TEST_F(VulkanQueue, ThreadsShareADevice) {
   StoragePtr x = store(Words(kWords, 1));
   std::vector<StoragePtr> targets(4);
   std::vector<std::thread> threads;
@@ -160,7 +160,7 @@ TEST_F(VulkanRecorder, ThreadsShareADevice) {
   for (std::uint32_t t = 0; t < 4; ++t) EXPECT_EQ(load(*targets[t], kWords), Words(kWords, 101 * t));
 }
 
-TEST_F(VulkanRecorder, NamesTheOpThatAsksTooMuchAndGoesOn) {
+TEST_F(VulkanQueue, NamesTheOpThatAsksTooMuchAndGoesOn) {
   StoragePtr x = store(Words(kWords, 4)), y = store(Words(kWords));
   auto message = [&](const Affine& a) { return message_of<DeviceError>([&] { dispatch(a); }); };
   EXPECT_THAT(message({.source = *x,
@@ -191,20 +191,20 @@ TEST_F(VulkanRecorder, NamesTheOpThatAsksTooMuchAndGoesOn) {
                        .local = 1 << 16}),
               AllOf(HasSubstr("affine"), HasSubstr("workgroups of 65536x1x1")));
   Shader absent{"absent", {}};
-  EXPECT_THAT(message_of<DeviceError>([&] { record(kVulkan, {.shader = absent, .op = "matmul", .arguments = {}}); }),
+  EXPECT_THAT(message_of<DeviceError>([&] { enqueue(kVulkan, {.shader = absent, .op = "matmul", .arguments = {}}); }),
               AllOf(HasSubstr("matmul"), HasSubstr("left out of this build")));
   Arguments wide;
   wide.bytes(std::vector<std::byte>(132));
   EXPECT_THAT(message_of<DeviceError>(
-                  [&] { record(kVulkan, {.shader = shaders::test_ranges, .op = "wide", .arguments = wide}); }),
+                  [&] { enqueue(kVulkan, {.shader = shaders::test_ranges, .op = "wide", .arguments = wide}); }),
               AllOf(HasSubstr("wide"), HasSubstr("132 bytes of push constants")));
-  EXPECT_THAT(message_of<DeviceError>([&] { record_fill(kVulkan, *y, 2, 4, 0); }), HasSubstr("multiples of 4"));
+  EXPECT_THAT(message_of<DeviceError>([&] { enqueue_fill(kVulkan, *y, 2, 4, 0); }), HasSubstr("multiples of 4"));
 
   dispatch({*x, 0, *y, 0, kWords, 2, 1});
   EXPECT_EQ(load(*y, kWords), Words(kWords, 9));
 }
 
-TEST_F(VulkanRecorder, OutOfMemoryAtSubmitLeavesItUsable) {
+TEST_F(VulkanQueue, OutOfMemoryAtSubmitLeavesItUsable) {
   StoragePtr x = store(Words(kWords, 4)), y = store(Words(kWords));
   etna::synchronize(kVulkan);
   dispatch({*x, 0, *y, 0, kWords, 2, 1});
@@ -215,7 +215,7 @@ TEST_F(VulkanRecorder, OutOfMemoryAtSubmitLeavesItUsable) {
   EXPECT_EQ(load(*y, kWords), Words(kWords, 13));
 }
 
-TEST_F(VulkanRecorder, ALostDeviceSaysSoAndStaysLost) {
+TEST_F(VulkanQueue, ALostDeviceSaysSoAndStaysLost) {
   StoragePtr x = store(Words(kWords, 4)), y = store(Words(kWords));
   etna::synchronize(kVulkan);
   dispatch({*x, 0, *y, 0, kWords, 2, 1});

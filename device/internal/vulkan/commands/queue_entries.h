@@ -14,7 +14,7 @@
 namespace etna::vulkan {
 
 /// One command as it is encoded. Its push constants (a cubin's parameters) are stored elsewhere, with those of others.
-struct Command {
+struct QueueEntry {
   enum class Kind : std::uint8_t { dispatch, cubin, copy, fill, update, make_host_visible, mark };
   Kind kind = Kind::dispatch;
   std::array<char, 32> op{};
@@ -29,11 +29,11 @@ struct Command {
 };
 
 /// The commands of a batch, with their push constants.
-struct CommandList {
-  std::vector<Command> commands;
+struct QueueEntries {
+  std::vector<QueueEntry> commands;
   std::vector<std::byte> pushes;
 
-  void push(Command& c, std::span<const std::byte> bytes) {
+  void push(QueueEntry& c, std::span<const std::byte> bytes) {
     c.push_begin = static_cast<std::uint32_t>(pushes.size());
     c.push_bytes = static_cast<std::uint32_t>(bytes.size());
     pushes.insert(pushes.end(), bytes.begin(), bytes.end());
@@ -44,10 +44,10 @@ struct CommandList {
   }
 };
 
-/// Records one command into a buffer. @param pushes where its push constants are
+/// Encodes one command into a buffer. @param pushes where its push constants are
 /// @param bound the pipeline that is bound there, kept up to date
 /// @throws DeviceError where its pipeline cannot be built
 void encode(const VolkDeviceTable& vk, VkCommandBuffer commands, VkPipelineLayout layout,
-            std::span<const std::byte> pushes, const Command& command, VkPipeline& bound);
+            std::span<const std::byte> pushes, const QueueEntry& command, VkPipeline& bound);
 
 }  // namespace etna::vulkan

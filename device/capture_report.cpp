@@ -1,14 +1,17 @@
+#include <etna/device/capture_report.h>
+
 #include <fmt/format.h>
 
-#include <etna/tensor/capture.h>
+#include <etna/device/memory.h>
 
 namespace etna {
-std::string ProgramReport::str() const {
+
+std::string CaptureReport::str() const {
   std::string text = fmt::format("{} on {}: {} {} in {} groups", name, device.str(), commands,
                                  device.is_cpu() ? "calls of ops" : "commands", groups);
   if (!device.is_cpu()) {
     text +=
-        fmt::format("; barriers {}{} as recorded, {} in groups",
+        fmt::format("; barriers {}{} in order, {} in groups",
                     barriers_eager > 0 ? fmt::format("{} eager, ", barriers_eager) : "", barriers_in_order, barriers);
   }
   if (fused_kernels > 0) {

@@ -1,11 +1,11 @@
-#include <etna/device/internal/vulkan/graph/compiled_commands.h>
+#include <etna/device/internal/vulkan/executable/command_buffers.h>
 
 #include <algorithm>
 
 #include <etna/device/error.h>
 #include <etna/device/internal/vulkan/api/diagnostics.h>
-#include <etna/device/internal/vulkan/graph/fusion/glsl.h>
-#include <etna/device/internal/vulkan/graph/fusion/glsl_writer.h>
+#include <etna/device/internal/vulkan/executable/fusion/glsl.h>
+#include <etna/device/internal/vulkan/executable/fusion/glsl_writer.h>
 
 namespace etna::vulkan {
 namespace {
@@ -22,10 +22,10 @@ std::unique_ptr<Executable> compile(Graph& graph) {
   fusion::GlslWriter kernels(context);
   graph.plan({.largest_chunk = std::min<std::size_t>(kLargestChunk, context.logical.adapter.max_allocation),
               .kernels = fusion::enabled() ? &kernels : nullptr});
-  return std::make_unique<CompiledCommands>(context, graph);
+  return std::make_unique<CommandBuffers>(context, graph);
 }
 
-CompiledCommands::CompiledCommands(Context& context, const Graph& graph) : context_(context), graph_(graph) {
+CommandBuffers::CommandBuffers(Context& context, const Graph& graph) : context_(context), graph_(graph) {
   std::lock_guard lock(context_.mutex);
   context_.logical.require_alive();
   const VolkDeviceTable& vk = context_.logical.vk;
@@ -49,42 +49,42 @@ CompiledCommands::CompiledCommands(Context& context, const Graph& graph) : conte
   }
 }
 
-/// The command with its pipeline, which recording has begun to build, or with the buffers of its ranges.
-Command CompiledCommands::resolved(const graph::Command& c) const {
+/// The command with its pipeline, which the capture has begun to build, or with the buffers of its ranges.
+QueueEntry CommandBuffers::resolved(const graph::Command& c) const {
   const graph::CommandList& list = graph_.list();
-  Command made;
+  QueueEntry made;
   made.op = c.op;
   made.push_begin = c.arguments.begin;
   made.push_bytes = c.arguments.count;
-  if (const auto* dispatch = std::get_if<graph::Dispatch>(&c.work)) {
+  if (const auto* dispatch = std::get_if<graph::DispatchCommand>(&c.work)) {
     made.pipeline = &context_.pipeline(dispatch->shader, list.spec(*dispatch), c.op.data());
     made.groups = dispatch->groups;
-  } else if (const auto* launch = std::get_if<graph::CubinLaunch>(&c.work)) {
-    made.kind = Command::Kind::cubin;
+  } else if (const auto* launch = std::get_if<graph::CubinCommand>(&c.work)) {
+    made.kind = QueueEntry::Kind::cubin;
     made.cubin = {context_.cubins.get(*launch->kernel, c.op.data()), launch->groups, launch->threads,
                   launch->shared_bytes};
-  } else if (const auto* fill = std::get_if<graph::Fill>(&c.work)) {
-    made.kind = Command::Kind::fill;
+  } else if (const auto* fill = std::get_if<graph::FillCommand>(&c.work)) {
+    made.kind = QueueEntry::Kind::fill;
     made.word = fill->word;
     made.target = buffer_of(list.writes(c)[0]);
   } else {
-    made.kind = Command::Kind::copy;
+    made.kind = QueueEntry::Kind::copy;
     made.source = buffer_of(list.reads(c)[0]);
     made.target = buffer_of(list.writes(c)[0]);
   }
   return made;
 }
 
-BufferSpan CompiledCommands::buffer_of(const Range& range) const {
+BufferSpan CommandBuffers::buffer_of(const Range& range) const {
   return context_.segments.find(range.address, range.bytes);
 }
 
-CompiledCommands::~CompiledCommands() {
+CommandBuffers::~CommandBuffers() {
   std::lock_guard lock(context_.mutex);
   try {
     if (context_.logical.lost.empty()) {
-      context_.recorder.wait(plain_.last_run);
-      for (const Buffers& buffers : timed_) context_.recorder.wait(buffers.last_run);
+      context_.queue.wait(plain_.last_run);
+      for (const Buffers& buffers : timed_) context_.queue.wait(buffers.last_run);
     }
   } catch (const Error&) {
     // The device was lost just now: nothing runs any more.
@@ -92,36 +92,34 @@ CompiledCommands::~CompiledCommands() {
   context_.logical.vk.vkDestroyCommandPool(context_.logical.handle, pool_, nullptr);
 }
 
-void CompiledCommands::run(std::span<const std::byte> numbers) {
+void CommandBuffers::run(std::span<const std::byte> numbers) {
   std::lock_guard lock(context_.mutex);
   if (!numbers.empty()) {
     context_.staging.upload(numbers.data(), context_.segments.find(graph_.numbers()->address(), numbers.size()));
   }
-  if (context_.recorder.timestamps().active()) {
+  if (context_.queue.timestamps().active()) {
     run_timed();
   } else {
-    plain_.last_run =
-        context_.recorder.execute(plain_.commands, graph_.figures().dispatches, graph_.figures().barriers);
+    plain_.last_run = context_.queue.execute(plain_.commands, graph_.report().dispatches, graph_.report().barriers);
   }
 }
 
-void CompiledCommands::run_timed() {
+void CommandBuffers::run_timed() {
   Buffers& buffers = timed_[turn_++ % timed_.size()];
-  context_.recorder.wait(buffers.last_run);
+  context_.queue.wait(buffers.last_run);
   for (TimedCommands& timed : buffers.timed) timed.collect();
   const std::uint32_t profile = profile::detail::session();
   if (buffers.profile != profile) {
-    encode_all(buffers, &context_.recorder.timestamps());
+    encode_all(buffers, &context_.queue.timestamps());
     buffers.profile = profile;
   }
   const std::int64_t now = profile::detail::now_ns();
-  buffers.last_run =
-      context_.recorder.execute(buffers.commands, graph_.figures().dispatches, graph_.figures().barriers);
+  buffers.last_run = context_.queue.execute(buffers.commands, graph_.report().dispatches, graph_.report().barriers);
   for (TimedCommands& timed : buffers.timed) timed.submitted(now);
 }
 
-/// Records the buffers anew; the device has finished with them.
-void CompiledCommands::encode_all(Buffers& buffers, Timestamps* timestamps) {
+/// Encodes the buffers anew; the device has finished with them.
+void CommandBuffers::encode_all(Buffers& buffers, Timestamps* timestamps) {
   const VolkDeviceTable& vk = context_.logical.vk;
   const std::size_t count = (commands_.size() + kCommandsABuffer - 1) / kCommandsABuffer;
   if (count == 0) return;
@@ -149,7 +147,7 @@ void CompiledCommands::encode_all(Buffers& buffers, Timestamps* timestamps) {
   }
 }
 
-void CompiledCommands::encode(VkCommandBuffer commands, std::size_t begin, std::size_t end, TimedCommands* timed) {
+void CommandBuffers::encode(VkCommandBuffer commands, std::size_t begin, std::size_t end, TimedCommands* timed) {
   VkPipeline bound = VK_NULL_HANDLE;
   if (begin == 0) barrier(commands, kCompute | kTransfer, kCompute | kTransfer);
   const bool everywhere = barriers_everywhere();
@@ -173,7 +171,7 @@ void CompiledCommands::encode(VkCommandBuffer commands, std::size_t begin, std::
   if (end == commands_.size() && context_.index_faults.in_use()) expose_kernel_writes(context_.logical.vk, commands);
 }
 
-void CompiledCommands::barrier(VkCommandBuffer commands, unsigned before, unsigned behind) {
+void CommandBuffers::barrier(VkCommandBuffer commands, unsigned before, unsigned behind) {
   auto memory = structure<VkMemoryBarrier>(VK_STRUCTURE_TYPE_MEMORY_BARRIER);
   memory.srcAccessMask = writes_of(before);
   memory.dstAccessMask = accesses_of(behind);
