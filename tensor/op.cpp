@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <etna/device/internal/pending.h>
 #include <etna/device/memory.h>
 #include <etna/device/profile/profiler.h>
 #include <etna/tensor/autocast.h>

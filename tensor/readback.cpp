@@ -6,9 +6,7 @@
 
 #include <fmt/format.h>
 
-#include <etna/device/internal/backend.h>
 #include <etna/device/internal/device_queue.h>
-#include <etna/device/internal/pending.h>
 #include <etna/device/memory.h>
 #include <etna/tensor/internal/capture_hooks.h>
 
