@@ -4,7 +4,6 @@
 #include <etna/optim/adagrad.h>
 #include <etna/optim/adam.h>
 #include <etna/optim/averaged_model.h>
-#include <etna/optim/clip.h>
 #include <etna/optim/grad_scaler.h>
 #include <etna/optim/lbfgs.h>
 #include <etna/optim/optimizer.h>

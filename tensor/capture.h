@@ -3,13 +3,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include <etna/device/owned.h>
 #include <etna/tensor/tensor.h>
 
 /// Records a step once and replays it: no shape inference, no tape, no allocation, a few microseconds of host time.
@@ -88,7 +88,7 @@ class Captured {
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  Owned<State> state_;
 };
 
 /// A captured function of tensors, called like the function itself. Made by capture().

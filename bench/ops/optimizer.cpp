@@ -2,7 +2,7 @@
 
 #include <etna/nn/language_model.h>
 #include <etna/optim/adam.h>
-#include <etna/optim/clip.h>
+#include <etna/optim/optimizer.h>
 
 #include "case.h"
 

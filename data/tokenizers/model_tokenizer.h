@@ -1,13 +1,13 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <etna/data/tokenizers/tokenizer.h>
+#include <etna/device/owned.h>
 
 namespace etna::data {
 
@@ -85,7 +85,7 @@ class ModelTokenizer : public Tokenizer {
  private:
   std::vector<std::int32_t> around(std::vector<std::int32_t> ids) const;
 
-  std::unique_ptr<const TokenizerPlan> plan_;
+  Owned<const TokenizerPlan> plan_;
 };
 
 }  // namespace etna::data

@@ -4,7 +4,7 @@
 
 #include <etna/autograd/autograd.h>
 #include <etna/nn/nn.h>
-#include <etna/optim/clip.h>
+#include <etna/optim/optimizer.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/ops.h>
 #include <nn/on_device.h>

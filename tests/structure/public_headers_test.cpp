@@ -112,6 +112,29 @@ TEST(PublicHeaders, AreAtMost130) {
   EXPECT_LE(headers, 130) << "declare it in the header of its subject, or in a folder internal/";
 }
 
+/// Adds a header of the tree and all that it includes.
+void add_closure(const std::map<std::string, Source>& tree, const std::string& path, std::set<std::string>& reached) {
+  static const std::regex include("#include <etna/([^>]+\\.h)>.*");
+  const auto found = tree.find(path);
+  if (found == tree.end() || !reached.insert(path).second) return;
+  for (const std::string& line : found->second.lines) {
+    std::smatch match;
+    if (std::regex_match(line, match, include)) add_closure(tree, match[1], reached);
+  }
+}
+
+TEST(PublicHeaders, AreAllInEtnaHButThoseForKernelsAndEigen) {
+  std::map<std::string, Source> tree;
+  for (const Source& source : sources({".h"})) tree.emplace(source.path, source);
+  std::set<std::string> reached;
+  add_closure(tree, "etna.h", reached);
+  std::vector<std::string> left_out;
+  for (const auto& [path, source] : tree) {
+    if (is_public(path) && !reached.contains(path)) left_out.push_back(path);
+  }
+  EXPECT_THAT(left_out, ElementsAre("device/arguments.h", "device/kernel.h", "tensor/eigen.h", "tensor/ops/kernel.h"));
+}
+
 // Examples are projects that build against an installed package.
 TEST(PublicHeaders, AreEnoughForExamples) {
   int files = 0;
