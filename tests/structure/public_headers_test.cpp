@@ -47,7 +47,7 @@ TEST(PublicHeaders, IncludeWhatIsInstalledOnly) {
     ++files;
     EXPECT_THAT(unfit_includes(source), IsEmpty()) << source.path << " is installed";
     for (const std::string& line : source.lines)
-      EXPECT_EQ(line.find("tensor/eigen.h>"), std::string::npos)
+      EXPECT_FALSE(line.starts_with("#include") && line.find("/eigen.h>") != std::string::npos)
           << source.path << ": programs without Eigen could not include it";
   }
   EXPECT_GT(files, 60) << "the tree was not read";
