@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <etna/data/token_file.h>
+#include <etna/device/owned.h>
 #include <etna/tensor/tensor.h>
 
 namespace etna::data {
@@ -112,7 +113,7 @@ class BatchLoader {
 
  private:
   struct Reader;
-  std::unique_ptr<Reader> reader_;
+  Owned<Reader> reader_;
 };
 
 /// The batches of StreamBatches, sliced on the device from tokens uploaded once. A replayed step uploads no tokens:

@@ -9,6 +9,8 @@
 #include <optional>
 #include <utility>
 
+#include <etna/device/owned.h>
+
 namespace etna::data {
 
 namespace loading {
@@ -27,7 +29,7 @@ class OrderedProducer {
 
  private:
   struct Threads;
-  std::unique_ptr<Threads> threads_;
+  Owned<Threads> threads_;
 };
 
 }  // namespace loading

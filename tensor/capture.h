@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include <etna/device/capture_report.h>
+#include <etna/device/owned.h>
 #include <etna/tensor/tensor.h>
 
 /// Captures a step once and replays it: no shape inference, no tape, no allocation, a few microseconds of host time.
@@ -63,7 +63,7 @@ class Captured {
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  Owned<State> state_;
 };
 
 /// A captured function of tensors, called like the function itself. Made by capture().

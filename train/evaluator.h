@@ -4,11 +4,11 @@
 #include <functional>
 #include <limits>
 #include <map>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <etna/device/owned.h>
 #include <etna/nn/module.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/tensor.h>
@@ -85,7 +85,7 @@ class Evaluator {
     Evaluator& evaluator_;
     std::vector<std::pair<nn::Module*, bool>> modes_;
     std::int64_t batches_ = 0;
-    std::unique_ptr<Progress> progress_;
+    Owned<Progress> progress_;
   };
   Tensor measure(const Tensor& x, const Tensor& y);
 

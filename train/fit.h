@@ -2,11 +2,11 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <vector>
 
 #include <etna/device/file_path.h>
+#include <etna/device/owned.h>
 #include <etna/nn/module.h>
 #include <etna/optim/optimizer.h>
 #include <etna/optim/schedule.h>
@@ -56,7 +56,7 @@ class Fit {
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  Owned<State> state_;
 };
 
 }  // namespace detail

@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include <etna/device/file_path.h>
+#include <etna/device/owned.h>
 
 namespace etna::training {
 
@@ -88,8 +88,8 @@ class MetricLog {
  private:
   FilePath folder_;
   std::vector<std::string> columns_;
-  std::unique_ptr<AppendFile> jsonl_, csv_;
-  std::unique_ptr<EventFileWriter> events_;
+  Owned<AppendFile> jsonl_, csv_;
+  Owned<EventFileWriter> events_;
 };
 
 }  // namespace etna::training

@@ -14,6 +14,7 @@
 #include <etna/device/error.h>
 #include <etna/device/file_path.h>
 #include <etna/device/memory.h>
+#include <etna/device/owned.h>
 #include <etna/tensor/io/checkpoint.h>
 
 namespace etna::os {
@@ -139,7 +140,7 @@ class RunFolder {
   void lock();
 
   FilePath folder_;
-  std::unique_ptr<os::File> lock_;
+  Owned<os::File> lock_;
 };
 
 /// True if the folder holds a run: its config.json, metrics or a checkpoint.

@@ -2,13 +2,13 @@
 
 #include <cstdint>
 #include <limits>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include <etna/device/error.h>
+#include <etna/device/owned.h>
 
 namespace etna::optim {
 class Schedule;
@@ -64,7 +64,7 @@ class SettingList {
  private:
   struct Setting;
   struct State;
-  std::unique_ptr<State> state_;
+  Owned<State> state_;
 };
 
 /// The numbers of a training recipe, with AdamW and one cycle of the learning rate.

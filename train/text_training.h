@@ -10,6 +10,7 @@
 #include <etna/data/batches.h>
 #include <etna/data/token_file.h>
 #include <etna/data/tokenizers/tokenizer.h>
+#include <etna/device/owned.h>
 #include <etna/nn/lstm_language_model.h>
 #include <etna/nn/module.h>
 #include <etna/tensor/io/checkpoint.h>
@@ -111,7 +112,7 @@ class TextRun {
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  Owned<State> state_;
 };
 
 struct TextEvaluatorOptions {

@@ -2,11 +2,11 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 
 #include <etna/device/memory.h>
+#include <etna/device/owned.h>
 #include <etna/tensor/capture.h>
 
 namespace etna::optim {
@@ -55,7 +55,7 @@ class TrainingStep {
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  Owned<State> state_;
 };
 
 /// The memory that training needs at the most, for one size of batch. Bytes.

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -9,6 +8,7 @@
 
 #include <etna/data/tokenizers/pieces/vocabulary_fields.h>
 #include <etna/data/tokenizers/tokenizer.h>
+#include <etna/device/owned.h>
 
 namespace etna::data {
 
@@ -52,7 +52,7 @@ class ModelTokenizer : public Tokenizer {
  private:
   std::vector<std::int32_t> around(std::vector<std::int32_t> ids) const;
 
-  std::unique_ptr<const TokenizerPlan> plan_;
+  Owned<const TokenizerPlan> plan_;
 };
 
 }  // namespace etna::data

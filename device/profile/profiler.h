@@ -148,9 +148,9 @@ class StepProfiler {
     std::int64_t steps = 20;  ///< number of steps to profile; 0: none
     profile::Options what = {};
   };
-  explicit StepProfiler(Options options) : options_(options) {}
+  explicit StepProfiler(Options options);
   /// Discards a profile that was not taken.
-  ~StepProfiler() = default;
+  ~StepProfiler();
 
   /// Call at the head of each step and keep the result until the step's end. Starts and stops the profile when its turn
   /// comes.

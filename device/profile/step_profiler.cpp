@@ -4,6 +4,10 @@
 
 namespace etna::profile {
 
+StepProfiler::StepProfiler(Options options) : options_(options) {}
+
+StepProfiler::~StepProfiler() = default;
+
 Scope StepProfiler::step() {
   if (options_.steps > 0) {
     if (step_ == options_.skip) session_.emplace(options_.what);

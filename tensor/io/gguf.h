@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <etna/device/file_path.h>
+#include <etna/device/owned.h>
 #include <etna/tensor/io/mapped_bytes.h>
 #include <etna/tensor/quant/block_format.h>
 #include <etna/tensor/shape.h>
@@ -242,7 +243,7 @@ class GgufWriter {
   Declared& current(std::string_view name);
   void begin();
 
-  std::unique_ptr<State> state_;
+  Owned<State> state_;
 };
 
 }  // namespace etna::io

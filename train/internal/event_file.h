@@ -1,13 +1,13 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include <etna/device/file_path.h>
+#include <etna/device/owned.h>
 
 /// TensorBoard's event files: records (length, masked CRC-32C, bytes, masked CRC-32C) of protocol buffers.
 namespace etna::training {
@@ -33,7 +33,7 @@ class EventFileWriter {
   const FilePath& path() const;
 
  private:
-  std::unique_ptr<AppendFile> file_;
+  Owned<AppendFile> file_;
 };
 
 struct Event {
