@@ -306,11 +306,11 @@ TEST(Tape, FlowsThroughViews) {
 }
 
 /// a·b + a²·b without vjp: differentiated through its reference.
-std::vector<OutputSpec> infer_blend(const OpCall& call) { return {{call.in[0].shape(), call.in[0].dtype()}}; }
-TensorList reference_blend(const OpCall& call) {
+std::vector<OutputSpec> blend_infer(const OpCall& call) { return {{call.in[0].shape(), call.in[0].dtype()}}; }
+TensorList blend_reference(const OpCall& call) {
   return {call.in[0] * call.in[1] + call.in[0] * call.in[0] * call.in[1]};
 }
-const OpDef kBlend = {.name = "blend", .infer = infer_blend, .reference = reference_blend};
+const OpDef kBlend = {.name = "blend", .infer = blend_infer, .reference = blend_reference};
 
 TEST(Tape, DifferentiatesAReferenceTwiceWhereInputsDependOnEachOther) {
   auto twice_the_same = [](const TensorList& in) { return TensorList{apply1(kBlend, {in[0], in[0]})}; };

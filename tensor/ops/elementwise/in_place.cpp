@@ -12,7 +12,7 @@
 namespace etna {
 namespace {
 
-using InPlaceAttributes = elementwise::Attributes;
+using InPlaceAttrs = elementwise::ElementwiseAttrs;
 using InPlaceRow = elementwise::Row;
 
 /// Checks what is to be written into x.
@@ -50,7 +50,7 @@ Tensor apart(const Tensor& x, const Tensor& other) {
 }
 
 struct WriteAttrs {
-  InPlaceAttributes attributes;
+  InPlaceAttrs attributes;
   int arity;
 };
 
@@ -65,7 +65,7 @@ const OpDef kInPlaceCopy = {.name = "copy_", .cpu = write_cpu}, kFill = {.name =
 
 void write(const OpDef& op, Tensor& x, InPlaceRow row, int arity, int scalar_at, double scalar,
            std::initializer_list<Tensor> operands) {
-  const InPlaceAttributes attributes{row, scalar_at, scalar, x.dtype(), x.dtype()};
+  const InPlaceAttrs attributes{row, scalar_at, scalar, x.dtype(), x.dtype()};
   std::span<const Tensor> in(operands.begin(), operands.size());
   detail::check_countable(op.name, x);
   if (x.numel() > std::int64_t{0x7fffffff} && !x.device().is_cpu()) {

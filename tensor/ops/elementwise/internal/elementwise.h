@@ -26,7 +26,7 @@ enum class Row : int {
 #define ETNA_ARITY_2n 3
 
 /// @param scalar_at 1, 2 or 3: that operand is `scalar` and its tensor undefined; 0: none.
-struct Attributes {
+struct ElementwiseAttrs {
   Row row = Row::identity;
   int scalar_at = 0;
   double scalar = 0;
@@ -37,7 +37,7 @@ struct Attributes {
 /// One evaluation: y[i] = row(a[i], b[i], c[i]) with broadcasting; y may be any view, and may be an operand itself.
 struct Evaluation {
   const char* name;
-  Attributes attributes;
+  ElementwiseAttrs attributes;
   int arity;
   std::span<const Tensor> operands;
   const Tensor& y;

@@ -12,14 +12,14 @@ namespace etna::normalization::batch {
 /// in: x, weight or undefined, bias or undefined; mean and variance unless training
 /// out: y, of x's dtype; mean and, if training, the square root of the (biased) variance [C], which f32 holds where it
 /// does not hold the variance, otherwise the variance given; f64 for f64, otherwise f32
-struct Attributes {
+struct BatchNormAttrs {
   double eps = 1e-5;
   bool training = true;
 };
 
 /// in: gradient of y, x, weight or undefined, mean, deviation or variance as forward gave it
 /// out: dx, then dweight and dbias as wanted
-struct BackwardAttributes {
+struct BatchNormBackwardAttrs {
   double eps = 1e-5;
   bool training = true, wants_weight = false, wants_bias = false;
   DType weight_dtype = DType::f32, bias_dtype = DType::f32;
@@ -27,7 +27,7 @@ struct BackwardAttributes {
 
 /// in: running mean and variance, mean, deviation, number of batches (i64, 0-d) or undefined
 /// out: the running statistics and the number of batches, updated in place
-struct UpdateAttributes {
+struct BatchNormUpdateAttrs {
   double momentum = 0.1;    ///< weight of the new statistics
   bool cumulative = false;  ///< 1 / number of batches instead
   double unbiased = 1;      ///< factor from the biased to the unbiased variance

@@ -147,7 +147,7 @@ std::vector<Tensor> multiply_all(std::span<const Tensor> tensors, const Tensor& 
 /// Below this the scale does not fall: gradients times the scale would leave the normal numbers of f32.
 inline constexpr float kLeastLossScale = 0x1p-64f;
 
-struct LossScaleUpdate {
+struct LossScaleAttrs {
   double growth = 2, backoff = 0.5;
   std::int64_t interval = 2000;
 };
@@ -155,6 +155,6 @@ struct LossScaleUpdate {
 /// `backoff`, but not to less than kLeastLossScale. After `interval` finite steps in a row, multiplies it by `growth`,
 /// unless it would overflow. Clears the flag.
 /// @param loss_scale [3] f32: the scale, the number of finite steps in a row, and a flag: a gradient was not finite
-void update_loss_scale_(const Tensor& loss_scale, const LossScaleUpdate& update);
+void update_loss_scale_(const Tensor& loss_scale, const LossScaleAttrs& update);
 
 }  // namespace etna

@@ -9,12 +9,12 @@
 namespace etna::gemm {
 
 /// The attributes of linear.
-struct LinearAttributes {
+struct LinearAttrs {
   Activation activation = Activation::none;
   bool keeps = false;  ///< a second output, for the gradient: the preactivation
 };
 /// The attributes of feed_forward.
-struct FeedForwardAttributes {
+struct FeedForwardAttrs {
   Activation activation = Activation::none;
   bool keeps = false;  ///< two more outputs, for the gradient: the hidden values and the preactivation
 };
