@@ -10,8 +10,8 @@
 #include <etna/tensor/tensor.h>
 
 /// Parameters of modules as values: replaced for a call, computed from others before each call, or as one vector. As
-/// with all hooks, a module whose parameters are computed has to be called by operator(); a module that hands its weight
-/// to a fused op (FeedForward) does not call its layers.
+/// with all hooks, a module whose parameters are computed has to be called by operator(); a module that hands its
+/// weight to a fused op (FeedForward) does not call its layers.
 namespace etna::nn {
 
 /// While one lives, parameters and buffers of a module are other tensors: of the same shapes, recorded or not. Names
