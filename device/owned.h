@@ -8,8 +8,8 @@ concept OwningPointer = requires(T& pointer) {
   pointer.release();
 };
 
-/// A pointer that owns what it points to, as std::unique_ptr does. Classes hide their members behind one: each type that
-/// std::unique_ptr is made for takes a compiler ten milliseconds, in every file that includes the class.
+/// A pointer that owns what it points to, as std::unique_ptr does. Classes hide their members behind one, since each
+/// type that std::unique_ptr is made for takes a compiler ten milliseconds, in every file that includes the class.
 template <typename T>
 class Owned {
  public:

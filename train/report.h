@@ -8,9 +8,9 @@
 #include <etna/train/metrics.h>
 #include <etna/train/progress.h>
 
-/// Line plots as text, an SVG picture or characters for a terminal, and the report of a run as an HTML page. Numbers that
-/// are not finite are gaps, and so are those up to zero on a logarithmic axis. Long series are reduced so that their
-/// extremes stay.
+/// Line plots as text, an SVG picture or characters for a terminal, and the report of a run as an HTML page. Numbers
+/// that are not finite are gaps, and so are those up to zero on a logarithmic axis. Long series are reduced so that
+/// their extremes stay.
 namespace etna::training {
 
 struct PlotPoint {

@@ -27,7 +27,8 @@ void append_lines(std::string_view text, Vocabulary& vocab, std::vector<std::int
 /// Calls token(text, line_end) for every word and, with `<eos>` and true, for every line break within the text.
 void for_each_token(std::string_view text, const std::function<void(std::string_view, bool)>& token);
 
-/// Appends a word to a text that decode() gives. @param join true at the start of a line, where no word needs a space before it
+/// Appends a word to a text that decode() gives.
+/// @param join true at the start of a line, where no word needs a space before it
 /// @param quoted whether a quotation is open
 void decode_word(std::string_view word, bool& join, bool& quoted, std::string& text);
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <etna/data/tokenizers/word_tokenizer.h>
+#include <etna/tensor/tensor.h>
 
 namespace etna::data {
 
