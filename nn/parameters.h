@@ -11,11 +11,7 @@
 
 /// Parameters of modules as values: replaced for a call, computed from others before each call, or as one vector. As
 /// with all hooks, a module whose parameters are computed has to be called by operator(); a module that hands its
-<<<<<<< HEAD
 /// weight to a fused op (TransformerEncoderLayer) does not call its layers.
-=======
-/// weight to a fused op (FeedForward) does not call its layers.
->>>>>>> w3
 namespace etna::nn {
 
 /// While one lives, parameters and buffers of a module are other tensors: of the same shapes, recorded or not. Names
