@@ -82,7 +82,7 @@ CommandQueue::CommandQueue(LogicalDevice& device, const Pipelines& pipelines, co
     info.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
     info.commandBufferCount = 1;
     check(device_.vk.vkAllocateCommandBuffers(device_.handle, &info, &slot.buffer), "vkAllocateCommandBuffers");
-    slot.list.commands.reserve(4 * kBatchDispatches);
+    slot.list.entries.reserve(4 * kBatchDispatches);
   }
 }
 
@@ -100,15 +100,15 @@ QueueEntry& CommandQueue::begin(QueueEntry::Kind kind, std::string_view op) {
     open_batch_ = true;
     bytes_ = 0;
   }
-  QueueEntry& command = open().list.commands.emplace_back();
-  command.kind = kind;
-  std::memcpy(command.op.data(), op.data(), std::min(op.size(), command.op.size() - 1));
+  QueueEntry& entry = open().list.entries.emplace_back();
+  entry.kind = kind;
+  std::memcpy(entry.op.data(), op.data(), std::min(op.size(), entry.op.size() - 1));
   if (timestamps_.active()) {
-    open().by.resize(open().list.commands.size());
+    open().by.resize(open().list.entries.size());
     open().by.back() = {profile::Labels::now()};
   }
   open().order.emplace_back();
-  return command;
+  return entry;
 }
 
 /// Orders the newest command, and submits where the batch is full.
@@ -117,12 +117,12 @@ void CommandQueue::add(std::span<const Range> reads, std::span<const Range> writ
   // all commands have one behind them, too: those before the setting changed have none.
   Slot& slot = open();
   Order& order = slot.order.back();
-  order.before = hazards_.access(slot.list.commands.back().stage(), reads, writes);
+  order.before = hazards_.access(slot.list.entries.back().stage(), reads, writes);
   order.behind = barriers_everywhere();
   if (order.before) ++stats_.barriers;
   if (order.behind) ++stats_.barriers;
   bytes_ += touched(reads, writes);
-  const std::size_t commands = slot.list.commands.size();
+  const std::size_t commands = slot.list.entries.size();
   if (commands < kBatchDispatches && bytes_ < kBatchBytes) return;
   // A submit waits for the pipelines of its batch; more is queued meanwhile, so that those of a whole step are built
   // side by side. A profile has timestamps for batches of the usual size.
@@ -187,8 +187,8 @@ void CommandQueue::encode_open() {
   if (VkResult r = device_.vk.vkBeginCommandBuffer(slot.buffer, &info)) fail(r, "vkBeginCommandBuffer");
   slot.timed.reset(timestamps_, slot.buffer, kBatchDispatches + 1);
   VkPipeline bound = VK_NULL_HANDLE;
-  for (std::size_t i = 0; i < slot.list.commands.size(); ++i) {
-    const QueueEntry& c = slot.list.commands[i];
+  for (std::size_t i = 0; i < slot.list.entries.size(); ++i) {
+    const QueueEntry& c = slot.list.entries[i];
     if (const Barrier& b = slot.order[i].before) {
       pipeline_barrier(stages_of(b.before), writes_of(b.before), stages_of(b.behind), accesses_of(b.behind));
     }
@@ -342,7 +342,7 @@ std::string CommandQueue::unfinished_ops() const {
   for (std::size_t i = 1; i <= slots_.size(); ++i) {
     const Slot& slot = slots_[(current_ + i) % slots_.size()];
     if (i < slots_.size() && slot.value <= finished_) continue;
-    for (const QueueEntry& c : slot.list.commands) {
+    for (const QueueEntry& c : slot.list.entries) {
       std::string_view name = c.op.data();
       if (!runs.empty() && runs.back().first == name) {
         ++runs.back().second;

@@ -13,7 +13,8 @@
 
 namespace etna::vulkan {
 
-/// One command as it is encoded. Its push constants (a cubin's parameters) are stored elsewhere, with those of others.
+/// What is encoded into a command buffer as one command, with the objects of its device. Its push constants (a cubin's
+/// parameters) are stored elsewhere, with those of others.
 struct QueueEntry {
   enum class Kind : std::uint8_t { dispatch, cubin, copy, fill, update, make_host_visible, mark };
   Kind kind = Kind::dispatch;
@@ -28,9 +29,9 @@ struct QueueEntry {
   Stage stage() const { return kind == Kind::dispatch || kind == Kind::cubin ? kCompute : kTransfer; }
 };
 
-/// The commands of a batch, with their push constants.
+/// Those of a batch, with their push constants.
 struct QueueEntries {
-  std::vector<QueueEntry> commands;
+  std::vector<QueueEntry> entries;
   std::vector<std::byte> pushes;
 
   void push(QueueEntry& c, std::span<const std::byte> bytes) {
@@ -39,15 +40,15 @@ struct QueueEntries {
     pushes.insert(pushes.end(), bytes.begin(), bytes.end());
   }
   void clear() {
-    commands.clear();
+    entries.clear();
     pushes.clear();
   }
 };
 
-/// Encodes one command into a buffer. @param pushes where its push constants are
+/// Encodes one into a command buffer. @param pushes where its push constants are
 /// @param bound the pipeline that is bound there, kept up to date
 /// @throws DeviceError where its pipeline cannot be built
 void encode(const VolkDeviceTable& vk, VkCommandBuffer commands, VkPipelineLayout layout,
-            std::span<const std::byte> pushes, const QueueEntry& command, VkPipeline& bound);
+            std::span<const std::byte> pushes, const QueueEntry& entry, VkPipeline& bound);
 
 }  // namespace etna::vulkan

@@ -30,9 +30,9 @@ CommandBuffers::CommandBuffers(Context& context, const Graph& graph) : context_(
   context_.logical.require_alive();
   const VolkDeviceTable& vk = context_.logical.vk;
   VkDevice device = context_.logical.handle;
-  commands_.reserve(graph.list().commands.size());
+  entries_.reserve(graph.list().commands.size());
   for (const graph::Command& c : graph.list().commands) {
-    commands_.push_back(resolved(c));
+    entries_.push_back(resolved(c));
     if (c.group >= stages_.size()) stages_.resize(c.group + 1, 0);
     stages_[c.group] |= c.stage();
   }
@@ -121,7 +121,7 @@ void CommandBuffers::run_timed() {
 /// Encodes the buffers anew; the device has finished with them.
 void CommandBuffers::encode_all(Buffers& buffers, Timestamps* timestamps) {
   const VolkDeviceTable& vk = context_.logical.vk;
-  const std::size_t count = (commands_.size() + kCommandsABuffer - 1) / kCommandsABuffer;
+  const std::size_t count = (entries_.size() + kCommandsABuffer - 1) / kCommandsABuffer;
   if (count == 0) return;
   if (buffers.commands.empty()) {
     auto info = structure<VkCommandBufferAllocateInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO);
@@ -135,7 +135,7 @@ void CommandBuffers::encode_all(Buffers& buffers, Timestamps* timestamps) {
   }
   for (std::size_t i = 0; i < count; ++i) {
     VkCommandBuffer commands = buffers.commands[i];
-    const std::size_t first = i * kCommandsABuffer, last = std::min(first + kCommandsABuffer, commands_.size());
+    const std::size_t first = i * kCommandsABuffer, last = std::min(first + kCommandsABuffer, entries_.size());
     auto begin = structure<VkCommandBufferBeginInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO);
     // A run may be queued while the previous one is still running; buffers with timestamps wait for each other.
     if (timestamps == nullptr) begin.flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT;
@@ -162,13 +162,12 @@ void CommandBuffers::encode(VkCommandBuffer commands, std::size_t begin, std::si
       barrier(commands, kCompute | kTransfer, kCompute | kTransfer);
     }
     if (timed != nullptr) timed->begin(commands, c.op.data(), c.labels, c.stage());
-    vulkan::encode(context_.logical.vk, commands, context_.pipelines.layout(), graph_.list().bytes, commands_[i],
-                   bound);
+    vulkan::encode(context_.logical.vk, commands, context_.pipelines.layout(), graph_.list().bytes, entries_[i], bound);
     if (timed != nullptr) timed->end(commands);
   }
   if (timed != nullptr) timed->finish(commands);
   if (everywhere) barrier(commands, kCompute | kTransfer, kCompute | kTransfer);
-  if (end == commands_.size() && context_.index_faults.in_use()) expose_kernel_writes(context_.logical.vk, commands);
+  if (end == entries_.size() && context_.index_faults.in_use()) expose_kernel_writes(context_.logical.vk, commands);
 }
 
 void CommandBuffers::barrier(VkCommandBuffer commands, unsigned before, unsigned behind) {

@@ -38,8 +38,8 @@ class CommandBuffers final : public Executable {
 
   Context& context_;
   const Graph& graph_;
-  std::vector<QueueEntry> commands_;  ///< the graph's, with this device's objects
-  std::vector<unsigned> stages_;      ///< per group
+  std::vector<QueueEntry> entries_;  ///< the graph's commands, with this device's objects
+  std::vector<unsigned> stages_;     ///< per group
   VkCommandPool pool_ = VK_NULL_HANDLE;
   Buffers plain_;
   std::array<Buffers, 3>
