@@ -50,7 +50,7 @@ Decoder::Decoder(const DecoderConfig& given, Weights& weights)
   if (output) register_module("output", *output);
 }
 
-Decoder::Decoder(const DecoderConfig& config) : Decoder(config, lasting(FreshWeights())) {}
+Decoder::Decoder(const DecoderConfig& config) : Decoder(config, lasting(FreshWeights(config))) {}
 
 std::unique_ptr<nn::Module> Decoder::another() const {
   if (frozen()) throw Error("clone: a decoder with weights in block formats cannot be copied; load its file again");

@@ -90,6 +90,8 @@ struct DecoderConfig {
   double dropout = 0;  ///< share of elements zeroed of the embeddings, and of what each sublayer adds to x
   /// Activation checkpointing: training keeps the input of each block only, and computes the rest again in backward.
   bool recompute_blocks = false;
+  /// Fresh matrices that write to the residual stream are divided by √(2 · layers) (Radford et al. 2019).
+  bool scaled_start = true;
 
   /// Whether a layer attends within the window only.
   bool has_window(std::int64_t layer) const {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include <etna/models/decoder_config.h>
 #include <etna/tensor/quant/quantized_tensor.h>
 
 namespace etna::models {
@@ -24,12 +25,16 @@ class Weights {
   virtual Tensor vector(const std::string& name, std::int64_t size) = 0;
 };
 
-/// Weights of a model that is to be trained from nothing: matrices normal with standard deviation 0.02, norms 1, biases
-/// 0.
+/// Weights of a model that is to be trained from nothing: matrices normal with standard deviation 0.02, those that
+/// write to the residual stream perhaps less (DecoderConfig::scaled_start); norms 1, biases 0.
 class FreshWeights : public Weights {
  public:
+  explicit FreshWeights(const DecoderConfig& config);
   Matrix matrix(const std::string& name, std::int64_t rows, std::int64_t columns) override;
   Tensor vector(const std::string& name, std::int64_t size) override;
+
+ private:
+  double residual_divisor_;
 };
 
 }  // namespace etna::models

@@ -35,6 +35,7 @@ void gpt2(DecoderConfig& c) {
   c.norm = NormKind::layer;
   c.norm_bias = c.query_bias = c.output_bias = c.ffn_bias = c.tied = true;
   c.packed_qkv = true;
+  c.scaled_start = false;  // as in its published code
   c.positions = PositionKind::learned;
   c.gated = false;
   c.activation = Activation::gelu_tanh;

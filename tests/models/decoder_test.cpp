@@ -59,6 +59,10 @@ TEST(Decoder, StartsWithFreshWeights) {
       EXPECT_EQ(max(abs(x - wanted)).item<double>(), 0) << name;
     }
   }
+  DecoderConfig config = tiny_gpt2();
+  config.scaled_start = true;
+  const Tensor scaled = Decoder(config).blocks[1].ffn.down.weight.detach();
+  EXPECT_NEAR(std::sqrt(mean(square(scaled)).item<double>()), 0.01, 0.001);
 }
 
 TEST(Decoder, NamesItsParameters) {

@@ -1,3 +1,7 @@
+#include <span>
+#include <string>
+#include <vector>
+
 #include <gtest/gtest.h>
 
 #include <data/temporary_folder.h>
@@ -5,7 +9,6 @@
 #include <etna/models/generator.h>
 #include <etna/models/model_file.h>
 #include <etna/tensor/io/gguf.h>
-#include <etna/tensor/io/safetensors.h>
 #include <nn/on_device.h>
 
 #include "small_models.h"
@@ -86,23 +89,31 @@ TEST(PackedQkv, IsReadFromThreeTensors) {
     io::GgufWriter to(folder / "split.gguf");
     for (const io::GgufEntry& entry : file.metadata())
       if (entry.key != "general.alignment") to.set(entry.key, entry.value);
-    NamedTensors rows;
+    struct Rows {
+      std::string name;
+      const io::GgufTensor* of;
+      std::size_t part, parts;
+    };
+    std::vector<Rows> all;
     for (const io::GgufTensor& tensor : file.tensors()) {
-      const Tensor values = file.load(tensor);
       const std::size_t at = tensor.name.find("attn_qkv");
-      if (at == std::string::npos) {
-        rows.emplace_back(tensor.name, values);
-        continue;
-      }
-      const std::vector<Tensor> parts = values.chunk(3);
-      for (std::size_t i = 0; i < 3; ++i) {
+      if (at == std::string::npos) all.push_back({tensor.name, &tensor, 0, 1});
+      for (std::size_t i = 0; at != std::string::npos && i < 3; ++i) {
         std::string name = tensor.name;
-        rows.emplace_back(name.replace(at, 8, std::string("attn_") + "qkv"[i]), parts[i].contiguous());
+        all.push_back({name.replace(at, 8, std::string("attn_") + "qkv"[i]), &tensor, i, 3});
       }
     }
-    for (const auto& [name, values] : rows)
-      to.add(name, values.dim() == 2 ? quant::format_named(format) : quant::format_named("F32"), values.shape());
-    for (const auto& [name, values] : rows) to.write(name, values);
+    for (const Rows& rows : all) {
+      Shape shape = rows.of->shape;
+      shape[0] /= static_cast<std::int64_t>(rows.parts);
+      to.add(rows.name, *rows.of->format, shape);
+    }
+    for (const Rows& rows : all) {
+      const io::MappedBytes bytes = file.bytes(*rows.of);
+      const std::span<const std::byte> whole = bytes;
+      const std::size_t size = whole.size() / rows.parts;
+      to.write(rows.name, whole.subspan(rows.part * size, size));
+    }
     to.finish();
     const Model packed = load_model(folder / "packed.gguf"), split = load_model(folder / "split.gguf");
     const Projection& one = *packed.decoder->blocks[1].attention.qkv;
