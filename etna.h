@@ -39,6 +39,5 @@
 #include <etna/tensor/ops/random/random.h>
 #include <etna/tensor/quant/block_format.h>
 #include <etna/tensor/quant/quantized_tensor.h>
-#include <etna/tensor/readback.h>
 #include <etna/tensor/tensor.h>
 #include <etna/train/train.h>

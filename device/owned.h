@@ -20,8 +20,9 @@ class Owned {
   Owned(Pointer pointer) : object_(pointer.release()) {}
   Owned(Owned&& other) noexcept : object_(other.release()) {}
   Owned& operator=(Owned&& other) noexcept {
+    T* next = other.release();  // first: of itself, too
     T* before = object_;
-    object_ = other.release();
+    object_ = next;
     delete before;
     return *this;
   }

@@ -1,4 +1,4 @@
-#include <etna/tensor/readback.h>
+#include <etna/tensor/capture.h>
 
 #include <array>
 #include <cstddef>

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include <etna/tensor/readback.h>
+#include <etna/tensor/capture.h>
 #include <etna/train/runs.h>
 
 namespace etna::training {
