@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -133,6 +134,7 @@ Device Device::parse(std::string_view text) {
   throw DeviceError(fmt::format("device '{}' is not a device's name; write {}", text, known));
 }
 
+std::ostream& operator<<(std::ostream& out, Device device) { return out << device.str(); }
 std::string Device::str() const { return is_cpu() ? "cpu" : fmt::format("{}:{}", backend(type).name(), index); }
 
 std::vector<AdapterInfo> adapters() {

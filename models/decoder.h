@@ -9,8 +9,8 @@
 
 namespace etna::models {
 
-/// A decoder of the kind of GPT-2, Llama, or what else DecoderConfig makes of it: token embeddings, blocks, a norm and a
-/// head.
+/// A decoder of the kind of GPT-2, Llama, or what else DecoderConfig makes of it: token embeddings, blocks, a norm and
+/// a head.
 ///     models::Decoder model(models::decoder_config("gpt2", {.vocabulary = 33278, .context = 64, .width = 128,
 ///                                                           .layers = 2, .heads = 4, .feed_forward = 512}));
 ///     model.loss(tokens, targets).backward();

@@ -10,7 +10,6 @@
 #include <etna/tensor/internal/fusion.h>
 #include <etna/tensor/internal/overrides.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/readback.h>
 #include <nn/on_device.h>
 
 namespace etna {
