@@ -84,6 +84,20 @@ TEST_P(HeldBack, IsDoneForWhoeverLooks) {
   }
 }
 
+TEST_P(HeldBack, IsDoneBeforeAWriteInPlaceThatIsCaptured) {
+  const GradMode off(false);
+  const Tensor d = full({1}, 2, {f32, device()});
+  auto step = capture(
+      [&] {
+        Tensor x = full({1}, 1, {f32, device()});
+        Tensor s = x + d;
+        x.fill_(100);
+        return s + x;
+      },
+      {.device = device()});
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(step().item(), 103) << "call " << i;
+}
+
 /// A captured step ends with all of its calls.
 TEST_P(HeldBack, IsPartOfTheStepThatIsCaptured) {
   const GradMode off(false);

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <etna/device/internal/pending.h>
 #include <etna/device/kernel.h>
 #include <etna/tensor/internal/graph/captured_step.h>
 
@@ -25,10 +26,13 @@ void forbid(const char* what, const char* why) {
 
 void run_cpu_kernel(const OpCall& call, std::span<Tensor> out) {
   CapturedStep* step = CapturedStep::current();
+  // Writes in place come here without having been held back: they see what calls before them compute.
   if (step == nullptr) {
+    finish_pending_on_host();
     call.op.cpu(call, out);
     return;
   }
+  finish_pending();
   {
     struct InKernel {
       CapturedStep& step;
