@@ -36,7 +36,7 @@
 #include <etna/tensor/io/torch_file.h>
 #include <etna/tensor/literal.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/random/sampling.h>
+#include <etna/tensor/ops/random/random.h>
 #include <etna/tensor/quant/block_format.h>
 #include <etna/tensor/quant/quantized_tensor.h>
 #include <etna/tensor/tensor.h>

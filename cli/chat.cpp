@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include <etna/data/tokenizers/chat_template.h>
-#include <etna/data/tokenizers/internal/jinja_template.h>
+#include <etna/data/tokenizers/internal/chat/jinja_template.h>
 #include <etna/device/error.h>
 #include <etna/device/output_file.h>
 #include <etna/train/progress.h>

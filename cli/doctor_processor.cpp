@@ -4,8 +4,8 @@
 
 #include <fmt/core.h>
 
-#include <etna/device/internal/cpu/gemm/blas.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/matmul/gemm/internal/cpu/blas.h>
 
 #include "commands.h"
 

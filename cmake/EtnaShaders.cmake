@@ -1,4 +1,4 @@
-# Compiles shaders/*.comp to SPIR-V and embeds them.
+# Compiles shaders/<family>/*.comp to SPIR-V and embeds them.
 #
 # A shader names its variants in comments at its top, one per line:
 #     // variant: softmax_f32            (no defines)
@@ -61,7 +61,8 @@ endfunction()
 
 # etna_shaders(): objects with every variant of this folder's .comp files, and the header that declares them.
 function(etna_shaders)
-  file(GLOB shaders CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.comp)
+  file(GLOB shaders CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*/*.comp)
+  list(FILTER shaders EXCLUDE REGEX "/webgpu/")
   set(out ${CMAKE_CURRENT_BINARY_DIR})
   set(declarations "")
   set(list "")
@@ -127,7 +128,7 @@ function(etna_shaders)
     target_link_libraries(etna_compile_shaders PRIVATE ${ETNA_GLSLANG_LIBRARIES} Threads::Threads)
     file(CONFIGURE OUTPUT ${out}/variants.txt @ONLY CONTENT "${lines}")
     file(GLOB included CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/lib/*.glsl
-      ${PROJECT_SOURCE_DIR}/tensor/ops/optimizer/*.rule ${PROJECT_SOURCE_DIR}/tensor/ops/activations/*.def)
+      ${PROJECT_SOURCE_DIR}/tables/optimizers/*.rule ${PROJECT_SOURCE_DIR}/tables/*.def)
     add_custom_command(OUTPUT ${together} COMMAND etna_compile_shaders ${out}/variants.txt
       DEPENDS etna_compile_shaders ${out}/variants.txt ${shaders} ${included} ${ETNA_GENERATED_GLSL}
         ${out}/optimizer_rule.glsl

@@ -171,9 +171,11 @@ function(etna_objects target sources options)
 endfunction()
 
 function(etna_library)
-  if(NOT EXISTS ${ETNA_INCLUDE_DIR}/etna/etna.h)
-    file(CREATE_LINK ${PROJECT_SOURCE_DIR}/etna.h ${ETNA_INCLUDE_DIR}/etna/etna.h SYMBOLIC)
-  endif()
+  foreach(link etna.h tables)
+    if(NOT EXISTS ${ETNA_INCLUDE_DIR}/etna/${link})
+      file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${link} ${ETNA_INCLUDE_DIR}/etna/${link} SYMBOLIC)
+    endif()
+  endforeach()
   get_property(folders GLOBAL PROPERTY ETNA_FOLDERS)
   set(objects)
   foreach(folder IN LISTS folders)
@@ -198,16 +200,17 @@ function(etna_library)
   # Public by place: all headers but those in folders internal/, and the tables that they include.
   foreach(folder device tensor autograd nn optim data models train)
     install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/etna
-      FILES_MATCHING PATTERN "*.h" PATTERN "elementwise.def" PATTERN "activations.def" PATTERN internal EXCLUDE)
+      FILES_MATCHING PATTERN "*.h" PATTERN internal EXCLUDE)
   endforeach()
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/tables DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/etna)
   install(FILES ${PROJECT_SOURCE_DIR}/etna.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/etna)
   configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/etnaConfig.cmake.in ${PROJECT_BINARY_DIR}/etnaConfig.cmake
     INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/etna PATH_VARS CMAKE_INSTALL_DATADIR)
   write_basic_package_version_file(${PROJECT_BINARY_DIR}/etnaConfigVersion.cmake COMPATIBILITY SameMinorVersion)
   # Shaders of programs include Etna's.
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/shaders/lib/ DESTINATION ${CMAKE_INSTALL_DATADIR}/etna/shaders)
-  install(FILES ${PROJECT_SOURCE_DIR}/tensor/ops/activations/activations.def
-    DESTINATION ${CMAKE_INSTALL_DATADIR}/etna/shaders/tensor/ops/activations)
+  install(FILES ${PROJECT_SOURCE_DIR}/tables/activations.def
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/etna/shaders/tables)
   install(FILES ${PROJECT_BINARY_DIR}/etnaConfig.cmake ${PROJECT_BINARY_DIR}/etnaConfigVersion.cmake
     ${PROJECT_SOURCE_DIR}/cmake/EtnaTargetShaders.cmake
     DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/etna)

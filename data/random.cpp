@@ -12,13 +12,13 @@ namespace etna::data {
 
 Random Random::of_sample(std::uint64_t seed, std::uint64_t epoch, std::uint64_t index) {
   // One block mixes seed and epoch, so that samples of neighbouring epochs and seeds share no numbers.
-  const philox::Counter mixed = philox::block({seed, epoch}, ~std::uint64_t{0});
+  const random::Counter mixed = random::block({seed, epoch}, ~std::uint64_t{0});
   return Random(static_cast<std::uint64_t>(mixed[1]) << 32 | mixed[0], index);
 }
 
 std::uint32_t Random::bits() {
   if (used_ == words_.size()) {
-    words_ = philox::block({seed_, stream_}, block_++);
+    words_ = random::block({seed_, stream_}, block_++);
     used_ = 0;
   }
   return words_[used_++];

@@ -7,7 +7,7 @@
 #include <etna/models/decoder_config.h>
 #include <etna/models/projection.h>
 #include <etna/nn/module.h>
-#include <etna/tensor/ops/paged_attention/paged_attention.h>
+#include <etna/tensor/ops/attention/attention.h>
 
 namespace etna::models {
 

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <etna/data/tokenizers/internal/json_fields.h>
+#include <etna/data/tokenizers/internal/json/json_fields.h>
 #include <etna/models/decoder_config.h>
 #include <etna/models/internal/architecture.h>
 

@@ -9,7 +9,7 @@
 #include <etna/models/internal/generator_slots.h>
 #include <etna/models/model_file.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/random/sampling.h>
+#include <etna/tensor/ops/random/random.h>
 
 namespace etna::models {
 namespace {

@@ -7,7 +7,7 @@
 #include <etna/models/internal/generator_slots.h>
 #include <etna/models/internal/look_up.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/random/sampling.h>
+#include <etna/tensor/ops/random/random.h>
 
 // Several tokens a step, of which all but the first are guessed: by prompt look-up, or by a draft.
 namespace etna::models {

@@ -7,7 +7,7 @@
 
 #include <etna/device/owned.h>
 #include <etna/models/decoder_config.h>
-#include <etna/tensor/ops/paged_attention/paged_attention.h>
+#include <etna/tensor/ops/attention/attention.h>
 
 namespace etna::models {
 

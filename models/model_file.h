@@ -5,6 +5,7 @@
 #include <string>
 
 #include <etna/data/tokenizers/model_tokenizer.h>
+#include <etna/data/tokenizers/pieces/vocabulary_fields.h>
 #include <etna/data/tokenizers/tokenizer.h>
 #include <etna/device/error.h>
 #include <etna/device/file_path.h>

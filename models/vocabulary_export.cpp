@@ -2,9 +2,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include <etna/data/tokenizers/internal/json_fields.h>
-#include <etna/data/tokenizers/internal/split_patterns.h>
-#include <etna/data/tokenizers/internal/tokenizer_plan.h>
+#include <etna/data/tokenizers/internal/json/json_fields.h>
+#include <etna/data/tokenizers/internal/splits/split_patterns.h>
+#include <etna/data/tokenizers/pieces/internal/tokenizer_plan.h>
 #include <etna/models/model_file.h>
 
 namespace etna::models {

@@ -14,7 +14,7 @@ namespace etna::nn {
 #define ETNA_MODULE(NAME, FUNCTION) ETNA_DEFINE(NAME, FUNCTION(x))
 #define ETNA_NO_MODULE
 #define ETNA_ACTIVATION(number, name, module, ...) module
-#include <etna/tensor/ops/activations/activations.def>
+#include <etna/tables/activations.def>
 #undef ETNA_ACTIVATION
 #undef ETNA_NO_MODULE
 #undef ETNA_MODULE

@@ -18,7 +18,7 @@ namespace etna::nn {
   };
 #define ETNA_NO_MODULE
 #define ETNA_ACTIVATION(number, name, module, ...) module
-#include <etna/tensor/ops/activations/activations.def>
+#include <etna/tables/activations.def>
 #undef ETNA_ACTIVATION
 #undef ETNA_NO_MODULE
 ETNA_MODULE(ReLU6, relu6)              // max(x, 0), at most 6

@@ -4,7 +4,7 @@
 
 #include <etna/nn/module.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/random/stochastic.h>
+#include <etna/tensor/ops/random/random.h>
 
 namespace etna::nn {
 

@@ -3,7 +3,7 @@
 #include <etna/nn/module.h>
 
 /// Dropout of elements and of whole channels, and dropout for selu: the functions of
-/// <etna/tensor/ops/random/stochastic.h> as modules.
+/// <etna/tensor/ops/random/random.h> as modules.
 namespace etna::nn {
 
 /// Checks a probability that a module's constructor got. @return it @throws Error naming the module

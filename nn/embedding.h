@@ -5,7 +5,7 @@
 #include <etna/nn/dropout.h>
 #include <etna/nn/module.h>
 #include <etna/tensor/ops/attention/attention.h>
-#include <etna/tensor/ops/indexing/embedding_bag.h>
+#include <etna/tensor/ops/indexing/indexing.h>
 
 namespace etna::nn {
 

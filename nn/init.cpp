@@ -9,7 +9,7 @@
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/linalg/linalg.h>
-#include <etna/tensor/ops/random/distributions.h>
+#include <etna/tensor/ops/random/random.h>
 
 namespace etna::nn::init {
 namespace {

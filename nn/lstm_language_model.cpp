@@ -7,7 +7,7 @@
 #include <etna/nn/parameters.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/loss/loss.h>
-#include <etna/tensor/ops/random/stochastic.h>
+#include <etna/tensor/ops/random/random.h>
 
 namespace etna::nn {
 namespace {

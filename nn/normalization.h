@@ -3,10 +3,10 @@
 #include <optional>
 
 #include <etna/nn/module.h>
-#include <etna/tensor/ops/batch_norm/batch_norm.h>
+#include <etna/tensor/ops/normalization/normalization.h>
 
 /// Normalization by statistics of channels and of rows. The functions of channels are those of
-/// <etna/tensor/ops/batch_norm/batch_norm.h>.
+/// <etna/tensor/ops/normalization/normalization.h>.
 namespace etna::nn {
 
 /// What BatchNorm and InstanceNorm share. Parameters weight [C] (ones) and bias [C] (zeros); buffers running_mean

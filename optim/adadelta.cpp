@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <etna/tensor/ops/optimizer/internal/multi_tensor.h>
+#include <etna/tensor/ops/optimizer/internal/optimizer.h>
 
 namespace etna::optim {
 

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <etna/optim/internal/composed_step.h>
-#include <etna/tensor/ops/optimizer/internal/multi_tensor.h>
+#include <etna/tensor/ops/optimizer/internal/optimizer.h>
 
 namespace etna::optim {
 

@@ -6,7 +6,7 @@
 
 #include <etna/tensor/capture.h>
 #include <etna/tensor/op.h>
-#include <etna/tensor/ops/optimizer/internal/multi_tensor.h>
+#include <etna/tensor/ops/optimizer/internal/optimizer.h>
 
 namespace etna::optim {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include <etna/tensor/op.h>
-#include <etna/tensor/ops/batch_norm/batch_norm.h>
+#include <etna/tensor/ops/normalization/normalization.h>
 #include <etna/tensor/tensor.h>
 
 namespace etna::optim {

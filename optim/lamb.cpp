@@ -1,7 +1,7 @@
 #include <etna/optim/adam.h>
 
 #include <etna/optim/internal/composed_step.h>
-#include <etna/tensor/ops/optimizer/internal/multi_tensor.h>
+#include <etna/tensor/ops/optimizer/internal/optimizer.h>
 
 namespace etna::optim {
 

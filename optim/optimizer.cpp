@@ -13,7 +13,7 @@
 #include <etna/tensor/capture.h>
 #include <etna/tensor/internal/recording.h>
 #include <etna/tensor/op.h>
-#include <etna/tensor/ops/optimizer/internal/multi_tensor.h>
+#include <etna/tensor/ops/optimizer/internal/optimizer.h>
 
 namespace etna::optim {
 namespace {

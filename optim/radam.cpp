@@ -1,6 +1,6 @@
 #include <etna/optim/adam.h>
 
-#include <etna/tensor/ops/optimizer/internal/multi_tensor.h>
+#include <etna/tensor/ops/optimizer/internal/optimizer.h>
 
 namespace etna::optim {
 

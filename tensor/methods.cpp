@@ -14,7 +14,7 @@ namespace etna {
   Tensor Tensor::NAME(double other) const { return etna::NAME(*this, other); }
 #define ETNA_METHOD_3(NAME)
 #define ETNA_ELEMENTWISE(NAME, ARITY, ...) ETNA_METHOD_##ARITY(NAME)
-#include <etna/tensor/ops/elementwise/elementwise.def>
+#include <etna/tables/elementwise.def>
 #undef ETNA_ELEMENTWISE
 #undef ETNA_METHOD_1
 #undef ETNA_METHOD_1n

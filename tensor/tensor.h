@@ -200,7 +200,7 @@ class Tensor {
   Tensor& mul_(double value);
   Tensor& div_(const Tensor& other);  ///< floating tensors only
   Tensor& div_(double value);
-  // Random numbers as the functions of <etna/tensor/ops/random/distributions.h> draw them; floating tensors only.
+  // Random numbers as the functions of <etna/tensor/ops/random/random.h> draw them; floating tensors only.
   Tensor& uniform_(double low = 0, double high = 1);
   Tensor& normal_(double mean = 0, double std = 1);
   Tensor& exponential_(double lambda = 1);
@@ -225,7 +225,7 @@ class Tensor {
 #define ETNA_METHOD_2n(NAME)
 #define ETNA_METHOD_3(NAME)
 #define ETNA_ELEMENTWISE(NAME, ARITY, ...) ETNA_METHOD_##ARITY(NAME)
-#include <etna/tensor/ops/elementwise/elementwise.def>
+#include <etna/tables/elementwise.def>
 #undef ETNA_ELEMENTWISE
 #undef ETNA_METHOD_1
 #undef ETNA_METHOD_1n

@@ -13,12 +13,12 @@
 #include <string>
 #include <vector>
 
-#include <etna/device/internal/cpu/gemm/blas.h>
 #include <etna/device/internal/cpu/parallel.h>
 #include <etna/device/internal/cpu/vector_rows.h>
 #include <etna/etna.h>
 #include <etna/models/generator.h>
 #include <etna/models/model_file.h>
+#include <etna/tensor/ops/matmul/gemm/internal/cpu/blas.h>
 
 #include "digit_models.h"
 

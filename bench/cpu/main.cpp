@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include <etna/device/error.h>
-#include <etna/device/internal/cpu/gemm/blas.h>
 #include <etna/device/memory.h>
+#include <etna/tensor/ops/matmul/gemm/internal/cpu/blas.h>
 
 #include "devices.h"
 #include "measure.h"

@@ -4,8 +4,8 @@
 
 #include <etna/data/text_file.h>
 #include <etna/data/tokenizers/bpe_tokenizer.h>
-#include <etna/data/tokenizers/internal/byte_characters.h>
-#include <etna/data/tokenizers/internal/json_fields.h>
+#include <etna/data/tokenizers/internal/json/json_fields.h>
+#include <etna/data/tokenizers/internal/unicode/byte_characters.h>
 #include <etna/device/error.h>
 
 namespace etna::data {

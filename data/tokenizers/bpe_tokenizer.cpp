@@ -8,9 +8,9 @@
 
 #include <etna/data/internal/token_hash.h>
 #include <etna/data/text_file.h>
-#include <etna/data/tokenizers/internal/byte_characters.h>
-#include <etna/data/tokenizers/internal/pre_tokenizer.h>
-#include <etna/data/tokenizers/internal/text_chunks.h>
+#include <etna/data/tokenizers/internal/splits/pre_tokenizer.h>
+#include <etna/data/tokenizers/internal/splits/text_chunks.h>
+#include <etna/data/tokenizers/internal/unicode/byte_characters.h>
 #include <etna/device/error.h>
 #include <etna/device/internal/cpu/parallel.h>
 

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include <etna/data/tokenizers/bpe_tokenizer.h>
-#include <etna/data/tokenizers/internal/byte_characters.h>
+#include <etna/data/tokenizers/internal/unicode/byte_characters.h>
 #include <etna/device/error.h>
 
 namespace etna::data {

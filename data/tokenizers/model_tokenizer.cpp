@@ -7,8 +7,8 @@
 
 #include <etna/data/internal/token_hash.h>
 #include <etna/data/text_file.h>
-#include <etna/data/tokenizers/internal/space_symbol.h>
-#include <etna/data/tokenizers/internal/tokenizer_plan.h>
+#include <etna/data/tokenizers/pieces/internal/space_symbol.h>
+#include <etna/data/tokenizers/pieces/internal/tokenizer_plan.h>
 #include <etna/device/error.h>
 
 namespace etna::data {

@@ -7,10 +7,10 @@
 #include <etna/data/internal/compressed_file.h>
 #include <etna/data/text_file.h>
 #include <etna/data/tokenizers/bpe_tokenizer.h>
-#include <etna/data/tokenizers/internal/json_fields.h>
-#include <etna/data/tokenizers/internal/tokenizer_config.h>
-#include <etna/data/tokenizers/internal/tokenizer_plan.h>
+#include <etna/data/tokenizers/internal/json/json_fields.h>
+#include <etna/data/tokenizers/internal/json/tokenizer_config.h>
 #include <etna/data/tokenizers/model_tokenizer.h>
+#include <etna/data/tokenizers/pieces/internal/tokenizer_plan.h>
 #include <etna/data/tokenizers/word_tokenizer.h>
 #include <etna/device/error.h>
 #include <etna/device/output_file.h>

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include <etna/data/tokenizers/internal/pre_tokenizer.h>
-#include <etna/data/tokenizers/internal/text_chunks.h>
+#include <etna/data/tokenizers/internal/splits/pre_tokenizer.h>
+#include <etna/data/tokenizers/internal/splits/text_chunks.h>
 #include <etna/device/internal/cpu/parallel.h>
 
 namespace etna::data {

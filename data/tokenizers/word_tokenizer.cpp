@@ -8,7 +8,7 @@
 #include <etna/data/internal/token_hash.h>
 #include <etna/data/internal/words.h>
 #include <etna/data/text_file.h>
-#include <etna/data/tokenizers/internal/json_fields.h>
+#include <etna/data/tokenizers/internal/json/json_fields.h>
 #include <etna/device/error.h>
 
 namespace etna::data {

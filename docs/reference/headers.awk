@@ -3,8 +3,8 @@
 # - A header is a topic of the reference, within its folder's; the comment above its namespace describes it.
 # - Sections (// ---- reductions) become sections.
 # - ETNA_MACRO(...) that declares something gets the comment above the macro and the one after itself as docstring.
-# - Rows of elementwise.def, activations.def and rules.def become the declarations that they stand for in the header
-#   that includes them, with docstrings.
+# - Rows of elementwise.def, activations.def and optimizers.def become the declarations that they stand for in the
+#   header that includes them, with docstrings.
 # - Methods without a docstring take the one of the function of the same name.
 
 function say(text) { print text; doc = "" }

@@ -10,7 +10,7 @@
 #include <etna/models/decoder.h>
 #include <etna/models/kv_cache.h>
 #include <etna/tensor/capture.h>
-#include <etna/tensor/ops/random/sampling.h>
+#include <etna/tensor/ops/random/random.h>
 
 /// What a Generator's draft model keeps. Internal.
 namespace etna::models {

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include <etna/data/text_file.h>
-#include <etna/data/tokenizers/internal/json_fields.h>
+#include <etna/data/tokenizers/internal/json/json_fields.h>
 #include <etna/device/error.h>
 
 namespace etna::models {

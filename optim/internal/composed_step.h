@@ -1,7 +1,7 @@
 #pragma once
 
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/optimizer/internal/multi_tensor.h>
+#include <etna/tensor/ops/optimizer/internal/optimizer.h>
 
 /// For optimizers that need norms, means or matrix products of a tensor, and so are composed of ops.
 namespace etna::optim {

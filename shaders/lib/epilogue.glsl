@@ -22,7 +22,7 @@ float activated(float x, uint activation) {
   switch (activation) {
 #define ETNA_ACTIVATION(number, name, module, result, saved, lo, hi, rows, kind, t, value, gradient, second) \
     case number: return m_##name(x);
-#include "tensor/ops/activations/activations.def"
+#include "tables/activations.def"
 #undef ETNA_ACTIVATION
     default: return x;
   }
@@ -32,7 +32,7 @@ float activation_derivative(float x, uint activation) {
   switch (activation) {
 #define ETNA_ACTIVATION(number, name, module, result, saved, lo, hi, rows, kind, t, value, gradient, second) \
     case number: return m_##name##_backward(1.0, x);
-#include "tensor/ops/activations/activations.def"
+#include "tables/activations.def"
 #undef ETNA_ACTIVATION
     default: return 1.0;
   }

@@ -186,7 +186,7 @@ float m_erf(float a) {
 #define ETNA_ACTIVATION(number, name, module, result, saved, lo, hi, rows, kind, t_, value, gradient, second) \
   float m_##name(float x) { float t = t_; return value; }                                                     \
   float m_##name##_backward(float g, float x) { float t = t_; return gradient; }
-#include "tensor/ops/activations/activations.def"
+#include "tables/activations.def"
 #undef ETNA_ACTIVATION
 #undef real
 #undef tanh

@@ -1,5 +1,5 @@
 #pragma once
-// The activations of tensor/ops/activations/activations.def on the device, where exp and tanh are the instructions'.
+// The activations of tables/activations.def on the device, where exp and tanh are the instructions'.
 #include <cstdint>
 
 namespace hopper {
@@ -44,7 +44,7 @@ __device__ __forceinline__ float erf(float a) {
     [[maybe_unused]] const float t = t_;                                                                      \
     return gradient;                                                                                          \
   }
-#include "../../tensor/ops/activations/activations.def"
+#include "../../tables/activations.def"
 #undef ETNA_ACTIVATION
 
 }  // namespace activations
@@ -55,7 +55,7 @@ __device__ __forceinline__ float activated(float x, std::uint32_t activation) {
 #define ETNA_ACTIVATION(number, name, ...) \
   case number:                             \
     return activations::name(x);
-#include "../../tensor/ops/activations/activations.def"
+#include "../../tables/activations.def"
 #undef ETNA_ACTIVATION
     default:
       return x;
@@ -67,7 +67,7 @@ __device__ __forceinline__ float activation_derivative(float x, std::uint32_t ac
 #define ETNA_ACTIVATION(number, name, ...) \
   case number:                             \
     return activations::name##_backward(1.0f, x);
-#include "../../tensor/ops/activations/activations.def"
+#include "../../tables/activations.def"
 #undef ETNA_ACTIVATION
     default:
       return 1.0f;

@@ -116,7 +116,7 @@ __device__ __forceinline__ void epilogue_staged(const Parameters& p, const float
 #define ETNA_ACTIVATION(number, ...) \
   case number:                       \
     return epilogue_block<ROWS, 4, number, true, true>(p, scratch, above, row, at);
-#include "../../tensor/ops/activations/activations.def"
+#include "../../tables/activations.def"
 #undef ETNA_ACTIVATION
     }
   }
@@ -124,7 +124,7 @@ __device__ __forceinline__ void epilogue_staged(const Parameters& p, const float
 #define ETNA_ACTIVATION(number, ...) \
   case number:                       \
     return epilogue_block<ROWS, 4, number, false, true>(p, scratch, above, row, at);
-#include "../../tensor/ops/activations/activations.def"
+#include "../../tables/activations.def"
 #undef ETNA_ACTIVATION
     default:
       return epilogue_block<ROWS, 4, 0, false, true>(p, scratch, above, row, at);

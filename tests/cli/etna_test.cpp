@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <etna/device/device.h>
-#include <etna/device/internal/cpu/gemm/blas.h>
+#include <etna/tensor/ops/matmul/gemm/internal/cpu/blas.h>
 
 #include "etna_program.h"
 #include "runner/libraries.h"

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include <etna/data/tokenizers/internal/jinja_template.h>
+#include <etna/data/tokenizers/internal/chat/jinja_template.h>
 #include <etna/data/tokenizers/model_tokenizer.h>
 #include <etna/models/model_file.h>
 #include <etna/tensor/ops.h>

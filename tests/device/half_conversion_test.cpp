@@ -2,8 +2,8 @@
 #include <etna/shaders/shaders.h>
 #include <gtest/gtest.h>
 
-// What pipelines add to a shader's SPIR-V if a device guarantees its rounding to f16. tests/ops/half_test.cpp checks on
-// tensors that the bits are then right.
+// What pipelines add to a shader's SPIR-V if a device guarantees its rounding to f16.
+// tests/ops/elementwise/half_test.cpp checks on tensors that the bits are then right.
 namespace etna::vulkan {
 namespace {
 

@@ -1,5 +1,5 @@
 #include <data/temporary_folder.h>
-#include <etna/data/tokenizers/internal/jinja_template.h>
+#include <etna/data/tokenizers/internal/chat/jinja_template.h>
 #include <etna/data/tokenizers/model_tokenizer.h>
 #include <etna/models/model_file.h>
 #include <etna/nn/linear.h>

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include <data/temporary_folder.h>
-#include <etna/data/tokenizers/internal/jinja_template.h>
+#include <etna/data/tokenizers/internal/chat/jinja_template.h>
 #include <etna/data/tokenizers/model_tokenizer.h>
 #include <etna/device/error.h>
 #include <etna/models/decoder_config.h>

@@ -1,6 +1,6 @@
 #include <cstring>
 
-#include "rows.h"
+#include <ops/rows.h>
 
 // Elementwise ops over operands that come in runs of four, or nearly: aligned or not, dense, sliced, repeated. Sums and
 // products of two numbers have the same bits on every device.

@@ -4,7 +4,7 @@
 #include <etna/device/internal/vulkan/api/diagnostics.h>
 #include <etna/optim/optimizer.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/optimizer/internal/multi_tensor.h>
+#include <etna/tensor/ops/optimizer/internal/optimizer.h>
 #include <nn/on_device.h>
 
 namespace etna {

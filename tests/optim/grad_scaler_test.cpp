@@ -7,7 +7,7 @@
 #include <etna/optim/sgd.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/optimizer/internal/multi_tensor.h>
+#include <etna/tensor/ops/optimizer/internal/optimizer.h>
 #include <nn/on_device.h>
 
 namespace etna {

@@ -6,7 +6,7 @@
 #include <etna/optim/optim.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/optimizer/internal/multi_tensor.h>
+#include <etna/tensor/ops/optimizer/internal/optimizer.h>
 #include <nn/on_device.h>
 
 namespace etna {

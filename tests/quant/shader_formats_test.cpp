@@ -9,7 +9,7 @@
 #include <etna/tensor/quant/internal/formats.h>
 
 // The tables of formats in shaders against the traits, from which the CPU's kernels follow. That a GPU's products and
-// values are the CPU's is in tests/ops/quantized_gpu_test.cpp.
+// values are the CPU's is in tests/ops/quantized/quantized_gpu_test.cpp.
 namespace etna::quant {
 namespace {
 

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <fstream>
-#include <iterator>
 #include <string>
 
 #include <structure/source_tree.h>
@@ -20,16 +18,8 @@ inline bool is_public(const std::string& path) {
   return false;
 }
 
-/// Public headers, and the tables that cmake/EtnaTarget.cmake installs with them.
-inline bool is_installed(const std::string& path) {
-  static const std::string rules = [] {
-    std::ifstream in(ETNA_SOURCE_DIR "/cmake/EtnaTarget.cmake");
-    return std::string(std::istreambuf_iterator<char>(in), {});
-  }();
-  if (is_public(path)) return true;
-  return path.ends_with(".def") && path.find("/internal/") == std::string::npos &&
-         rules.find("PATTERN \"" + path.substr(path.rfind('/') + 1) + "\"") != std::string::npos;
-}
+/// Public headers, and the tables that some of them include.
+inline bool is_installed(const std::string& path) { return is_public(path) || path.starts_with("tables/"); }
 
 /// The header that a program includes if it has Eigen itself; no other may include it.
 inline bool needs_eigen(const std::string& path) { return path == "tensor/eigen.h"; }

@@ -25,8 +25,7 @@ std::string room_of(const std::string& path) {
   return room.substr(0, room.find_last_not_of('/') + 1);
 }
 
-/// A map from each room to the rooms whose headers it includes. Tables that both sides of an op are made from (.def)
-/// belong to no room.
+/// A map from each room to the rooms whose headers it includes.
 Graph includes_between_rooms(const std::vector<Source>& all) {
   static const std::regex include(R"(^\s*#\s*include\s*<etna/([^>]+)>)");
   Graph graph;
@@ -35,7 +34,7 @@ Graph includes_between_rooms(const std::vector<Source>& all) {
       std::smatch match;
       if (!std::regex_search(line, match, include)) continue;
       const std::string target = match[1];
-      if (target.ends_with(".def") || target.starts_with("shaders/") || room_of(target).empty()) continue;
+      if (room_of(target).empty()) continue;
       if (room_of(target) != room_of(source.path)) graph[room_of(source.path)].insert(room_of(target));
     }
   }
@@ -102,6 +101,37 @@ TEST(Rooms, OnlyTheVulkanBackendKnowsVulkan) {
       EXPECT_FALSE(std::regex_search(line, include))
           << source.path << ": " << line << " (a build without Vulkan lacks it)";
     }
+  }
+}
+
+/// A family of ops has one word: its folder, its header, its namespace, and its folders of shaders and tests. A room in
+/// a family (tensor/ops/matmul/gemm) has a namespace of its own word. What CPU kernels share is in cpu and m.
+TEST(Rooms, AFamilyOfOpsHasOneWord) {
+  std::set<std::string> families;
+  static const std::regex place(R"(tensor/ops/([a-z_]+)/(.*))"), opened(R"(^namespace (etna::)?([a-z_]+)\b.* \{)");
+  for (const Source& source : sources({".h", ".cpp", ".inc"})) {
+    std::smatch at;
+    if (!std::regex_match(source.path, at, place)) continue;
+    const std::string family = at[1], rest = at[2];
+    families.insert(family);
+    if (source.is_header() && rest.find('/') == std::string::npos) {
+      EXPECT_EQ(rest, family + ".h") << source.path;
+    }
+    for (const std::string& line : source.lines) {
+      std::smatch name;
+      if (!std::regex_search(line, name, opened) || name[2] == "etna") continue;
+      const std::string word = name[2];
+      EXPECT_TRUE(word == family || rest.starts_with(word + "/") || word == "cpu" || word == "m" || word == "detail")
+          << source.path << ": " << line;
+    }
+  }
+  EXPECT_GT(families.size(), 20u) << "the tree was not read";
+  static const std::regex beside(R"((shaders|tests/ops)/([a-z_0-9]+)/.*)");
+  for (const Source& source : sources({".comp", ".cpp"})) {
+    std::smatch at;
+    if (!std::regex_match(source.path, at, beside)) continue;
+    const std::string word = at[2];
+    EXPECT_TRUE(families.contains(word) || word == "device" || word == "webgpu") << source.path;
   }
 }
 

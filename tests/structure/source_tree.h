@@ -15,9 +15,9 @@ struct Source {
   bool is_header() const { return path.ends_with(".h"); }
 };
 
-inline constexpr const char* kFolders[] = {"shaders",  "device", "tensor", "autograd", "nn",  "optim",
-                                           "data",     "models", "train",  "serve",    "cli", "bench",
-                                           "examples", "tests",  "tools",  "web"};
+inline constexpr const char* kFolders[] = {"tables", "shaders",  "device", "tensor", "autograd", "nn",
+                                           "optim",  "data",     "models", "train",  "serve",    "cli",
+                                           "bench",  "examples", "tests",  "tools",  "web"};
 
 /// Every file in the folders of the tree (and etna.h) with one of these extensions.
 inline std::vector<Source> sources(const std::vector<std::string>& endings) {

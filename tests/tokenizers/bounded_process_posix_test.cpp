@@ -1,4 +1,4 @@
-#include <etna/data/tokenizers/internal/bounded_process.h>
+#include <etna/data/tokenizers/internal/chat/bounded_process.h>
 
 #include <sys/resource.h>
 #include <unistd.h>

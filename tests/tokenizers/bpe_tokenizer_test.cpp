@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include <data/temporary_folder.h>
-#include <etna/data/tokenizers/internal/byte_characters.h>
-#include <etna/data/tokenizers/internal/pre_tokenizer.h>
+#include <etna/data/tokenizers/internal/splits/pre_tokenizer.h>
+#include <etna/data/tokenizers/internal/unicode/byte_characters.h>
 #include <etna/device/error.h>
 
 namespace etna::data {

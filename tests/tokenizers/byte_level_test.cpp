@@ -5,10 +5,10 @@
 
 #include <tokenizers/model_fixtures.h>
 
-#include <etna/data/tokenizers/internal/piece_splits.h>
-#include <etna/data/tokenizers/internal/regex_splitter.h>
-#include <etna/data/tokenizers/internal/split_patterns.h>
+#include <etna/data/tokenizers/internal/splits/regex_splitter.h>
+#include <etna/data/tokenizers/internal/splits/split_patterns.h>
 #include <etna/data/tokenizers/model_tokenizer.h>
+#include <etna/data/tokenizers/pieces/internal/piece_splits.h>
 #include <etna/device/error.h>
 
 namespace {

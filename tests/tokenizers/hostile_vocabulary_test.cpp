@@ -7,9 +7,9 @@
 #include <data/temporary_folder.h>
 #include <tokenizers/model_fixtures.h>
 
-#include <etna/data/tokenizers/internal/charsmap.h>
-#include <etna/data/tokenizers/internal/prefix_trie.h>
+#include <etna/data/tokenizers/internal/unicode/charsmap.h>
 #include <etna/data/tokenizers/model_tokenizer.h>
+#include <etna/data/tokenizers/pieces/internal/prefix_trie.h>
 #include <etna/device/error.h>
 
 namespace {

@@ -1,4 +1,4 @@
-#include <etna/data/tokenizers/internal/jinja_template.h>
+#include <etna/data/tokenizers/internal/chat/jinja_template.h>
 
 #include <algorithm>
 
@@ -7,7 +7,7 @@
 
 #include <tokenizers/model_fixtures.h>
 
-#include <etna/data/tokenizers/internal/message_marks.h>
+#include <etna/data/tokenizers/internal/chat/message_marks.h>
 #include <etna/data/tokenizers/model_tokenizer.h>
 #include <etna/device/error.h>
 

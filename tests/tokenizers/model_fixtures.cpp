@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include <etna/data/tokenizers/internal/byte_characters.h>
+#include <etna/data/tokenizers/internal/unicode/byte_characters.h>
 
 namespace etna::data::fixtures {
 

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include <etna/data/tokenizers/model_tokenizer.h>
+#include <etna/data/tokenizers/pieces/vocabulary_fields.h>
 
 namespace etna::data::fixtures {
 

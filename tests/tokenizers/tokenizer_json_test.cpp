@@ -8,8 +8,8 @@
 #include <tokenizers/model_fixtures.h>
 
 #include <etna/data/tokenizers/bpe_tokenizer.h>
-#include <etna/data/tokenizers/internal/tokenizer_plan.h>
 #include <etna/data/tokenizers/model_tokenizer.h>
+#include <etna/data/tokenizers/pieces/internal/tokenizer_plan.h>
 #include <etna/device/error.h>
 
 namespace {

@@ -9,7 +9,7 @@
 
 /// Results that PyTorch computed. tests/torch/make_<name>.py writes <name>.json with Debian's python3-torch:
 ///
-///     /usr/bin/python3 tests/torch/make_losses.py
+///     /usr/bin/python3 tests/torch/make_loss.py
 ///
 /// Figures are {"shape": [...], "dtype": "f64", "values": [...]}.
 namespace etna::figures {

@@ -6,7 +6,7 @@
 
 #include <etna/autograd/autograd.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/batch_norm/batch_norm.h>
+#include <etna/tensor/ops/normalization/normalization.h>
 #include <etna/tensor/ops/pooling/pooling.h>
 #include <etna/tensor/ops/resample/resample.h>
 #include <torch/figures.h>

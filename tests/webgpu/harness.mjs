@@ -15,8 +15,8 @@ export const kernels = new Kernels(
 );
 
 // etna::Activation, and the rows of elementwise.def in the order of their numbers; each activation makes two of them.
-const ops = join(root, 'tensor/ops');
-const activations = readFileSync(join(ops, 'activations/activations.def'), 'utf8');
+const tables = join(root, 'tables');
+const activations = readFileSync(join(tables, 'activations.def'), 'utf8');
 export const ACTIVATION = Object.fromEntries(
   [...activations.matchAll(/^ETNA_ACTIVATION\((\d+), (\w+),/gm)].map(([, number, name]) => [name, parseInt(number)]),
 );
@@ -25,8 +25,8 @@ const of_activations = activations.replace(
   'ETNA_ELEMENTWISE($1, 1, $2,\nETNA_ELEMENTWISE($1_backward, 2, $2,',
 );
 export const ROWS = [
-  ...readFileSync(join(ops, 'elementwise/elementwise.def'), 'utf8')
-    .replace('#include "../activations/activations.def"', () => of_activations)
+  ...readFileSync(join(tables, 'elementwise.def'), 'utf8')
+    .replace('#include "activations.def"', () => of_activations)
     .matchAll(/^ETNA_ELEMENTWISE\((\w+), (\w+), (\w+),/gm),
 ].map(([, name, arity, result], row) => ({ row, name, arity: parseInt(arity), result }));
 

@@ -63,7 +63,7 @@ const std::map<std::string, Op>& ops() {
 #define ETNA_WEB_2n(NAME)
 #define ETNA_WEB_3(NAME)
 #define ETNA_ELEMENTWISE(NAME, ARITY, ...) ETNA_WEB_##ARITY(NAME)
-#include <etna/tensor/ops/elementwise/elementwise.def>
+#include <etna/tables/elementwise.def>
 #undef ETNA_ELEMENTWISE
 #undef ETNA_WEB_1
 #undef ETNA_WEB_1n

@@ -26,7 +26,7 @@ Tensor activate(const Tensor& x, Activation activation) {
 #define ETNA_ACTIVATION(number, name, ...) \
   case Activation::name:                   \
     return name(x);
-#include <etna/tensor/ops/activations/activations.def>
+#include <etna/tables/activations.def>
 #undef ETNA_ACTIVATION
   }
   return x;
@@ -39,7 +39,7 @@ Tensor activation_backward(const Tensor& g, const Tensor& x, Activation activati
 #define ETNA_ACTIVATION(number, name, ...) \
   case Activation::name:                   \
     return name##_backward(g, x);
-#include <etna/tensor/ops/activations/activations.def>
+#include <etna/tables/activations.def>
 #undef ETNA_ACTIVATION
   }
   return g;

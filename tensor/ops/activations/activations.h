@@ -14,7 +14,7 @@ namespace etna {
 enum class Activation : std::uint8_t {
   none,
 #define ETNA_ACTIVATION(number, name, ...) name = number,
-#include <etna/tensor/ops/activations/activations.def>
+#include <etna/tables/activations.def>
 #undef ETNA_ACTIVATION
 };
 
@@ -51,5 +51,11 @@ Tensor softplus(const Tensor& x, double beta, double threshold = 20);
 Tensor glu(const Tensor& x, std::int64_t dim = -1);
 /// softmax(-x)
 Tensor softmin(const Tensor& x, std::int64_t dim);
+
+// ---- gated
+/// Gated activations (Shazeer 2020): silu(gate) · up and gelu(gate) · up. Captured, one kernel.
+Tensor swiglu(const Tensor& gate, const Tensor& up);
+/// gelu(gate) · up (Shazeer 2020). Captured, one kernel.
+Tensor geglu(const Tensor& gate, const Tensor& up);
 
 }  // namespace etna

@@ -164,7 +164,7 @@ void activation_rows(Activation activation, bool derivative, const float* x, flo
 #define ETNA_ACTIVATION(number, name, ...) \
   case Activation::name:                   \
     return activation_row<Activation::name>(derivative, x, y, n);
-#include <etna/tensor/ops/activations/activations.def>
+#include <etna/tables/activations.def>
 #undef ETNA_ACTIVATION
   }
 }
@@ -189,7 +189,7 @@ void activate_in_loop(Activation activation, const T* x, T* y, std::int64_t n) {
 #define ETNA_ACTIVATION(number, name, ...) \
   case Activation::name:                   \
     return loop(x, y, n, [](T v) { return m::name(v); });
-#include <etna/tensor/ops/activations/activations.def>
+#include <etna/tables/activations.def>
 #undef ETNA_ACTIVATION
   }
 }
@@ -202,7 +202,7 @@ void derivative_in_loop(Activation activation, const T* x, T* y, std::int64_t n)
 #define ETNA_ACTIVATION(number, name, ...) \
   case Activation::name:                   \
     return loop(x, y, n, [](T v) { return m::name##_backward(T(1), v); });
-#include <etna/tensor/ops/activations/activations.def>
+#include <etna/tables/activations.def>
 #undef ETNA_ACTIVATION
   }
 }

@@ -5,8 +5,25 @@
 
 #include <etna/tensor/tensor.h>
 
-/// Parts of transformers beside attention itself: rotary positions, gated activations, attention with more settings.
+/// Attention, rotary positions, and attention over keys and values that earlier calls wrote, which a decoder needs to
+/// generate text.
 namespace etna {
+
+// ---- attention
+/// Attention (Vaswani et al. 2017). D and E are at most 256. causal: query i attends to keys 0 ... i, also where T ≠ S.
+/// @param q [..., H, T, D] @param k [..., G, S, D], v [..., G, S, E] with G dividing H (grouped heads); kernels are for
+/// E = D, so the smaller one is padded
+/// @param mask undefined, bool (true: attend) or floating (added), broadcasting to [..., H, T, S]; not with causal
+/// @param scale 1/√D by default
+/// @return [..., H, T, E]; a row that may attend to nothing is 0
+Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask = {},
+                                    bool causal = false, std::optional<double> scale = {});
+/// Self-attention on the result of one fused projection. Reads q, k and v in place instead of copying them.
+/// @param qkv [..., T, (H + 2 G) · D]: the H heads of q side by side, then the G heads of k, then those of v
+/// @param kv_heads G; 0: as many as heads
+/// @return [..., T, H · D], heads side by side
+Tensor self_attention(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads = 0, bool causal = false,
+                      std::optional<double> scale = {});
 
 /// Rotary position embedding (Su et al. 2021): rotates pairs of elements of each row by its position times the pair's
 /// frequency, so that products of queries and keys depend on distances. One pass; angles are computed in f32 (f64 for
@@ -25,11 +42,6 @@ Tensor rotary_frequencies(std::int64_t size, double base = 10000, Device device 
 /// The same rotation by given cosines and sines: differentiable in all three, composed of base ops.
 /// @param cos, sin [T, R/2], or broadcasting to [..., T, R/2]
 Tensor apply_rotary(const Tensor& x, const Tensor& cos, const Tensor& sin, bool interleaved = false);
-
-/// Gated activations (Shazeer 2020): silu(gate) · up and gelu(gate) · up. Captured, one kernel.
-Tensor swiglu(const Tensor& gate, const Tensor& up);
-/// gelu(gate) · up (Shazeer 2020). Captured, one kernel.
-Tensor geglu(const Tensor& gate, const Tensor& up);
 
 /// Settings of dot_product_attention().
 struct AttentionSettings {
@@ -54,5 +66,78 @@ struct WeightedAttention {
 /// The same with the weights, for those who want to see them.
 WeightedAttention attention_with_weights(const Tensor& q, const Tensor& k, const Tensor& v,
                                          const AttentionSettings& settings = {});
+
+// ---- a paged cache: blocks of kCacheBlock positions, which sequences take as they grow (Kwon et al. 2023)
+inline constexpr std::int64_t kCacheBlock = 64;
+
+/// Keys and values of one layer, [blocks, G, kCacheBlock, row]: f32, f16 or bf16 with rows of D, or u8 with rows of
+/// cache_row_bytes(D), which hold Q8_0.
+struct PagedCache {
+  Tensor keys, values;
+};
+
+/// Bytes of a row of D elements in Q8_0: an f16 scale and 32 codes for each 32 elements.
+/// @throws ShapeError if 32 does not divide D
+std::int64_t cache_row_bytes(std::int64_t head_size);
+/// An empty cache. @param dtype f32, f16, bf16, or u8 for Q8_0
+PagedCache paged_cache(std::int64_t blocks, std::int64_t kv_heads, std::int64_t head_size, TensorOptions options = {});
+
+/// Where sequences have their blocks. Both are on the cache's device, so that a captured step reads them anew.
+struct CachePlaces {
+  Tensor table;      ///< [B, M] i32: position p of a sequence is in block table[b, p / kCacheBlock]; -1: none
+  Tensor positions;  ///< [B] i32: of the first of T new rows; the others follow
+  /// Positions of the longest sequence, its new rows included, where the host knows them; 0: unknown. Prompts are
+  /// faster with it.
+  std::int64_t longest = 0;
+};
+
+struct RotarySettings {
+  std::int64_t heads = 0, kv_heads = 0;
+  Tensor frequencies = {};   ///< [R/2] f32 as in rope(); undefined: nothing is rotated
+  bool interleaved = false;  ///< as in rope()
+  double magnitude = 1;      ///< rotated elements are multiplied by it
+  Tensor query_norm = {};    ///< [D]: RMS norm of each head of queries before the rotation
+  Tensor key_norm = {};
+  double eps = 1e-6;
+  std::optional<DType> dtype = {};  ///< of what is returned; qkv's by default
+};
+
+/// Rotates queries and keys and writes keys and values into the cache, in one pass. A row without a block is left out.
+/// Not differentiable.
+/// @param qkv [B, T, (H + 2 G) · D] floating, as self_attention() has it
+/// @return the queries [B, T, H, D] @throws ShapeError, DtypeError
+Tensor rotate_and_cache_(const Tensor& qkv, PagedCache& cache, const CachePlaces& places,
+                         const RotarySettings& settings);
+
+struct PagedAttentionSettings {
+  double scale = 0;         ///< of scores; 0: 1/√D
+  double softcap = 0;       ///< as in AttentionSettings
+  std::int64_t window = 0;  ///< a query attends to so many positions, its own included; 0: to all
+};
+
+/// Causal attention of T new queries to the keys of their sequence, their own included; rotate_and_cache_() has written
+/// them. Positions without a block are left out; a query that may attend to nothing gives 0. Not differentiable.
+/// @param q [B, T, H, D] @return [B, T, H, D]
+/// @throws ShapeError, DtypeError
+Tensor paged_attention(const Tensor& q, const PagedCache& cache, const CachePlaces& places,
+                       const PagedAttentionSettings& settings = {});
+
+/// rotate_and_cache_(), then attention to the cache by what is fastest: where each sequence has one new row, both in
+/// one dispatch on a GPU; for a prompt whose length is known, prompt_attention() in 16 bits where the device has matrix
+/// units and the cache has no more. Rounding queries and results to bf16 there costs up to 1e-2 of 1. Not
+/// differentiable.
+/// @param qkv [B, T, (H + 2 G) · D] @return [B, T, H · D] in the dtype of qkv @throws ShapeError, DtypeError
+Tensor rotate_and_attend_(const Tensor& qkv, PagedCache& cache, const CachePlaces& places, const RotarySettings& rotary,
+                          const PagedAttentionSettings& attention = {});
+
+/// paged_attention() for the many queries of a prompt, the last T of `length` positions of one sequence, by the kernels
+/// of dot_product_attention(), which multiply in q's dtype; the softmax and its sums are f32.
+/// @param q [1, T, H, D] @param table [1, M] i32 @return [1, T, H, D] in q's dtype @throws ShapeError, DtypeError
+Tensor prompt_attention(const Tensor& q, const PagedCache& cache, const Tensor& table, std::int64_t length,
+                        const PagedAttentionSettings& settings = {});
+
+/// The first positions of each sequence as they lie in keys or values; 0 where there is no block. Not differentiable.
+/// @param table [B, M] i32 @return [B, G, length, D] @throws ShapeError, DtypeError
+Tensor cached_rows(const Tensor& cache, const Tensor& table, std::int64_t length, DType dtype = f32);
 
 }  // namespace etna

@@ -3,14 +3,14 @@
 #include <limits>
 #include <vector>
 
-#include <etna/device/internal/cpu/gemm/blas.h>
-#include <etna/device/internal/cpu/gemm/signals_held.h>
 #include <etna/device/internal/cpu/math.h>
 #include <etna/device/internal/cpu/parallel.h>
 #include <etna/device/internal/cpu/scratch.h>
 #include <etna/device/internal/cpu/vector_rows.h>
 #include <etna/device/internal/rounding.h>
 #include <etna/tensor/ops/attention/internal/attention.h>
+#include <etna/tensor/ops/matmul/gemm/internal/cpu/blas.h>
+#include <etna/tensor/ops/matmul/gemm/internal/cpu/signals_held.h>
 
 // A task is one head and one block of queries (forward), or one group of heads (backward: all heads of a group add to
 // the same dk and dv). Only the scores of 64 queries against 512 keys are in memory at once; they stay in the L2 cache

@@ -1,8 +1,8 @@
 #include <algorithm>
 
-#include <etna/device/internal/cpu/convolution/convolution.h>
 #include <etna/device/internal/cpu/parallel.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/convolution/internal/cpu/convolution.h>
 #include <etna/tensor/ops/convolution/internal/geometry.h>
 
 // Convolutions on the CPU: f32 and, where the processor has it, bf16 by oneDNN; f16, and bf16 elsewhere, widened to

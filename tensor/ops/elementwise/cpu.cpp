@@ -1,12 +1,12 @@
 #include <algorithm>
 
 #include <etna/device/internal/cpu/parallel.h>
-#include <etna/device/internal/cpu/special.h>
 #include <etna/tensor/internal/layout.h>
 #include <etna/tensor/ops/activations/internal/cpu.h>
 #include <etna/tensor/ops/activations/internal/formulas.h>
 #include <etna/tensor/ops/activations/internal/table.h>
 #include <etna/tensor/ops/elementwise/internal/elementwise.h>
+#include <etna/tensor/ops/elementwise/internal/special.h>
 #include <etna/tensor/ops/rows/internal/rows.h>
 
 // Works in chunks that fit the L1 cache. Each operand is copied into a contiguous buffer of the compute type, or used
@@ -95,7 +95,7 @@ constexpr UnaryRow kUnaryRows[] = {
   {Row::name##_, activation_row<Activation::name>, false, activations::in_vectors(Activation::name)}, \
       {Row::name##_backward_, activation_derivative_row<Activation::name>, true,                      \
        activations::in_vectors(Activation::name)},
-#include <etna/tensor/ops/activations/activations.def>
+#include <etna/tables/activations.def>
 #undef ETNA_ACTIVATION
 };
 constexpr const UnaryRow* curve_of(Row row) {
@@ -129,7 +129,7 @@ void curve_loop(const float* a, const float* b, const float*, float* y, std::int
       y[i] = static_cast<T>(cpp);                                                                                  \
     }                                                                                                              \
   }
-#include <etna/tensor/ops/elementwise/elementwise.def>
+#include <etna/tables/elementwise.def>
 #undef ETNA_ELEMENTWISE
 
 template <typename T>
@@ -155,7 +155,7 @@ Loop<T> loop_of(Row row) {
   static const Loop<T> loops[] = {
 #define ETNA_ELEMENTWISE(name, arity, result, ...) \
   loop_if<T, Result::result, Row::name##_>([]<typename U = T>()->Loop<U> { return &loop_##name<U>; }),
-#include <etna/tensor/ops/elementwise/elementwise.def>
+#include <etna/tables/elementwise.def>
 #undef ETNA_ELEMENTWISE
       &loop_identity<T>};
   return loops[static_cast<int>(row)];

@@ -79,7 +79,7 @@ const OpDef kElementwiseRows[] = {
    .vjp = elementwise::vjp,                                  \
    .saved = ETNA_SAVED_##keeps,                              \
    .saved_inputs = ETNA_SAVED_INPUTS_##keeps},
-#include <etna/tensor/ops/elementwise/elementwise.def>
+#include <etna/tables/elementwise.def>
 #undef ETNA_ELEMENTWISE
 };
 
@@ -265,7 +265,7 @@ Tensor call_row(ElementwiseRow row, Result kind, std::initializer_list<Tensor> g
     return call_row(ElementwiseRow::name##_, Result::kind, {a, Tensor(), c}, 2, b); \
   }
 #define ETNA_ELEMENTWISE(name, arity, result, ...) ETNA_DEFINE_##arity(name, result)
-#include <etna/tensor/ops/elementwise/elementwise.def>
+#include <etna/tables/elementwise.def>
 #undef ETNA_ELEMENTWISE
 
 namespace {

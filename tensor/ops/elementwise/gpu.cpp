@@ -12,7 +12,7 @@
 namespace etna::elementwise {
 namespace {
 
-/// One dispatch over at most four dimensions: the arguments of shaders/elementwise.comp.
+/// One dispatch over at most four dimensions: the arguments of shaders/elementwise/elementwise.comp.
 struct Iteration {
   Pointer operands[kMaxOperands];  ///< y, a, b, c; null for an absent operand or a number
   std::uint64_t scalar = 0;
@@ -42,10 +42,10 @@ std::uint64_t scalar_words(double value, DType compute, const gpu::Shader* shade
   return static_cast<std::uint64_t>(static_cast<std::int64_t>(value));
 }
 
-/// The GLSL expression of each row, for shaders/elementwise.comp.
+/// The GLSL expression of each row, for shaders/elementwise/elementwise.comp.
 constexpr const char* kExpressions[] = {
 #define ETNA_ELEMENTWISE(name, arity, result, saved, cpp, glsl, ...) #glsl,
-#include <etna/tensor/ops/elementwise/elementwise.def>
+#include <etna/tables/elementwise.def>
 #undef ETNA_ELEMENTWISE
     "a"};
 

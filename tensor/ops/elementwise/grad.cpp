@@ -142,7 +142,7 @@ Tensor mish_derivative(const Tensor& a) {
       return out;                                                                                               \
     }                                                                                                           \
   };
-#include <etna/tensor/ops/elementwise/elementwise.def>
+#include <etna/tables/elementwise.def>
 #undef ETNA_ELEMENTWISE
 
 /// Passes the operand that was a number as a double.
@@ -178,7 +178,7 @@ using Function = TensorList (*)(const VjpCall&);
 const Function kGrads[] = {
 #define ETNA_ELEMENTWISE(name, arity, ...) \
   &call_grad<Grad_##name, ETNA_ARITY(arity), std::string_view(#arity).ends_with('n')>,
-#include <etna/tensor/ops/elementwise/elementwise.def>
+#include <etna/tables/elementwise.def>
 #undef ETNA_ELEMENTWISE
 };
 

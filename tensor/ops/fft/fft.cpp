@@ -148,7 +148,7 @@ std::int64_t factor_of(std::int64_t n) {
   return 0;
 }
 
-/// One dispatch of shaders/fft.comp, which explains the numbers.
+/// One dispatch of shaders/fft/fft.comp, which explains the numbers.
 void launch(const OpCall& call, const Tensor& x, const Tensor& y, const LineLayout& layout,
             std::array<std::int64_t, 3> two_steps, double scale) {
   const std::int64_t lines = layout.outer * layout.inner, each = kMost / layout.n;

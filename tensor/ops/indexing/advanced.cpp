@@ -126,7 +126,7 @@ Plan make_plan(const char* op, const Tensor& x, const std::vector<Index>& indice
         if (tensor.dim() == 0) plan.view = plan.view.unsqueeze(d);
         add_mask(plan, tensor.dim() == 0 ? there.reshape({1}) : there, d);
       } else {
-        rows::check_index_dtype(op, tensor);
+        indexing::check_index_dtype(op, tensor);
         plan.tensors.push_back(there);
         plan.reversed.push_back(false);
       }

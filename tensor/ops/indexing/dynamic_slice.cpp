@@ -24,7 +24,7 @@ struct DynamicSliceAttrs {
 
 /// @param size of the dimension in x
 void dynamic_slice_check(const char* op, const Tensor& x, const Tensor& start, std::int64_t dim, std::int64_t length) {
-  rows::check_index_dtype(op, start);
+  indexing::check_index_dtype(op, start);
   if (start.dim() != 0) {
     throw ShapeError(fmt::format("{}: the start is {}, it must be one number, 0-d", op, str(start.shape())));
   }
@@ -78,7 +78,7 @@ struct Run {
   }
 };
 
-/// Dispatches shaders/dynamic_slice.comp. @param update undefined for a slice
+/// Dispatches shaders/indexing/dynamic_slice.comp. @param update undefined for a slice
 void dispatch(const gpu::Shader& shader, const OpCall& call, const Tensor& y, const Tensor& update, const Tensor& start,
               int dim, std::int64_t length) {
   const rows::Strided x(call.in[0], dim);
@@ -87,8 +87,8 @@ void dispatch(const gpu::Shader& shader, const OpCall& call, const Tensor& y, co
   std::uint32_t unit = item;
   if (dense) {
     const auto bytes = [&](std::int64_t elements) { return static_cast<std::uint64_t>(elements) * item; };
-    unit = rows::unit({bytes(x.inner), bytes(x.strides[0]), bytes(x.strides[2]), x.x.address(), y.address(),
-                       update.defined() ? update.address() : 0});
+    unit = indexing::unit({bytes(x.inner), bytes(x.strides[0]), bytes(x.strides[2]), x.x.address(), y.address(),
+                           update.defined() ? update.address() : 0});
   }
   const std::int64_t wide = unit / item;
   gpu::Kernel(shader, call)

@@ -13,7 +13,7 @@
 #include <etna/tensor/ops/indexing/internal/put.h>
 #include <etna/tensor/ops/indexing/internal/rows.h>
 #include <etna/tensor/ops/kernel.h>
-#include <etna/tensor/ops/order/internal/order.h>
+#include <etna/tensor/ops/sorting/order/internal/order.h>
 
 // Rows of a table, and the table's gradient, alone or added to existing values. The gradients of equal indices are
 // added in order of position. That order depends on the index alone, so the bits never vary.
@@ -29,7 +29,7 @@ std::vector<OutputSpec> embedding_infer(const OpCall& call) {
   if (weight.dim() != 2) {
     throw ShapeError(fmt::format("embedding: the weight is {}, it must be [rows, width]", str(weight.shape())));
   }
-  rows::check_index_dtype("embedding", index);
+  indexing::check_index_dtype("embedding", index);
   if (weight.size(0) == 0 && index.numel() > 0) {
     throw ShapeError(fmt::format("embedding: the weight {} has no rows to choose from", str(weight.shape())));
   }
@@ -38,14 +38,14 @@ std::vector<OutputSpec> embedding_infer(const OpCall& call) {
   return {{shape, weight.dtype()}};
 }
 
-rows::Selection embedding_selection(const OpCall& call, const Tensor& y) {
+indexing::Selection embedding_selection(const OpCall& call, const Tensor& y) {
   return {call.in[0], call.in[1], y, 1, call.in[0].size(0), call.in[0].size(1)};
 }
 void embedding_cpu(const OpCall& call, std::span<Tensor> out) {
-  rows::select_cpu(call, embedding_selection(call, out[0]));
+  indexing::select_cpu(call, embedding_selection(call, out[0]));
 }
 bool embedding_on_gpu(const OpCall& call, std::span<Tensor> out) {
-  return rows::select_gpu(call, embedding_selection(call, out[0]));
+  return indexing::select_gpu(call, embedding_selection(call, out[0]));
 }
 
 TensorList embedding_reference(const OpCall& call) {
@@ -77,7 +77,7 @@ const OpDef kEmbedding = {.name = "embedding",
                           .saved_inputs = 0b10};
 
 void check_gradient(const OpCall& call, const Tensor& grad, const Tensor& index, std::int64_t table_rows) {
-  rows::check_index_dtype(call.op.name, index);
+  indexing::check_index_dtype(call.op.name, index);
   if (!is_floating(grad.dtype())) {
     throw DtypeError(fmt::format("{}: the gradient is {}, it must be floating", call.op.name, name(grad.dtype())));
   }
@@ -156,7 +156,7 @@ void sum_rows(const Tensor& grad, std::span<const std::int64_t> begin, std::span
 void cpu_sum(const OpCall& call, Tensor& y, bool adds) {
   Tensor grad = call.in[0].contiguous();
   std::int64_t table_rows = y.size(0);
-  Tensor index = rows::checked_index(call.op.name, call.in[1], table_rows);
+  Tensor index = indexing::checked_index(call.op.name, call.in[1], table_rows);
   std::span chosen(index.host<std::int64_t>(), static_cast<std::size_t>(index.numel()));
   cpu::Scratch<std::int64_t> begin(static_cast<std::size_t>(table_rows) + 1, 0), order(chosen.size());
   for (std::int64_t v : chosen) ++begin[static_cast<std::size_t>(v) + 1];
@@ -184,7 +184,7 @@ void cpu_sum(const OpCall& call, Tensor& y, bool adds) {
 void cpu_backward(const OpCall& call, std::span<Tensor> out) { cpu_sum(call, out[0], false); }
 void cpu_add(const OpCall& call, std::span<Tensor> out) { cpu_sum(call, out[0], true); }
 
-/// The steps are explained in shaders/embedding.comp.
+/// The steps are explained in shaders/indexing/embedding.comp.
 bool gpu_sum(const OpCall& call, Tensor& y, bool adds) {
   constexpr std::int64_t tokens_a_group = 32, segment = 32;
   constexpr std::int64_t kCompared = 32768;  // more tokens are sorted by digits, not by comparing all pairs

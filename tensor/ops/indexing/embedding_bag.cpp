@@ -1,4 +1,4 @@
-#include <etna/tensor/ops/indexing/embedding_bag.h>
+#include <etna/tensor/ops/indexing/indexing.h>
 
 #include <limits>
 

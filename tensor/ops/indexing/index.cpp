@@ -31,7 +31,7 @@ std::int64_t index_product(const Shape& shape, int begin, int end) {
 std::vector<OutputSpec> infer_select(const OpCall& call) {
   const Tensor &x = call.in[0], &index = call.in[1];
   int dim = call.as<DimAttrs>().dim;
-  rows::check_index_dtype("index_select", index);
+  indexing::check_index_dtype("index_select", index);
   if (index.dim() > 1)
     throw ShapeError(fmt::format("index_select: the index is {}, it must be a list; use gather", str(index.shape())));
   Shape shape = x.shape();
@@ -43,15 +43,17 @@ std::vector<OutputSpec> infer_select(const OpCall& call) {
   return {{shape, x.dtype()}};
 }
 
-rows::Selection index_selection(const OpCall& call, const Tensor& y) {
+indexing::Selection index_selection(const OpCall& call, const Tensor& y) {
   const Tensor& x = call.in[0];
   int dim = call.as<DimAttrs>().dim;
   return {
       x, call.in[1], y, index_product(x.shape(), 0, dim), x.shape()[dim], index_product(x.shape(), dim + 1, x.dim())};
 }
-void cpu_select(const OpCall& call, std::span<Tensor> out) { rows::select_cpu(call, index_selection(call, out[0])); }
+void cpu_select(const OpCall& call, std::span<Tensor> out) {
+  indexing::select_cpu(call, index_selection(call, out[0]));
+}
 bool gpu_select(const OpCall& call, std::span<Tensor> out) {
-  return rows::select_gpu(call, index_selection(call, out[0]));
+  return indexing::select_gpu(call, index_selection(call, out[0]));
 }
 
 TensorList reference_select(const OpCall& call) {
@@ -90,7 +92,7 @@ const OpDef kIndexSelect = {.name = "index_select",
 // ---- gather and scatter_add
 
 void check_lines(const char* op, const Tensor& x, int dim, const Tensor& index) {
-  rows::check_index_dtype(op, index);
+  indexing::check_index_dtype(op, index);
   bool fits = index.dim() == x.dim();
   for (int d = 0; fits && d < x.dim(); ++d) fits = d == dim || index.shape()[d] <= x.shape()[d];
   if (!fits) {
@@ -122,7 +124,7 @@ std::int64_t offset_of(std::int64_t i, const Shape& shape, const Strides& stride
 void cpu_gather(const OpCall& call, std::span<Tensor> out) {
   const Tensor& x = call.in[0];
   int dim = call.as<DimAttrs>().dim;
-  Tensor index = rows::checked_index("gather", call.in[1], x.shape()[dim]);
+  Tensor index = indexing::checked_index("gather", call.in[1], x.shape()[dim]);
   const std::int64_t* chosen = index.host<std::int64_t>();
   visit(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
@@ -192,7 +194,8 @@ std::vector<OutputSpec> infer_scatter(const OpCall& call) {
 void cpu_scatter(const OpCall& call, std::span<Tensor> out) {
   int dim = call.as<DimAttrs>().dim;
   out[0].copy_(call.in[0]);
-  Tensor index = rows::checked_index("scatter_add", call.in[1], out[0].shape()[dim]), source = call.in[2].contiguous();
+  Tensor index = indexing::checked_index("scatter_add", call.in[1], out[0].shape()[dim]),
+         source = call.in[2].contiguous();
   if (index.numel() == 0) return;
   if (index.dim() == 1 && indexing::add_numbers(out[0], index, source)) return;
   std::int64_t length = index.shape()[dim], size = out[0].shape()[dim], step = out[0].strides()[dim];

@@ -13,6 +13,53 @@
 /// elements go to one place, the last stays, or they are combined in order, with the same bits in every run.
 namespace etna {
 
+// ---- rows of a table
+/// Rows of a table.
+/// @param weight [V, D] @param index [...] i64 or i32 in [0, V)
+/// @param padding_idx a row that gets no gradient; a negative one counts from the end
+/// @return [..., D]
+Tensor embedding(const Tensor& weight, const Tensor& index, std::optional<std::int64_t> padding_idx = {});
+/// The gradient of embedding: adds row i of `grad` [..., D] to row index[i] of the result, in order. @return [rows, D]
+Tensor embedding_backward(const Tensor& grad, const Tensor& index, std::int64_t rows);
+/// Adds to an existing table: table[index[i]] += source[i]. In place, recorded; the table is contiguous.
+/// @param table [rows, D] @param source [..., D] of the table's dtype
+void index_add_(const Tensor& table, const Tensor& index, const Tensor& source);
+/// How a bag's rows become one.
+enum class BagMode { sum, mean, max };
+
+struct EmbeddingBagOptions {
+  BagMode mode = BagMode::mean;
+  bool include_last_offset = false;              ///< the last offset is the end of the last bag, not a beginning
+  std::optional<std::int64_t> padding_idx = {};  ///< a row that no bag counts and that gets no gradient
+};
+
+/// The sum, mean or maximum of the rows of a table that belong to each bag; 0 for a bag without rows.
+/// @param weight [rows, dim] @param index [B, N] i64 or i32, a bag a row; or [N] with offsets
+/// @param offsets [B], i64 or i32, rising: where each bag begins in `index`, the first at 0. Not read on the host, so
+/// not checked. The maximum of bags with offsets needs B·N·dim elements of memory.
+/// @param per_sample_weights of index's shape: factors of the rows; with sum only
+/// @return [B, dim] @throws ShapeError, Error
+Tensor embedding_bag(const Tensor& weight, const Tensor& index, const Tensor& offsets = {},
+                     const EmbeddingBagOptions& options = {}, const Tensor& per_sample_weights = {});
+
+// ---- parts along a dimension
+/// The slices of one dimension at these positions, copied.
+/// @param index [K] i64 or i32
+Tensor index_select(const Tensor& x, std::int64_t dim, const Tensor& index);
+/// out[i][j] = x[index[i][j]][j] for dim 0. @param index of x's rank, no larger than x outside `dim`
+Tensor gather(const Tensor& x, std::int64_t dim, const Tensor& index);
+/// A copy of x with out[index[i][j]][j] += source[i][j] for dim 0. Equal indices add up in order, so the bits do not
+/// vary.
+Tensor scatter_add(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& source);
+/// Elements [start, start + length) of one dimension, copied bit for bit. The start is a number on the device, so a
+/// captured step reads it again at every replay (each_step() makes one that the host sets).
+/// @param start 0-d, i64 or i32. Outside [0, size - length] it is an error on the CPU and is clamped on a GPU.
+/// @throws ShapeError if the length is outside [0, size of the dimension]
+Tensor dynamic_slice(const Tensor& x, std::int64_t dim, const Tensor& start, std::int64_t length);
+/// A copy of x in which `update` replaces the elements [start, start + update.size(dim)) of one dimension.
+/// @param update x's shape except in `dim`, x's dtype @param start as above
+Tensor dynamic_update_slice(const Tensor& x, const Tensor& update, std::int64_t dim, const Tensor& start);
+
 // ---- x[{Slice(1, 5), None, Ellipsis, 3, mask, index}]
 
 struct NoneType {};

@@ -15,7 +15,7 @@ namespace {
 std::vector<OutputSpec> linear_index_infer(const OpCall& call) {
   const Tensor& index = call.in[0];
   const auto a = call.as<Coordinates>();
-  rows::check_index_dtype(a.op, index);
+  indexing::check_index_dtype(a.op, index);
   if (index.numel() > 0 && a.limit == 0) {
     throw ShapeError(fmt::format("{}: an index {} into a dimension of size 0: there is nothing to choose from", a.op,
                                  str(index.shape())));

@@ -13,8 +13,8 @@
 #include <etna/tensor/ops/indexing/internal/put.h>
 #include <etna/tensor/ops/indexing/internal/rows.h>
 #include <etna/tensor/ops/kernel.h>
-#include <etna/tensor/ops/order/internal/order.h>
 #include <etna/tensor/ops/rows/internal/rows.h>
+#include <etna/tensor/ops/sorting/order/internal/order.h>
 
 // The order in which rows of one place count is that of the source, on every device. A GPU sorts the places, so that
 // rows of one place come together; many single numbers it adds in bins, where no order counts.
@@ -148,7 +148,7 @@ void replace_on_gpu(const OpCall& call, const Tensor& y, const Tensor& places, c
   const std::int64_t width = y.size(1), count = places.numel();
   const auto item = static_cast<std::uint32_t>(item_size(y.dtype()));
   std::uint32_t unit = item;
-  if (!repeats) unit = rows::unit({static_cast<std::uint64_t>(width) * item, source.address(), y.address()});
+  if (!repeats) unit = indexing::unit({static_cast<std::uint64_t>(width) * item, source.address(), y.address()});
   const std::int64_t wide = unit / item;
   order::SortedKeys sorted{places, {}};
   if (!distinct) sorted = order::sort_keys_gpu(call, places, y.size(0));
@@ -290,11 +290,11 @@ TensorList vjp(const VjpCall& call) {
 std::vector<OutputSpec> take_infer(const OpCall& call) {
   return {{Shape{call.in[1].numel(), call.in[0].size(1)}, call.in[0].dtype()}};
 }
-rows::Selection selection(const OpCall& call, const Tensor& y) {
+indexing::Selection selection(const OpCall& call, const Tensor& y) {
   return {call.in[0], call.in[1], y, 1, call.in[0].size(0), call.in[0].size(1)};
 }
-void take_cpu(const OpCall& call, std::span<Tensor> out) { rows::select_cpu(call, selection(call, out[0])); }
-bool take_gpu(const OpCall& call, std::span<Tensor> out) { return rows::select_gpu(call, selection(call, out[0])); }
+void take_cpu(const OpCall& call, std::span<Tensor> out) { indexing::select_cpu(call, selection(call, out[0])); }
+bool take_gpu(const OpCall& call, std::span<Tensor> out) { return indexing::select_gpu(call, selection(call, out[0])); }
 TensorList take_vjp(const VjpCall& call) {
   const Tensor& g = call.grad[0];
   if (!call.needs[0]) return {Tensor(), Tensor()};

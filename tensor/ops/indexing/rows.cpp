@@ -9,7 +9,7 @@
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/ops/kernel.h>
 
-namespace etna::rows {
+namespace etna::indexing {
 
 std::uint32_t unit(std::initializer_list<std::uint64_t> divided) {
   std::uint64_t bits = 16;
@@ -110,4 +110,4 @@ bool select_gpu(const OpCall& call, const Selection& s) {
   return true;
 }
 
-}  // namespace etna::rows
+}  // namespace etna::indexing

@@ -96,9 +96,9 @@ bool join_on_gpu(const OpCall& call, std::span<Tensor> out) {
   std::uint64_t begin = 0;
   for (std::size_t first = 0; first < parts.tensors.size(); first += 8) {
     std::size_t count = std::min<std::size_t>(8, parts.tensors.size() - first);
-    std::uint32_t unit = rows::unit({y.address(), begin, parts.width});
+    std::uint32_t unit = indexing::unit({y.address(), begin, parts.width});
     for (std::size_t k = first; k < first + count; ++k)
-      unit = rows::unit({unit, parts.widths[k], parts.tensors[k].address()});
+      unit = indexing::unit({unit, parts.widths[k], parts.tensors[k].address()});
     std::uint64_t end = 0;  // bytes of a row of these parts
     std::array<std::uint32_t, 8> ends = {};
     for (std::size_t k = 0; k < count; ++k) {

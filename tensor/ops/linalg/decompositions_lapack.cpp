@@ -6,10 +6,10 @@
 
 #include <fmt/format.h>
 
-#include <etna/device/internal/cpu/gemm/libraries.h>
 #include <etna/device/internal/cpu/transpose.h>
 #include <etna/tensor/ops/linalg/internal/decompositions.h>
 #include <etna/tensor/ops/linalg/linalg.h>
+#include <etna/tensor/ops/matmul/gemm/internal/cpu/libraries.h>
 
 // LAPACK reads matrices by columns, and so takes a row-major A for Aᵀ. Where that serves as well, A is not transposed:
 // Aᵀ = V · S · Uᵀ.

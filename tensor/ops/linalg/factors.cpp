@@ -166,7 +166,7 @@ std::vector<double> cofactors_by_inverse(std::int64_t n, const std::vector<doubl
 
 }  // namespace
 
-/// shaders/small_matrix.comp explains the second part.
+/// shaders/linalg/small_matrix.comp explains the second part.
 std::vector<double> cofactors(std::int64_t n, const std::vector<double>& a) {
   if (std::vector<double> y = cofactors_by_inverse(n, a); !y.empty()) return y;
   std::vector<double> u = a, x(entries(n), 0), y(entries(n), 0);

@@ -6,7 +6,7 @@
 #include <etna/tensor/ops/linalg/internal/matrices.h>
 
 // Cholesky factors, triangular systems, systems of equations, inverses and determinants. factors.h on the CPU,
-// shaders/small_matrix.comp on a GPU.
+// shaders/linalg/small_matrix.comp on a GPU.
 namespace etna {
 namespace linalg {
 namespace {

@@ -6,7 +6,7 @@
 namespace etna {
 namespace {
 
-using namespace losses;
+using namespace loss;
 
 /// max(log x, -100). Below 1e-12 the derivative is 1e12, so that it stays finite at 0.
 Tensor bounded_log(const Tensor& x) {

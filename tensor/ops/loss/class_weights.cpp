@@ -7,7 +7,7 @@
 namespace etna {
 namespace {
 
-using namespace losses;
+using namespace loss;
 
 void require_weight(const char* op, const Tensor& weight, std::int64_t classes) {
   if (weight.defined() && weight.shape() != Shape{classes}) {

@@ -10,7 +10,7 @@
 #include <etna/tensor/ops/loss/internal/cross_entropy.h>
 #include <etna/tensor/ops/rows/internal/rows.h>
 
-namespace etna::cross_entropy_rows {
+namespace etna::loss {
 namespace {
 
 constexpr std::int64_t kGrainElements = 16384;
@@ -145,4 +145,4 @@ void cpu_backward(const OpCall& call, std::span<Tensor> out) {
   with_types(call.in[0].dtype(), [&](auto sum, auto value) { backward<decltype(sum), decltype(value)>(call, out); });
 }
 
-}  // namespace etna::cross_entropy_rows
+}  // namespace etna::loss

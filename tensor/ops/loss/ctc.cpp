@@ -13,7 +13,7 @@
 namespace etna {
 namespace {
 
-using namespace losses;
+using namespace loss;
 
 constexpr double kImpossible = -1e30;
 

@@ -7,9 +7,9 @@
 
 namespace etna {
 
-using losses::norm_of_last;
-using losses::result_dtype;
-using losses::widened;
+using loss::norm_of_last;
+using loss::result_dtype;
+using loss::widened;
 
 Tensor cosine_similarity(const Tensor& x1, const Tensor& x2, std::int64_t dim, double eps) {
   constexpr const char* op = "cosine_similarity";

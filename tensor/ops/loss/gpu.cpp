@@ -4,7 +4,7 @@
 #include <etna/tensor/ops/kernel.h>
 #include <etna/tensor/ops/loss/internal/cross_entropy.h>
 
-namespace etna::cross_entropy_rows {
+namespace etna::loss {
 namespace {
 
 /// Chunks per row, one workgroup each: enough for thousands of workgroups, each with thousands of elements.
@@ -91,4 +91,4 @@ bool gpu_backward(const OpCall& call, std::span<Tensor> out) {
   return true;
 }
 
-}  // namespace etna::cross_entropy_rows
+}  // namespace etna::loss

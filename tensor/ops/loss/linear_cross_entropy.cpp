@@ -4,14 +4,14 @@
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/loss/internal/linear_cross_entropy.h>
 #include <etna/tensor/ops/matmul/gemm/internal/gradients.h>
-#include <etna/tensor/ops/optimizer/internal/multi_tensor.h>
+#include <etna/tensor/ops/optimizer/internal/optimizer.h>
 
 // A linear layer and the cross-entropy of its result. Forward also computes the gradients while a chunk of logits is in
 // memory. Backward multiplies them by the gradient of the loss, which is known only then.
 namespace etna {
 namespace {
 
-using LinearCrossEntropyAttributes = linear_cross_entropy_rows::Attributes;
+using LinearCrossEntropyAttributes = loss::chunked::Attributes;
 enum LinearCrossEntropyInput { kLossX, kLossWeight, kLossBias, kLossTarget };
 
 /// In f16 the gradients of x would underflow before a loss scale reaches them.
@@ -71,7 +71,7 @@ TensorList composed(std::span<const Tensor> in, const LinearCrossEntropyAttribut
     x = x.to(t), weight = weight.to(t), bias = bias.defined() ? bias.to(t) : bias;
   }
   Tensor logits = linear(x, weight, bias.defined() ? bias.to(x.dtype()) : bias);
-  cross_entropy_rows::LossAndGradient found = cross_entropy_rows::loss_and_gradient(logits, in[kLossTarget], g, a.loss);
+  loss::LossAndGradient found = loss::loss_and_gradient(logits, in[kLossTarget], g, a.loss);
   TensorList out = {found.loss};
   if (a.wants_x) out.push_back(matmul(found.gradient, weight));
   if (a.wants_weight) out.push_back(gemm::weight_gradient(found.gradient, x));
@@ -110,8 +110,8 @@ TensorList linear_cross_entropy_vjp(const VjpCall& call) {
 
 const OpDef kLinearCrossEntropy = {.name = "linear_cross_entropy",
                                    .infer = linear_cross_entropy_infer,
-                                   .cpu = linear_cross_entropy_rows::cpu,
-                                   .gpu = linear_cross_entropy_rows::on_gpu,
+                                   .cpu = loss::chunked::cpu,
+                                   .gpu = loss::chunked::on_gpu,
                                    .reference = linear_cross_entropy_reference,
                                    .vjp = linear_cross_entropy_vjp,
                                    .saved = Saved::both,

@@ -3,13 +3,13 @@
 #include <limits>
 #include <utility>
 
-#include <etna/device/internal/cpu/gemm/blas.h>
 #include <etna/device/internal/cpu/math.h>
 #include <etna/device/internal/cpu/parallel.h>
 #include <etna/device/internal/cpu/scratch.h>
 #include <etna/device/internal/cpu/vector_rows.h>
 #include <etna/device/internal/rounding.h>
 #include <etna/tensor/ops/loss/internal/linear_cross_entropy.h>
+#include <etna/tensor/ops/matmul/gemm/internal/cpu/blas.h>
 #include <etna/tensor/ops/rows/internal/rows.h>
 
 // Bound by three gemms; the data between them must stay in the cache. A chunk of rows is divided into tiles of 128 rows
@@ -26,7 +26,7 @@
 // threads for the logits of 64 whole rows, a pass for the softmax, one for the gradient, and two more gemms (three
 // times as long: 8 MiB per pass, and a gemm as skinny as the chunk); strides that are powers of two (eᵀ · x at a third
 // of the speed).
-namespace etna::linear_cross_entropy_rows {
+namespace etna::loss::chunked {
 namespace {
 
 constexpr std::int64_t kRows = 128, kColumns = 512;  ///< size of a tile
@@ -77,7 +77,7 @@ class Loss {
         rows_(x_.size(0)),
         width_(x_.size(1)),
         classes_(weight_.size(0)),
-        targets_(cross_entropy_rows::checked_targets(call.op.name, call.in[3], classes_, a_.loss.ignore_index)),
+        targets_(loss::checked_targets(call.op.name, call.in[3], classes_, a_.loss.ignore_index)),
         stride_((std::min(classes_, kColumns) + kGap - 1) / kGap * kGap + kGap),
         tiles_(ceil_div(classes_, kColumns)),
         groups_(std::min(tiles_, kMostGroups)),
@@ -391,4 +391,4 @@ void cpu(const OpCall& call, std::span<Tensor> out) {
     Loss<float, float>(call, out).run();
 }
 
-}  // namespace etna::linear_cross_entropy_rows
+}  // namespace etna::loss::chunked

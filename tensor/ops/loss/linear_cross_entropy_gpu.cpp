@@ -6,7 +6,7 @@
 #include <etna/tensor/ops/kernel.h>
 #include <etna/tensor/ops/matmul/gemm/internal/gemm.h>
 
-namespace etna::linear_cross_entropy_rows {
+namespace etna::loss::chunked {
 namespace {
 
 /// Most 16-byte vectors of a row that a thread holds: 80 registers.
@@ -120,4 +120,4 @@ bool on_gpu(const OpCall& call, std::span<Tensor> out) {
   return true;
 }
 
-}  // namespace etna::linear_cross_entropy_rows
+}  // namespace etna::loss::chunked

@@ -9,7 +9,7 @@
 namespace etna {
 namespace {
 
-using LossAttributes = cross_entropy_rows::Attributes;
+using LossAttributes = loss::Attributes;
 
 void loss_check_rows(const char* op, const Tensor& x, const Tensor& target) {
   if (!is_floating(x.dtype())) {
@@ -61,7 +61,7 @@ std::vector<OutputSpec> loss_infer(const OpCall& call) {
     throw ShapeError(
         fmt::format("cross_entropy: label_smoothing is {}, it must lie in [0, 1]", attributes.label_smoothing));
   }
-  DType sums = cross_entropy_rows::sum_dtype(logits.dtype());
+  DType sums = loss::sum_dtype(logits.dtype());
   Shape loss = attributes.reduction == Reduction::none ? target.shape() : Shape{};
   return {{loss, sums}, {target.shape(), sums}, {{1}, sums}};
 }
@@ -72,7 +72,7 @@ std::vector<OutputSpec> loss_infer_backward(const OpCall& call) { return {{call.
 Tensor target_distribution(const Tensor& logits, const Tensor& target, const LossAttributes& attributes,
                            const Tensor& counts) {
   std::int64_t n = logits.size(0), classes = logits.size(1);
-  TensorOptions options{cross_entropy_rows::sum_dtype(logits.dtype()), logits.device()};
+  TensorOptions options{loss::sum_dtype(logits.dtype()), logits.device()};
   Tensor index = where(counts, target, 0.0).unsqueeze(1);
   Tensor one_hot = scatter_add(zeros({n, classes}, options), 1, index, ones({n, 1}, options));
   double smoothing = attributes.label_smoothing;
@@ -83,7 +83,7 @@ Tensor target_distribution(const Tensor& logits, const Tensor& target, const Los
 TensorList loss_reference(const OpCall& call) {
   const Tensor &logits = call.in[0], &target = call.in[1];
   auto attributes = call.as<LossAttributes>();
-  DType sums = cross_entropy_rows::sum_dtype(logits.dtype());
+  DType sums = loss::sum_dtype(logits.dtype());
   Tensor x = logits.to(sums), counts = ne(target, static_cast<double>(attributes.ignore_index));
   Tensor index = where(counts, target, 0.0).unsqueeze(1), log_probs = log_softmax(x, 1);
   Tensor losses = -gather(log_probs, 1, index).squeeze(1);
@@ -102,7 +102,7 @@ TensorList loss_reference(const OpCall& call) {
 TensorList loss_reference_backward(const OpCall& call) {
   const Tensor &logits = call.in[0], &target = call.in[1], &gradient = call.in[4];
   auto attributes = call.as<LossAttributes>();
-  DType sums = cross_entropy_rows::sum_dtype(logits.dtype());
+  DType sums = loss::sum_dtype(logits.dtype());
   Tensor counts = ne(target, static_cast<double>(attributes.ignore_index)), row = counts.to(sums);
   if (attributes.reduction == Reduction::mean) row = row / sum(row);
   Tensor factor = (row * gradient.to(sums)).unsqueeze(1);
@@ -112,8 +112,8 @@ TensorList loss_reference_backward(const OpCall& call) {
 
 const OpDef kCrossEntropyBackward = {.name = "cross_entropy_backward",
                                      .infer = loss_infer_backward,
-                                     .cpu = cross_entropy_rows::cpu_backward,
-                                     .gpu = cross_entropy_rows::gpu_backward,
+                                     .cpu = loss::cpu_backward,
+                                     .gpu = loss::gpu_backward,
                                      .reference = loss_reference_backward};
 
 TensorList loss_vjp(const VjpCall& call) {
@@ -124,8 +124,8 @@ TensorList loss_vjp(const VjpCall& call) {
 
 const OpDef kCrossEntropy = {.name = "cross_entropy",
                              .infer = loss_infer,
-                             .cpu = cross_entropy_rows::cpu_forward,
-                             .gpu = cross_entropy_rows::gpu_forward,
+                             .cpu = loss::cpu_forward,
+                             .gpu = loss::gpu_forward,
                              .reference = loss_reference,
                              .vjp = loss_vjp,
                              .saved = Saved::both};
@@ -169,8 +169,8 @@ Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction) {
   return loss_reduce(square(detail::raised(x) - detail::raised(target)), reduction);
 }
 
-cross_entropy_rows::LossAndGradient cross_entropy_rows::loss_and_gradient(const Tensor& logits, const Tensor& target,
-                                                                          const Tensor& g, const LossAttributes& a) {
+loss::LossAndGradient loss::loss_and_gradient(const Tensor& logits, const Tensor& target, const Tensor& g,
+                                              const LossAttributes& a) {
   const Attrs attrs = Attrs::of(a);
   TensorList found = apply(kCrossEntropy, {logits, target}, attrs);
   return {found[0], apply1(kCrossEntropyBackward, {logits, target, found[1], found[2], g}, attrs)};

@@ -4,15 +4,40 @@
 #include <functional>
 #include <vector>
 
-#include <etna/tensor/ops/loss/reduction.h>
 #include <etna/tensor/tensor.h>
 
-/// Losses and distances besides those of <etna/tensor/ops.h>, which includes them, with PyTorch's names, defaults and
+/// Losses and distances with PyTorch's names, defaults and
 /// order of arguments. All are composed of ops, so they run on every device, in captured steps, and can be
 /// differentiated twice. f16 and bf16 are computed in f32 and rounded once; under autocast the result stays f32. Unless
 /// stated otherwise, inputs broadcast nowhere: x and target have one shape, and the loss is 0-d, or of x's shape if the
 /// reduction is none. Weights are undefined or broadcast to the loss. Values of targets are not checked.
 namespace etna {
+
+/// How a loss combines the losses of its elements or rows.
+enum class Reduction { none, mean, sum };
+
+// ---- of class indices, i64 or i32
+/// -log softmax(logits)[target].
+/// Rows whose target is ignore_index count neither in the sum nor in the mean; the mean of no rows is NaN. Any other
+/// target outside [0, C) is an IndexError, thrown as described under indexing; on a GPU the row's loss and gradient are
+/// NaN until then.
+/// @param logits [N, C], [N, C, d...] or [C] @param target [N], [N, d...] or []
+/// @return [] or, unreduced, of target's shape; f32, or f64 for f64 logits
+Tensor cross_entropy(const Tensor& logits, const Tensor& target, std::int64_t ignore_index = -100,
+                     double label_smoothing = 0, Reduction reduction = Reduction::mean);
+/// cross_entropy(linear(x, weight, bias), target) without storing all logits at once. They are computed one chunk of
+/// rows at a time; if gradients are wanted, each chunk is overwritten with its own gradient. Unreduced, this is the
+/// composition.
+/// @param x [N, E] @param weight [C, E] @param bias [C] or undefined @return [], f32, or f64 for f64
+Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& target, const Tensor& bias = {},
+                            std::int64_t ignore_index = -100, double label_smoothing = 0,
+                            Reduction reduction = Reduction::mean);
+/// -log_probs[target].
+/// @param log_probs, target as for cross_entropy()
+Tensor nll_loss(const Tensor& log_probs, const Tensor& target, std::int64_t ignore_index = -100,
+                Reduction reduction = Reduction::mean);
+/// (x - target)².
+Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction = Reduction::mean);
 
 // ---- of classes
 /// -weight[target] · log softmax(logits)[target]; the mean divides by the sum of these weights.

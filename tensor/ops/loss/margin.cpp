@@ -7,7 +7,7 @@
 namespace etna {
 namespace {
 
-using namespace losses;
+using namespace loss;
 
 /// [N, C] from [N, C] or [C].
 Tensor margin_as_rows(const char* op, const Tensor& x) {

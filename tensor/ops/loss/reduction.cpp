@@ -7,7 +7,7 @@
 #include <etna/tensor/autocast.h>
 #include <etna/tensor/op.h>
 
-namespace etna::losses {
+namespace etna::loss {
 
 Tensor widened(const char* op, const Tensor& x) {
   detail::require_defined(op, x);
@@ -58,4 +58,4 @@ Tensor norm_of_last(const char* op, const Tensor& x, double p, bool keepdim) {
   return vector_norm(x, p, {-1}, keepdim);
 }
 
-}  // namespace etna::losses
+}  // namespace etna::loss

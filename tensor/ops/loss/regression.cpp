@@ -9,7 +9,7 @@
 namespace etna {
 namespace {
 
-using namespace losses;
+using namespace loss;
 
 Tensor distance(const char* op, const Tensor& given, const Tensor& target) {
   require_same(op, given, target);

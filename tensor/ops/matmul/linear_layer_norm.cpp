@@ -9,11 +9,11 @@
 #include <etna/tensor/ops/matmul/gemm/internal/gemm_norm.h>
 #include <etna/tensor/ops/matmul/gemm/internal/gradients.h>
 #include <etna/tensor/ops/matmul/gemm/internal/linear_layer.h>
-#include <etna/tensor/ops/norm/internal/norm.h>
+#include <etna/tensor/ops/normalization/internal/norm.h>
 
 // The end of a sublayer of a pre-norm transformer: its last gemm is added to the residual stream, whose norm the next
-// sublayer reads. On a GPU this is one dispatch if rows are short and few (shaders/gemm_norm.comp), otherwise the gemm
-// and add_layer_norm's kernel. Backward runs add_layer_norm's from the stored sum, then that of the layers.
+// sublayer reads. On a GPU this is one dispatch if rows are short and few (shaders/matmul/gemm_norm.comp), otherwise
+// the gemm and add_layer_norm's kernel. Backward runs add_layer_norm's from the stored sum, then that of the layers.
 namespace etna {
 namespace {
 
@@ -48,8 +48,8 @@ std::vector<OutputSpec> infer_of(const OpCall& call, std::size_t layers) {
     throw DtypeError(fmt::format("{}: the residual is {}, the layer computes in {}; the residual must be no narrower",
                                  call.op.name, name(residual.dtype()), name(x.dtype())));
   }
-  norms::check_parameter(call, residual, call.in[layers + kNormWeight], "weight");
-  norms::check_parameter(call, residual, call.in[layers + kNormShift], "bias");
+  normalization::check_parameter(call, residual, call.in[layers + kNormWeight], "weight");
+  normalization::check_parameter(call, residual, call.in[layers + kNormShift], "bias");
   auto a = call.as<LinearLayerNormAttributes>();
   std::vector<OutputSpec> specs = {{out, residual.dtype()}, {out, a.out}};
   if (a.keeps) specs.insert(specs.end(), 2, OutputSpec{hidden, x.dtype()});
@@ -67,14 +67,14 @@ bool end_in_two(const OpCall& call, const Tensor& h, std::span<Tensor> out, cons
   Tensor delta = empty(out[0].shape(), {h.dtype(), h.device()});
   if (!gemm(gemm::as_rows(h), w.t(), gemm::Epilogue{.bias = bias}, delta)) return false;
   const Tensor in[] = {end[kNormResidual], delta, end[kNormWeight], end[kNormShift]};
-  Attrs attrs = Attrs::of(norms::Attributes{a.eps, false, true, a.out});
+  Attrs attrs = Attrs::of(normalization::Attributes{a.eps, false, true, a.out});
   return normalize(OpCall{call.op, in, attrs}, out.first(2));
 }
 
 bool end_cpu(const OpCall& call, const Tensor& h, std::span<Tensor> out) {
   return end_in_two(
       call, h, out, [](auto&&... of) { return gemm::cpu(of...), true; },
-      [](auto&&... of) { return norms::forward_cpu(of...), true; });
+      [](auto&&... of) { return normalization::forward_cpu(of...), true; });
 }
 
 bool end_gpu(const OpCall& call, const Tensor& h, std::span<Tensor> out) {
@@ -84,7 +84,7 @@ bool end_gpu(const OpCall& call, const Tensor& h, std::span<Tensor> out) {
                    call.as<LinearLayerNormAttributes>().eps};
   return gemm::gemm_norm_on_gpu(call, h, call.in[layer], n, out[0], out[1]) ||
          end_in_two(
-             call, h, out, [&](auto&&... of) { return gemm::on_gpu(call, of...); }, norms::forward_gpu);
+             call, h, out, [&](auto&&... of) { return gemm::on_gpu(call, of...); }, normalization::forward_gpu);
 }
 
 void linear_layer_norm_cpu(const OpCall& call, std::span<Tensor> out) { end_cpu(call, call.in[0], out); }
@@ -106,11 +106,11 @@ bool feed_forward(const OpCall& call, std::span<Tensor> out, const auto& gemm, c
   Tensor rows = gemm::as_rows(hidden);
   return gemm(gemm::as_rows(x), call.in[1].t(), first, rows) && end(call, hidden, out);
 }
-void feed_forward_cpu(const OpCall& call, std::span<Tensor> out) {
+void feed_forward_layer_norm_cpu(const OpCall& call, std::span<Tensor> out) {
   feed_forward(
       call, out, [](auto&&... of) { return gemm::cpu(of...), true; }, end_cpu);
 }
-bool feed_forward_gpu(const OpCall& call, std::span<Tensor> out) {
+bool feed_forward_layer_norm_gpu(const OpCall& call, std::span<Tensor> out) {
   return feed_forward(
       call, out, [&](auto&&... of) { return gemm::on_gpu(call, of...); }, end_gpu);
 }
@@ -124,7 +124,7 @@ TensorList end_reference(const OpCall& call, const Tensor& delta) {
 TensorList linear_layer_norm_reference(const OpCall& call) {
   return end_reference(call, linear(call.in[0], call.in[1], call.in[2]));
 }
-TensorList feed_forward_reference(const OpCall& call) {
+TensorList feed_forward_layer_norm_reference(const OpCall& call) {
   auto a = call.as<LinearLayerNormAttributes>();
   Tensor preactivation = linear(call.in[0], call.in[1], call.in[2]);
   Tensor hidden = activate(preactivation, a.activation);
@@ -144,14 +144,14 @@ Tensor end_vjp(const VjpCall& call, TensorList& grads) {
     grads[end + kNormResidual] = past;
     return past.defined() ? past.to(t) : past;
   }
-  norms::BackwardAttributes wanted{.eps = call.as<LinearLayerNormAttributes>().eps,
-                                   .wants_weight = call.needs[end + kNormWeight],
-                                   .wants_bias = call.needs[end + kNormShift]};
+  normalization::BackwardAttributes wanted{.eps = call.as<LinearLayerNormAttributes>().eps,
+                                           .wants_weight = call.needs[end + kNormWeight],
+                                           .wants_bias = call.needs[end + kNormShift]};
   wanted.wants_delta = t != sum.dtype();
   wanted.delta_dtype = t;
   if (wanted.wants_weight) wanted.weight_dtype = call.in[end + kNormWeight].dtype();
   if (wanted.wants_bias) wanted.bias_dtype = call.in[end + kNormShift].dtype();
-  TensorList found = norms::gradients(grad, sum, call.in[end + kNormWeight], call.grad[0], wanted);
+  TensorList found = normalization::gradients(grad, sum, call.in[end + kNormWeight], call.grad[0], wanted);
   grads[end + kNormResidual] = found[0];
   if (wanted.wants_weight) grads[end + kNormWeight] = found[1];
   if (wanted.wants_bias) grads[end + kNormShift] = found[wanted.wants_weight ? 2 : 1];
@@ -168,7 +168,7 @@ TensorList linear_layer_norm_vjp(const VjpCall& call) {
   return grads;
 }
 
-TensorList feed_forward_vjp(const VjpCall& call) {
+TensorList feed_forward_layer_norm_vjp(const VjpCall& call) {
   TensorList grads(call.in.size());
   Tensor g = end_vjp(call, grads);
   TensorList of_layers = gemm::feed_forward_gradients(
@@ -183,10 +183,10 @@ bool fuse(fusion::Calls calls, const LinearLayerNormAttributes& layers, fusion::
   const fusion::Call &first = calls[0], &add = calls[1], &norm = calls[2];
   const Tensor residual = fusion::added_to(calls, 1), sum = add.out[0];
   if (!residual.defined() || residual.shape() != first.out[0].shape() || residual.dtype() != sum.dtype() ||
-      !norms::reads_only_first(norm, sum) || !fusion::dead(calls, 0)) {
+      !normalization::reads_only_first(norm, sum) || !fusion::dead(calls, 0)) {
     return false;
   }
-  auto of_norm = norm.attrs.as<norms::Attributes>();
+  auto of_norm = norm.attrs.as<normalization::Attributes>();
   fused.in = first.in;
   fused.in.insert(fused.in.end(), {residual, norm.in[1], norm.in[2]});
   fused.attrs = Attrs::of(LinearLayerNormAttributes{
@@ -217,10 +217,10 @@ const OpDef kLinearLayerNorm = {.name = "linear_layer_norm",
                                 .replaces = kEndOfLinear};
 const OpDef kFeedForwardLayerNorm = {.name = "feed_forward_layer_norm",
                                      .infer = infer_feed_forward,
-                                     .cpu = feed_forward_cpu,
-                                     .gpu = feed_forward_gpu,
-                                     .reference = feed_forward_reference,
-                                     .vjp = feed_forward_vjp,
+                                     .cpu = feed_forward_layer_norm_cpu,
+                                     .gpu = feed_forward_layer_norm_gpu,
+                                     .reference = feed_forward_layer_norm_reference,
+                                     .vjp = feed_forward_layer_norm_vjp,
                                      .saved = Saved::both,
                                      .saved_inputs = 1u << 0 | 1u << 1 | 1u << 3 | 1u << (kLayers + kNormWeight),
                                      .saved_outputs = 1u << 0 | 1u << 2 | 1u << 3,
@@ -231,7 +231,7 @@ AddedNorm linear_layer_norm_run(const OpDef& op, TensorList layers, std::uint32_
   detail::bring_to_one_dtype(layers, biases);
   if (is_floating(residual.dtype()) && is_floating(layers[0].dtype()))
     residual = residual.to(promote(residual.dtype(), layers[0].dtype()));
-  a.out = norms::out_dtype(residual);
+  a.out = normalization::out_dtype(residual);
   layers.insert(layers.end(), {residual, weight, bias});
   a.keeps = &op == &kFeedForwardLayerNorm && grad_recorder().wants(layers);
   TensorList out = apply(op, layers, Attrs::of(a));

@@ -5,16 +5,16 @@
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/optimizer/internal/multi_tensor.h>
 #include <etna/tensor/ops/optimizer/internal/norm.h>
+#include <etna/tensor/ops/optimizer/internal/optimizer.h>
 
 namespace etna {
 namespace {
 
-using multi_tensor::add_norm_spec;
-using multi_tensor::kernel_over;
-using multi_tensor::Rows;
-using multi_tensor::widest;
+using optimizer::add_norm_spec;
+using optimizer::kernel_over;
+using optimizer::Rows;
+using optimizer::widest;
 
 // ---- global_norm
 
@@ -28,23 +28,23 @@ std::vector<OutputSpec> global_norm_infer(const OpCall& call) {
   double order = call.as<NormAttrs>().order;
   if (order != 1 && order != 2 && order != HUGE_VAL)
     throw Error(fmt::format("{}: no norm of order {}; 1, 2 and infinity are there", call.op.name, order));
-  multi_tensor::require_floating(call, call.in);
+  optimizer::require_floating(call, call.in);
   return {{Shape{}, widest(call.in)}};
 }
 
 void global_norm_cpu(const OpCall& call, std::span<Tensor> out) {
-  out[0].fill_(multi_tensor::norm_on_cpu(call.in, call.as<NormAttrs>().order));
+  out[0].fill_(optimizer::norm_on_cpu(call.in, call.as<NormAttrs>().order));
 }
 
 bool global_norm_gpu(const OpCall& call, std::span<Tensor> out) {
   if (widest(call.in) == f64) return false;
-  Rows rows = multi_tensor::rows_of(call.in, Access::read);
+  Rows rows = optimizer::rows_of(call.in, Access::read);
   if (rows.empty()) {
     out[0].fill_(0);
     return true;
   }
   const std::uint32_t order = order_code(call.as<NormAttrs>().order);
-  multi_tensor::norm_total(call, shaders::global_norm_total, rows, out[0].device(), order)
+  optimizer::norm_total(call, shaders::global_norm_total, rows, out[0].device(), order)
       .write(out[0])
       .read(Tensor())
       .f32(0)
@@ -53,7 +53,7 @@ bool global_norm_gpu(const OpCall& call, std::span<Tensor> out) {
 }
 
 TensorList global_norm_reference(const OpCall& call) {
-  return {multi_tensor::composed_norm(call.in, call.as<NormAttrs>().order)};
+  return {optimizer::composed_norm(call.in, call.as<NormAttrs>().order)};
 }
 
 const OpDef kGlobalNorm = {.name = "global_norm",
@@ -70,7 +70,7 @@ struct ScaleAttrs {
 constexpr double kGlobalNormEps = 1e-6;
 
 std::vector<OutputSpec> scale_infer(const OpCall& call) {
-  multi_tensor::require_floating(call, call.in);
+  optimizer::require_floating(call, call.in);
   if (call.in[0].numel() != 1)
     throw ShapeError(fmt::format("{}: the norm {} must have one element", call.op.name, str(call.in[0].shape())));
   std::vector<OutputSpec> out;
@@ -99,7 +99,7 @@ bool scale_gpu(const OpCall& call, std::span<Tensor> out) {
     else
       x.mul_(scale_factor(call, f32));  // also handles a gradient that is a transposed view
   }
-  Rows rows = multi_tensor::rows_of(dense, Access::read_write);
+  Rows rows = optimizer::rows_of(dense, Access::read_write);
   if (rows.empty()) return true;
   const Tensor norm = call.in[0].to(f32);
   gpu::Kernel kernel = kernel_over(shaders::scale_to_norm, call, rows, norm.device());
@@ -126,7 +126,7 @@ const OpDef kScaleToNorm = {
 // ---- multiply_all: inputs factor, tensors ...
 
 std::vector<OutputSpec> multiply_infer(const OpCall& call) {
-  multi_tensor::require_floating(call, call.in);
+  optimizer::require_floating(call, call.in);
   if (call.in[0].numel() != 1)
     throw ShapeError(fmt::format("{}: the factor {} must have one element", call.op.name, str(call.in[0].shape())));
   std::vector<OutputSpec> out;
@@ -150,7 +150,7 @@ void multiply_cpu(const OpCall& call, std::span<Tensor> out) {
 
 bool multiply_gpu(const OpCall& call, std::span<Tensor> out) {
   if (widest(call.in) == f64) return false;
-  Rows rows(multi_tensor::kNormChunk);
+  Rows rows(optimizer::kNormChunk);
   for (std::size_t i = 0; i < out.size(); ++i) rows.add({{call.in[i + 1], Access::read}, {out[i], Access::write}});
   if (rows.empty()) return true;
   const Tensor factor = call.in[0].to(f32);

@@ -9,7 +9,7 @@
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/ops.h>
 
-namespace etna::multi_tensor {
+namespace etna::optimizer {
 namespace {
 
 /// The larger number; NaN if either is NaN.
@@ -115,4 +115,4 @@ gpu::Kernel norm_total(const OpCall& call, const gpu::Shader& total, Rows& rows,
   return kernel;
 }
 
-}  // namespace etna::multi_tensor
+}  // namespace etna::optimizer

@@ -2,11 +2,11 @@
 #include <array>
 #include <cmath>
 
-#include <etna/device/internal/cpu/vector_steps.h>
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/optimizer/internal/step.h>
 #include <etna/tensor/ops/optimizer/internal/table.h>
+#include <etna/tensor/ops/optimizer/internal/vector_steps.h>
 
 // The ops generated from the table of rules.
 namespace etna {
@@ -86,7 +86,7 @@ struct Functions {
   }
 
   template <typename T>
-  static std::vector<T> found(const Attrs& attrs, const multi_tensor::RuleInputs<T>& in) {
+  static std::vector<T> found(const Attrs& attrs, const optimizer::RuleInputs<T>& in) {
     Rule<T> rule;
     rule.factor = in.factor, rule.lr = in.lr, rule.weight_decay = in.weight_decay;
     rule.momentum = in.momentum, rule.log_momentum = in.log_momentum, rule.one_minus_momentum = in.one_minus_momentum;
@@ -95,10 +95,10 @@ struct Functions {
     rule.each([&](const T& number) { all.push_back(number); });
     return all;
   }
-  static std::vector<double> numbers(const Attrs& attrs, const multi_tensor::RuleInputs<double>& in) {
+  static std::vector<double> numbers(const Attrs& attrs, const optimizer::RuleInputs<double>& in) {
     return found<double>(attrs, in);
   }
-  static TensorList composed_numbers(const Attrs& attrs, const multi_tensor::RuleInputs<Tensor>& in) {
+  static TensorList composed_numbers(const Attrs& attrs, const optimizer::RuleInputs<Tensor>& in) {
     return found<Tensor>(attrs, in);
   }
 
@@ -135,24 +135,24 @@ double momentum_of([[maybe_unused]] const Options& options) {
     return 0;
 }
 
-template <const multi_tensor::StepRule& rule>
+template <const optimizer::StepRule& rule>
 constexpr OpDef definition(const char* name) {
   return {.name = name,
-          .infer = [](const OpCall& call) { return multi_tensor::infer_step(call, rule); },
-          .cpu = [](const OpCall& call, std::span<Tensor>) { multi_tensor::step_cpu(call, rule); },
-          .gpu = [](const OpCall& call, std::span<Tensor>) { return multi_tensor::step_gpu(call, rule); },
-          .reference = [](const OpCall& call) { return multi_tensor::step_reference(call, rule); }};
+          .infer = [](const OpCall& call) { return optimizer::infer_step(call, rule); },
+          .cpu = [](const OpCall& call, std::span<Tensor>) { optimizer::step_cpu(call, rule); },
+          .gpu = [](const OpCall& call, std::span<Tensor>) { return optimizer::step_gpu(call, rule); },
+          .reference = [](const OpCall& call) { return optimizer::step_reference(call, rule); }};
 }
 
 #define ETNA_OPTIMIZER(name, Options, states)                                                                     \
-  static_assert(2 + states <= multi_tensor::Rows::kMostEntries,                                                   \
+  static_assert(2 + states <= optimizer::Rows::kMostEntries,                                                      \
                 #name " keeps more states than a row of the table holds");                                        \
   using name##_functions = Functions<name##_rule, Options, states>;                                               \
-  constexpr multi_tensor::StepRule name##_step_rule = {                                                           \
+  constexpr optimizer::StepRule name##_step_rule = {                                                              \
       states,           &shaders::name##_step,    name##_functions::constants,        name##_functions::numbers,  \
       cpu::name##_step, name##_functions::update, name##_functions::composed_numbers, name##_functions::compose}; \
   constexpr OpDef name##_op = definition<name##_step_rule>(#name "_step_");
-#include <etna/tensor/ops/optimizer/rules.def>
+#include <etna/tables/optimizers.def>
 #undef ETNA_OPTIMIZER
 
 }  // namespace
@@ -162,20 +162,20 @@ constexpr OpDef definition(const char* name) {
                     const Tensor& control) {                                                          \
     GradMode off(false);                                                                              \
     if (list.empty()) return;                                                                         \
-    apply(name##_op, multi_tensor::step_inputs(list, numbers, control), Attrs::of(options));          \
+    apply(name##_op, optimizer::step_inputs(list, numbers, control), Attrs::of(options));             \
   }                                                                                                   \
   void name##_step_(std::span<const Tensor> list, const Options& step, const Tensor& control) {       \
     if (list.empty()) return;                                                                         \
     const StepValues values{step.lr, step.weight_decay, step.step, momentum_of(step)};                \
     name##_step_(list, each_step_numbers(list, [values] { return values; }), step, control);          \
   }
-#include <etna/tensor/ops/optimizer/rules.def>
+#include <etna/tables/optimizers.def>
 #undef ETNA_OPTIMIZER
 
 std::span<const OpDef* const> ops_in_rules() {
   static const OpDef* const list[] = {
 #define ETNA_OPTIMIZER(name, Options, states) &name##_op,
-#include <etna/tensor/ops/optimizer/rules.def>
+#include <etna/tables/optimizers.def>
 #undef ETNA_OPTIMIZER
   };
   return list;

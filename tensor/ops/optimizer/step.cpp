@@ -12,7 +12,7 @@
 #include <etna/tensor/ops/optimizer/internal/table.h>
 
 namespace etna {
-namespace multi_tensor {
+namespace optimizer {
 namespace {
 
 constexpr std::size_t kLr = 0, kWeightDecay = 1, kStep = 2, kMomentum = 3, kControl = 4, kList = 5;
@@ -197,7 +197,7 @@ TensorList step_reference(const OpCall& call, const StepRule& rule) {
   return out;
 }
 
-}  // namespace multi_tensor
+}  // namespace optimizer
 
 StepNumbers each_step_numbers(std::span<const Tensor> list, std::function<StepValues()> values) {
   const Device device = list.front().device();

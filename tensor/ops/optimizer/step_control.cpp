@@ -6,14 +6,14 @@
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/optimizer/internal/multi_tensor.h>
 #include <etna/tensor/ops/optimizer/internal/norm.h>
+#include <etna/tensor/ops/optimizer/internal/optimizer.h>
 
 // Gradient clipping, loss scaling and skipped steps, decided on the device.
 namespace etna {
 namespace {
 
-using multi_tensor::Rows;
+using optimizer::Rows;
 
 constexpr float kStepControlNormEps = 1e-6f;
 
@@ -36,13 +36,13 @@ std::vector<OutputSpec> control_infer(const OpCall& call) {
   if (call.in[1].defined()) check_numbers(call, call.in[1], "loss scale", 3);
   if (double bound = call.as<ControlAttrs>().max_norm; !(bound >= 0))
     throw Error(fmt::format("{}: a norm of at most {}; it cannot be negative", call.op.name, bound));
-  multi_tensor::require_floating(call, call.in.subspan(2));
+  optimizer::require_floating(call, call.in.subspan(2));
   std::vector<OutputSpec> out = {{call.in[0].shape(), f32, 0}};
   if (call.in[1].defined()) out.push_back({call.in[1].shape(), f32, 1});
   return out;
 }
 
-/// The same as the end of shaders/global_norm.comp. @param scale [3] or null
+/// The same as the end of shaders/optimizer/global_norm.comp. @param scale [3] or null
 void decide(float total, const ControlAttrs& a, float* control, float* scale) {
   float inverse = scale != nullptr && a.scaled ? 1 / scale[0] : 1, norm = total * inverse;
   auto bound = static_cast<float>(a.max_norm);
@@ -56,18 +56,18 @@ void decide(float total, const ControlAttrs& a, float* control, float* scale) {
 }
 
 void control_cpu(const OpCall& call, std::span<Tensor> out) {
-  auto total = static_cast<float>(multi_tensor::norm_on_cpu(call.in.subspan(2), 2));
+  auto total = static_cast<float>(optimizer::norm_on_cpu(call.in.subspan(2), 2));
   decide(total, call.as<ControlAttrs>(), out[0].host<float>(), out.size() > 1 ? out[1].host<float>() : nullptr);
 }
 
 bool control_gpu(const OpCall& call, std::span<Tensor> out) {
   std::span<const Tensor> gradients = call.in.subspan(2);
-  if (multi_tensor::widest(gradients) == f64) return false;
-  Rows rows = multi_tensor::rows_of(gradients, Access::read);
+  if (optimizer::widest(gradients) == f64) return false;
+  Rows rows = optimizer::rows_of(gradients, Access::read);
   if (rows.empty()) return false;
   auto a = call.as<ControlAttrs>();
   const bool with_scale = out.size() > 1;
-  multi_tensor::norm_total(call, shaders::global_norm_control, rows, out[0].device(), 2)
+  optimizer::norm_total(call, shaders::global_norm_control, rows, out[0].device(), 2)
       .spec(!with_scale ? 0
             : a.scaled  ? 2
                         : 1)
@@ -80,7 +80,7 @@ bool control_gpu(const OpCall& call, std::span<Tensor> out) {
 
 TensorList control_reference(const OpCall& call) {
   auto a = call.as<ControlAttrs>();
-  Tensor total = call.in.size() > 2 ? multi_tensor::composed_norm(call.in.subspan(2), 2).to(f32)
+  Tensor total = call.in.size() > 2 ? optimizer::composed_norm(call.in.subspan(2), 2).to(f32)
                                     : zeros({}, {f32, call.in[0].device()});
   const Tensor &control = call.in[0], &scale = call.in[1];
   Tensor inverse = scale.defined() && a.scaled ? 1.0 / scale.select(0, 0) : ones_like(total);
@@ -103,7 +103,7 @@ const OpDef kControlStep = {.name = "control_step_",
 
 std::vector<OutputSpec> unscale_infer(const OpCall& call) {
   check_numbers(call, call.in[0], "loss scale", 3);
-  multi_tensor::require_floating(call, call.in.subspan(1));
+  optimizer::require_floating(call, call.in.subspan(1));
   std::vector<OutputSpec> out;
   for (std::size_t i = 1; i < call.in.size(); ++i)
     out.push_back({call.in[i].shape(), call.in[i].dtype(), static_cast<int>(i)});
@@ -116,7 +116,7 @@ void unscale_cpu(const OpCall& call, std::span<Tensor> out) {
 }
 
 bool unscale_gpu(const OpCall& call, std::span<Tensor> out) {
-  if (multi_tensor::widest(out) == f64) return false;
+  if (optimizer::widest(out) == f64) return false;
   TensorList dense;
   for (Tensor& x : out) {
     if (x.is_contiguous())
@@ -124,10 +124,10 @@ bool unscale_gpu(const OpCall& call, std::span<Tensor> out) {
     else
       x.mul_(1.0 / call.in[0].select(0, 0));
   }
-  Rows rows = multi_tensor::rows_of(dense, Access::read_write);
+  Rows rows = optimizer::rows_of(dense, Access::read_write);
   if (rows.empty()) return true;
-  gpu::Kernel kernel = multi_tensor::kernel_over(shaders::unscale, call, rows, call.in[0].device());
-  multi_tensor::add_norm_spec(kernel, rows);
+  gpu::Kernel kernel = optimizer::kernel_over(shaders::unscale, call, rows, call.in[0].device());
+  optimizer::add_norm_spec(kernel, rows);
   kernel.read(Tensor()).read(Tensor()).read(call.in[0]).f32(0).dispatch(gpu::grid(rows.chunks.count()));
   return true;
 }

@@ -1,6 +1,6 @@
 #include <etna/tensor/ops/optimizer/internal/table.h>
 
-namespace etna::multi_tensor {
+namespace etna::optimizer {
 
 void Rows::add(std::span<const Entry> entries) {
   const std::int64_t elements = entries.front().tensor.numel();
@@ -46,4 +46,4 @@ gpu::Kernel kernel_over(const gpu::Shader& shader, const OpCall& call, Rows& row
   return kernel;
 }
 
-}  // namespace etna::multi_tensor
+}  // namespace etna::optimizer

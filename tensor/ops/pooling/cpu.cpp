@@ -2,13 +2,13 @@
 #include <limits>
 #include <vector>
 
-#include <etna/device/internal/cpu/max_pool.h>
 #include <etna/device/internal/cpu/scratch.h>
+#include <etna/tensor/ops/pooling/internal/cpu_max_pool.h>
 #include <etna/tensor/ops/pooling/internal/max_pool.h>
 #include <etna/tensor/ops/rows/internal/rows.h>
 
-// f32 and bf16 have vector code (device/internal/cpu/max_pool.h), for adjacent channels and for rows of adjacent
-// elements. What is left, f64, f16 with adjacent channels and adaptive windows, goes element by element.
+// f32 and bf16 have vector code (tensor/ops/pooling/internal/cpu_max_pool.h), for adjacent channels and for rows of
+// adjacent elements. What is left, f64, f16 with adjacent channels and adaptive windows, goes element by element.
 namespace etna::pooling {
 namespace {
 

@@ -54,7 +54,7 @@ void dequantize_cpu(const OpCall& call, std::span<Tensor> out) {
 
 void embedding_cpu(const OpCall& call, std::span<Tensor> out) {
   const auto a = call.as<TableAttrs>();
-  const Tensor index = rows::checked_index(call.op.name, call.in[kIndices], a.rows);
+  const Tensor index = indexing::checked_index(call.op.name, call.in[kIndices], a.rows);
   if (out[0].numel() == 0) return;
   const EmbeddingRows table(quant::block_formats()[a.format], call.in[kTable], a.columns);
   const std::int64_t* at = index.host<std::int64_t>();

@@ -70,7 +70,7 @@ BlockMatrix block_matrix(const quant::BlockFormat& format, const Tensor& blocks,
   m.at = gpu::pointer(blocks);
   // Elements of plain formats are read sixteen bytes at a time where rows begin there.
   const std::uint64_t block = format.elements == 1 ? 16 : format.bytes;
-  m.aligned = rows::unit({m.at.address, m.row_bytes, block});
+  m.aligned = indexing::unit({m.at.address, m.row_bytes, block});
   return m;
 }
 

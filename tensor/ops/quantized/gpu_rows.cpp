@@ -6,8 +6,8 @@
 #include <etna/tensor/internal/overrides.h>
 #include <etna/tensor/ops/quantized/internal/gpu.h>
 
-// quantized_linear for up to eight rows of x: shaders/quantized_linear.comp, or, where the device multiplies bytes and
-// all weights are in blocks, quantized_dot.comp.
+// quantized_linear for up to eight rows of x: shaders/quantized/quantized_linear.comp, or, where the device multiplies
+// bytes and all weights are in blocks, quantized_dot.comp.
 namespace etna::quantized {
 namespace {
 

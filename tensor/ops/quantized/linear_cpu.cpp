@@ -5,12 +5,12 @@
 #include <limits>
 #include <optional>
 
-#include <etna/device/internal/cpu/gemm/blas.h>
 #include <etna/device/internal/cpu/parallel.h>
 #include <etna/device/internal/cpu/scratch.h>
 #include <etna/device/internal/cpu/vector_rows.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/activations/internal/cpu.h>
+#include <etna/tensor/ops/matmul/gemm/internal/cpu/blas.h>
 #include <etna/tensor/ops/quantized/internal/cpu_kernels.h>
 #include <etna/tensor/ops/quantized/internal/quantized.h>
 #include <etna/tensor/ops/rows/internal/rows.h>

@@ -16,7 +16,7 @@ using namespace quantized;
 
 std::vector<OutputSpec> infer_embedding(const OpCall& call) {
   const auto a = call.as<TableAttrs>();
-  rows::check_index_dtype(call.op.name, call.in[kIndices]);
+  indexing::check_index_dtype(call.op.name, call.in[kIndices]);
   if (!is_floating(a.dtype))
     throw DtypeError(
         fmt::format("{}: rows of {} were asked for; wanted a floating dtype", call.op.name, name(a.dtype)));
@@ -25,7 +25,7 @@ std::vector<OutputSpec> infer_embedding(const OpCall& call) {
   return {{shape, a.dtype}};
 }
 
-TensorList embedding_reference(const OpCall& call) {
+TensorList quantized_embedding_reference(const OpCall& call) {
   return {embedding(dequantized(call.in[kTable], call.as<TableAttrs>()), call.in[kIndices])};
 }
 
@@ -33,7 +33,7 @@ const OpDef kQuantizedEmbedding = {.name = "quantized_embedding",
                                    .infer = infer_embedding,
                                    .cpu = embedding_cpu,
                                    .gpu = embedding_gpu,
-                                   .reference = embedding_reference};
+                                   .reference = quantized_embedding_reference};
 
 std::vector<OutputSpec> infer_dequantize(const OpCall& call) {
   const auto a = call.as<TableAttrs>();

@@ -130,19 +130,19 @@ LinearAttrs linear_attrs(const Shape& x, std::span<const QuantizedTensor> weight
 #define ETNA_ACTIVATION(number, name, ...) #name "|"
 constexpr char kGated[] =
     "rms_norm? quantized_linear "
-#include <etna/tensor/ops/activations/activations.def>
+#include <etna/tables/activations.def>
     " &quantized_linear mul";
 constexpr char kGatedThenProduct[] =
     "rms_norm? quantized_linear "
-#include <etna/tensor/ops/activations/activations.def>
+#include <etna/tables/activations.def>
     " &quantized_linear mul quantized_linear";
 constexpr char kProductsThenGate[] =
     "rms_norm? quantized_linear &quantized_linear ^"
-#include <etna/tensor/ops/activations/activations.def>
+#include <etna/tables/activations.def>
     " mul";
 constexpr char kProductsThenGateThenProduct[] =
     "rms_norm? quantized_linear &quantized_linear ^"
-#include <etna/tensor/ops/activations/activations.def>
+#include <etna/tables/activations.def>
     " mul quantized_linear";
 #undef ETNA_ACTIVATION
 

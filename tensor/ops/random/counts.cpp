@@ -6,7 +6,7 @@
 #include <etna/tensor/capture.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/random/distributions.h>
+#include <etna/tensor/ops/random/random.h>
 
 // Poisson and binomial numbers. Few expected events: how many gaps between events fit, in a bounded number of them, so
 // that the work does not depend on values. Many: the quantile at a normal number.

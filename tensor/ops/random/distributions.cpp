@@ -1,4 +1,4 @@
-#include <etna/tensor/ops/random/distributions.h>
+#include <etna/tensor/ops/random/random.h>
 
 #include <cmath>
 #include <cstdint>

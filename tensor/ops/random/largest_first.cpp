@@ -8,7 +8,7 @@
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops/kernel.h>
-#include <etna/tensor/ops/random/distributions.h>
+#include <etna/tensor/ops/random/random.h>
 #include <etna/tensor/ops/sorting/sorting.h>
 
 // The order of random keys: what a permutation, or a sample without replacement, is made of.

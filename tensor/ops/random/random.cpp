@@ -15,15 +15,15 @@
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/kernel.h>
-#include <etna/tensor/ops/random/distributions.h>
 #include <etna/tensor/ops/random/internal/philox.h>
+#include <etna/tensor/ops/random/random.h>
 
 // Random numbers, and dropout. This file is compiled without contraction into fused multiply-adds: it performs the same
 // sequence of additions and multiplications as shaders/lib/philox.glsl, and gives the same bits.
 namespace etna {
 namespace {
 
-using philox::Stream;
+using random::Stream;
 
 struct Generator {
   std::mutex mutex;
@@ -86,11 +86,11 @@ float standard_normal(std::uint32_t word) {
 /// Calls put(i, words of element i) for i in [0, n), with W words per element.
 template <int W, typename Put>
 void each_element(Stream stream, std::int64_t n, const Put& put) {
-  constexpr std::int64_t tile = 4 * philox::kWide / W;
+  constexpr std::int64_t tile = 4 * random::kWide / W;
   cpu::parallel_for((n + tile - 1) / tile, 256, [&](std::int64_t begin, std::int64_t end) {
-    std::uint32_t words[4 * philox::kWide];
+    std::uint32_t words[4 * random::kWide];
     for (std::int64_t t = begin; t < end; ++t) {
-      philox::blocks(stream, static_cast<std::uint64_t>(t) * philox::kWide, words);
+      random::blocks(stream, static_cast<std::uint64_t>(t) * random::kWide, words);
       std::int64_t count = std::min(tile, n - t * tile);
       for (std::int64_t i = 0; i < count; ++i) put(t * tile + i, words + i * W);
     }
@@ -132,7 +132,7 @@ Stream stream_of(const Tensor& given, const Stream& otherwise) {
   return {static_cast<std::uint64_t>(at[0]), static_cast<std::uint64_t>(at[1])};
 }
 
-/// The leading arguments of both variants of shaders/random.comp.
+/// The leading arguments of both variants of shaders/random/random.comp.
 gpu::Kernel kernel(const gpu::Shader& shader, const OpCall& call, const Tensor& x, const Tensor& y,
                    const Stream& stream, const Tensor& given) {
   gpu::Kernel k(shader, call);

@@ -13,7 +13,7 @@
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops/kernel.h>
 #include <etna/tensor/ops/random/internal/philox.h>
-#include <etna/tensor/ops/random/sampling.h>
+#include <etna/tensor/ops/random/random.h>
 #include <etna/tensor/ops/rows/internal/rows.h>
 
 // Drawing a token from each row of logits.
@@ -163,7 +163,7 @@ float penalized(float logit, std::int32_t count, const float* numbers) {
 std::uint32_t word_of(const std::int32_t* seed, std::int32_t draw) {
   const std::uint64_t bits =
       static_cast<std::uint32_t>(seed[0]) | static_cast<std::uint64_t>(static_cast<std::uint32_t>(seed[1])) << 32;
-  return philox::block({bits, static_cast<std::uint32_t>(draw)}, 0)[0];
+  return random::block({bits, static_cast<std::uint32_t>(draw)}, 0)[0];
 }
 
 void sample_tokens_cpu(const OpCall& call, std::span<Tensor> out) {

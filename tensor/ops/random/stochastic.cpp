@@ -1,4 +1,4 @@
-#include <etna/tensor/ops/random/stochastic.h>
+#include <etna/tensor/ops/random/random.h>
 
 #include <cmath>
 

@@ -72,12 +72,6 @@ Tensor atleast_2d(const Tensor& x);
 /// x with dimensions of size 1 up to three: [N] becomes [1, N, 1], [M, N] becomes [M, N, 1].
 Tensor atleast_3d(const Tensor& x);
 
-// ---- joining
-Tensor hstack(const std::vector<Tensor>& tensors);        ///< along dimension 1; lists along dimension 0
-Tensor vstack(const std::vector<Tensor>& tensors);        ///< along dimension 0, after atleast_2d()
-Tensor dstack(const std::vector<Tensor>& tensors);        ///< along dimension 2, after atleast_3d()
-Tensor column_stack(const std::vector<Tensor>& tensors);  ///< along dimension 1, lists as columns
-
 // ---- grids and codes
 /// Coordinates of a grid, one tensor for each list. @param tensors [n] or [] @param indexing "ij", or "xy", which swaps
 /// the first two dimensions of the results

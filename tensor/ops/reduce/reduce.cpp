@@ -7,7 +7,7 @@
 
 #include <etna/tensor/ops.h>
 
-// Reductions over any dimensions. Kernels: tensor/ops/reduce/cpu.cpp and shaders/reduce.comp.
+// Reductions over any dimensions. Kernels: tensor/ops/reduce/cpu.cpp and shaders/reduce/reduce.comp.
 namespace etna {
 namespace {
 

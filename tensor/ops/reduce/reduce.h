@@ -1,18 +1,34 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <optional>
-#include <string_view>
 #include <utility>
+#include <vector>
 
 #include <etna/tensor/tensor.h>
 
-/// Reductions, comparisons and fills that are composed of the ops in ops.h. All run where their operands are. `dims`
-/// empty: over all dimensions.
+/// Reductions, and differences along a dimension as approximate derivatives and integrals.
 namespace etna {
 
-// ---- reductions
+// ---- reductions over `dims` (empty: all)
+Tensor sum(const Tensor& x, Dims dims = {}, bool keepdim = false);   ///< integers and bool sum to i64
+Tensor sum(const Tensor& x, Dims dims, bool keepdim, DType out);     ///< f32 of f16 or bf16, not rounded
+Tensor mean(const Tensor& x, Dims dims = {}, bool keepdim = false);  ///< floating only
+Tensor max(const Tensor& x, Dims dims = {}, bool keepdim = false);   ///< gradient shared among equal maxima
+/// Gradient shared among equal minima.
+Tensor min(const Tensor& x, Dims dims = {}, bool keepdim = false);
+/// The product; of integers and bool as i64.
+Tensor prod(const Tensor& x, Dims dims = {}, bool keepdim = false);
+/// log Σ eˣ, without overflow.
+Tensor logsumexp(const Tensor& x, Dims dims = {}, bool keepdim = false);
+/// The variance: Σ (x - mean)² / (count - correction).
+Tensor var(const Tensor& x, Dims dims = {}, bool keepdim = false, int correction = 1);
+/// Index of the largest element, i64: the first of equal ones; NaN wins. Over all elements without `dim`.
+Tensor argmax(const Tensor& x, std::optional<std::int64_t> dim = {}, bool keepdim = false);
+Tensor argmin(const Tensor& x, std::optional<std::int64_t> dim = {}, bool keepdim = false);
+/// Sums over the dimensions along which broadcasting `shape` to x's shape repeats elements: the gradient of
+/// broadcasting.
+Tensor sum_to(const Tensor& x, const Shape& shape);
 /// bool, or u8 of u8. NaN counts as true. Of nothing, any is false and all is true.
 Tensor any(const Tensor& x, Dims dims = {}, bool keepdim = false);
 /// bool, or u8 of u8: whether no element is 0. Of nothing it is true.
@@ -46,49 +62,26 @@ Tensor corrcoef(const Tensor& x);
 Tensor nansum(const Tensor& x, Dims dims = {}, bool keepdim = false);   ///< NaN counts as 0
 Tensor nanmean(const Tensor& x, Dims dims = {}, bool keepdim = false);  ///< of what is not NaN; NaN of nothing
 
-// ---- elementwise
-/// To `decimals` digits after the point, halves to even.
-Tensor round(const Tensor& x, int decimals);
-/// @param rounding_mode "floor" or "trunc"; integers stay integers
-Tensor div(const Tensor& a, const Tensor& b, std::string_view rounding_mode);
-Tensor div(const Tensor& a, double b, std::string_view rounding_mode);
-/// start + weight · (end - start), exact at weights 0 and 1.
-Tensor lerp(const Tensor& start, const Tensor& end, double weight);
-Tensor lerp(const Tensor& start, const Tensor& end, const Tensor& weight);
-Tensor addcmul(const Tensor& x, const Tensor& a, const Tensor& b, double value = 1);  ///< x + value · a · b
-Tensor addcdiv(const Tensor& x, const Tensor& a, const Tensor& b, double value = 1);  ///< x + value · a / b
-/// Replaces NaN and infinities; these by default by the largest and smallest finite number of the dtype.
-Tensor nan_to_num(const Tensor& x, double nan = 0, std::optional<double> posinf = {},
-                  std::optional<double> neginf = {});
-/// |a - b| ≤ atol + rtol · |b|, and equal infinities. @return bool
-Tensor isclose(const Tensor& a, const Tensor& b, double rtol = 1e-5, double atol = 1e-8, bool equal_nan = false);
-/// Whether x is ∞. @return bool
-Tensor isposinf(const Tensor& x);
-/// Whether x is -∞. @return bool
-Tensor isneginf(const Tensor& x);
-/// Which elements occur in `tests`, by comparing each with each in chunks of `tests`. @return bool, x's shape
-Tensor isin(const Tensor& x, const Tensor& tests, bool invert = false);
+// ---- differences, all differentiable
+/// x[i + 1] - x[i] along a dimension, n times. bool differs by logical_xor().
+/// @param prepend, append undefined, or joined to x's ends before @throws ShapeError for a negative n
+Tensor diff(const Tensor& x, std::int64_t n = 1, std::int64_t dim = -1, const Tensor& prepend = {},
+            const Tensor& append = {});
+/// Derivatives along `dims` (empty: all), one tensor for each: of second order inside, of order `edge_order` (1 or 2)
+/// at the ends. @param spacing the distance of neighbours: one number, or one for each dimension
+/// @throws ShapeError unless a dimension has at least edge_order + 1 elements
+std::vector<Tensor> gradient(const Tensor& x, double spacing = 1, Dims dims = {}, int edge_order = 1);
+std::vector<Tensor> gradient(const Tensor& x, const std::vector<double>& spacing, Dims dims = {}, int edge_order = 1);
+/// @param coordinates where the elements lie: a list for each dimension
+std::vector<Tensor> gradient(const Tensor& x, const std::vector<Tensor>& coordinates, Dims dims = {},
+                             int edge_order = 1);
 
-// ---- answers for the host: wait for the device, and throw while capturing
-/// Whether isclose() is true of all elements.
-bool allclose(const Tensor& a, const Tensor& b, double rtol = 1e-5, double atol = 1e-8, bool equal_nan = false);
-/// Same shape and, once promoted, same values; NaN differs from everything.
-bool equal(const Tensor& a, const Tensor& b);
-
-// ---- fills
-/// `value` everywhere, in the shape, dtype and device of x.
-Tensor full_like(const Tensor& x, double value);
-/// rand() of the shape, dtype and device of x.
-Tensor rand_like(const Tensor& x);
-/// randn() of the shape, dtype and device of x.
-Tensor randn_like(const Tensor& x);
-/// randint() of the shape, dtype and device of x.
-Tensor randint_like(const Tensor& x, std::int64_t low, std::int64_t high);
-/// `steps` numbers from begin to end, both exact. @throws ShapeError for negative steps
-Tensor linspace(double begin, double end, std::int64_t steps, TensorOptions options = {});
-/// base^linspace(begin, end, steps)
-Tensor logspace(double begin, double end, std::int64_t steps, double base = 10, TensorOptions options = {});
-/// 1 on the diagonal, else 0. @param columns rows by default
-Tensor eye(std::int64_t rows, std::optional<std::int64_t> columns = {}, TensorOptions options = {});
+/// The integral along a dimension by the trapezoidal rule.
+/// @param dx the distance of neighbours @param x where they lie: [n], or y's rank with n along `dim`
+Tensor trapezoid(const Tensor& y, double dx = 1, std::int64_t dim = -1);
+Tensor trapezoid(const Tensor& y, const Tensor& x, std::int64_t dim = -1);
+/// Its running values: one less than y has elements.
+Tensor cumulative_trapezoid(const Tensor& y, double dx = 1, std::int64_t dim = -1);
+Tensor cumulative_trapezoid(const Tensor& y, const Tensor& x, std::int64_t dim = -1);
 
 }  // namespace etna

@@ -3,7 +3,7 @@
 
 #include <etna/tensor/ops/resample/internal/resample.h>
 
-// The weights of one dimension as lists, for the CPU. shaders/resample.comp computes the same ones in place.
+// The weights of one dimension as lists, for the CPU. shaders/resample/resample.comp computes the same ones in place.
 namespace etna::resample {
 namespace {
 

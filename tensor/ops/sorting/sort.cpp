@@ -7,8 +7,8 @@
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/indexing/internal/put.h>
 #include <etna/tensor/ops/kernel.h>
-#include <etna/tensor/ops/order/internal/order.h>
 #include <etna/tensor/ops/sorting/internal/rows.h>
+#include <etna/tensor/ops/sorting/order/internal/order.h>
 #include <etna/tensor/ops/sorting/sorting.h>
 
 // sort and topk: the order of the rows (order.h), then values and indices in that order.

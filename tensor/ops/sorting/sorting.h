@@ -77,16 +77,6 @@ ValuesIndices Tensor::min(Dim dim, bool keepdim) const {
   return min_with_indices(*this, dim, keepdim);
 }
 
-// ---- running results along one dimension
-/// The largest element so far and its index, the last of equal ones. NaN stays.
-ValuesIndices cummax(const Tensor& x, std::int64_t dim);
-/// The smallest element so far and its index, the last of equal ones. NaN stays.
-ValuesIndices cummin(const Tensor& x, std::int64_t dim);
-/// The gradient is right where elements are 0, too. @return integers and bool as i64
-Tensor cumprod(const Tensor& x, std::int64_t dim);
-/// log(exp(x[0]) + ... + exp(x[i])), without overflow. @param x floating
-Tensor logcumsumexp(const Tensor& x, std::int64_t dim);
-
 // ---- search
 /// Where values would be inserted into sorted rows: before equal elements, or behind them if `right`.
 /// @param sorted [N], or [..., N] with the leading dimensions of `values` @return values' shape: i64, or i32 if asked

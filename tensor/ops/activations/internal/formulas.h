@@ -1,7 +1,7 @@
 #pragma once
 
-#include <etna/device/internal/cpu/functions.h>
 #include <etna/device/internal/cpu/math.h>
+#include <etna/tensor/ops/activations/internal/functions.h>
 
 /// Each row of activations.def as m::name(x) and m::name_backward(g, x), which the compiler can vectorize in a loop as
 /// far as the functions that it calls.
@@ -18,7 +18,7 @@ namespace etna::m {
     [[maybe_unused]] const real t = t_;                                                                       \
     return gradient;                                                                                          \
   }
-#include <etna/tensor/ops/activations/activations.def>
+#include <etna/tables/activations.def>
 #undef ETNA_ACTIVATION
 
 }  // namespace etna::m

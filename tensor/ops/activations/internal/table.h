@@ -24,7 +24,7 @@ inline constexpr Row kTable[] = {
     {Activation::none, "none", "", Rows::loop, Kind::other},
 #define ETNA_ACTIVATION(number, name, module, result, saved, lo, hi, rows, kind, ...) \
   {Activation::name, #name, #name "_backward", Rows::rows, Kind::kind},
-#include <etna/tensor/ops/activations/activations.def>
+#include <etna/tables/activations.def>
 #undef ETNA_ACTIVATION
 };
 
@@ -43,14 +43,14 @@ static_assert(table_is_in_order(), "activations.def numbers its rows 1, 2, 3 ...
 /// For FusionPattern: the ops of all activations, and the gradients that a gemm's epilogue can compute.
 #define ETNA_ACTIVATION(number, name, ...) #name "|"
 inline constexpr char kAfterLinear[] = "linear "
-#include <etna/tensor/ops/activations/activations.def>
+#include <etna/tables/activations.def>
     ;
 #undef ETNA_ACTIVATION
 #define ETNA_KIND_product(name) #name "_backward|"
 #define ETNA_KIND_other(name) ""
 #define ETNA_ACTIVATION(number, name, module, result, saved, lo, hi, rows, kind, ...) ETNA_KIND_##kind(name)
 inline constexpr char kGemmThenGradient[] = "matmul "
-#include <etna/tensor/ops/activations/activations.def>
+#include <etna/tables/activations.def>
     ;
 #undef ETNA_ACTIVATION
 #undef ETNA_KIND_product

@@ -12,7 +12,7 @@ namespace etna::elementwise {
 /// a.
 enum class Row : int {
 #define ETNA_ELEMENTWISE(name, ...) name##_,
-#include <etna/tensor/ops/elementwise/elementwise.def>
+#include <etna/tables/elementwise.def>
 #undef ETNA_ELEMENTWISE
   identity
 };
@@ -46,8 +46,8 @@ struct Evaluation {
 void cpu(const Evaluation& evaluation);
 bool on_gpu(const Evaluation& evaluation);
 /// For operands whose neighbours in memory are not neighbours in the result, such as a transposed matrix: runs
-/// shaders/elementwise_transposed.comp, for computations in f32 or i32 on a GPU. Returns false, having recorded
-/// nothing, if it does not apply.
+/// shaders/elementwise/elementwise_transposed.comp, for computations in f32 or i32 on a GPU. Returns false, having
+/// recorded nothing, if it does not apply.
 /// @param operands y, a, b, c as in `layout` @param scalar the operand that is a number, as the kernel takes it
 bool transposed(const Evaluation& evaluation, const Layout& layout, const Tensor* const* operands,
                 std::uint64_t scalar);

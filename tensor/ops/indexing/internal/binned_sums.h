@@ -4,7 +4,7 @@
 
 #include <etna/tensor/op.h>
 
-/// Sums of many numbers into a list on a GPU, without sorting their places: shaders/binned_sums.comp.
+/// Sums of many numbers into a list on a GPU, without sorting their places: shaders/indexing/binned_sums.comp.
 namespace etna::indexing {
 
 /// Whether add_in_bins() takes so many numbers for so many elements, and is faster than sorting.

@@ -7,7 +7,7 @@
 #include <etna/tensor/op.h>
 
 /// Shared by the ops that copy by index. Nothing is computed, so elements are copied as bytes, for every dtype.
-namespace etna::rows {
+namespace etna::indexing {
 
 /// Bytes that a thread copies at once: the largest of 16, 8, 4, 2 and 1 that divides all of these sizes and addresses.
 std::uint32_t unit(std::initializer_list<std::uint64_t> divided);
@@ -29,4 +29,4 @@ struct Selection {
 void select_cpu(const OpCall& call, const Selection& selection);
 bool select_gpu(const OpCall& call, const Selection& selection);
 
-}  // namespace etna::rows
+}  // namespace etna::indexing

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include <etna/device/internal/cpu/gemm/blas.h>
+#include <etna/tensor/ops/matmul/gemm/internal/cpu/blas.h>
 
 /// Factors of one matrix, row-major without gaps, in place and on the calling thread: plain loops on blocks, gemms
 /// between them. f32 and f64.

@@ -93,7 +93,7 @@ void broadcast_batches(const char* op, Tensor& a, Tensor& b);
 Tensor diagonal(const Tensor& a);
 Tensor as_diagonal(const Tensor& d);
 
-/// How shaders/small_matrix.comp works on a batch.
+/// How shaders/linalg/small_matrix.comp works on a batch.
 enum class Small : std::uint32_t { lu, solve, det, slogdet, triangular, cholesky, cofactor };
 /// Runs that shader. Returns false where matrices are too large for it, or not f32.
 bool run_small(const OpCall& call, Small what, const Tensor& a, const Tensor& b, Tensor& y, const Tensor& second = {},

@@ -6,7 +6,7 @@
 
 /// Softmax cross-entropy of class indices, row by row, and its gradient: the implementation of the ops cross_entropy
 /// and cross_entropy_backward.
-namespace etna::cross_entropy_rows {
+namespace etna::loss {
 
 struct Attributes {
   std::int64_t ignore_index = -100;
@@ -35,4 +35,4 @@ struct LossAndGradient {
 };
 LossAndGradient loss_and_gradient(const Tensor& logits, const Tensor& target, const Tensor& g, const Attributes& a);
 
-}  // namespace etna::cross_entropy_rows
+}  // namespace etna::loss

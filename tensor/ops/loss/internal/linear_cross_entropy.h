@@ -4,12 +4,12 @@
 
 /// The loss of a linear layer's logits, which are computed one chunk of rows at a time and never all stored. If
 /// gradients are wanted, they are computed in the same pass: a chunk's logits are overwritten with their gradient.
-namespace etna::linear_cross_entropy_rows {
+namespace etna::loss::chunked {
 
 /// in: x [N, E], weight [C, E], bias [C] or none, target [N]
 /// out: loss [], then as wanted the gradients of x [N, E], weight [C, E], bias [C], for a loss gradient of 1
 struct Attributes {
-  cross_entropy_rows::Attributes loss;  ///< reduction: mean or sum
+  loss::Attributes loss;  ///< reduction: mean or sum
   bool wants_x = false, wants_weight = false, wants_bias = false;
 
   bool wants_any() const { return wants_x || wants_weight || wants_bias; }
@@ -37,4 +37,4 @@ constexpr float stored_factor(DType t) { return t == DType::f16 ? 256.0f : 1.0f;
 void cpu(const OpCall& call, std::span<Tensor> out);
 bool on_gpu(const OpCall& call, std::span<Tensor> out);
 
-}  // namespace etna::linear_cross_entropy_rows
+}  // namespace etna::loss::chunked

@@ -4,7 +4,7 @@
 #include <etna/tensor/ops/loss/loss.h>
 
 /// What the composed losses share.
-namespace etna::losses {
+namespace etna::loss {
 
 /// Inputs in the dtype that losses compute in: f32 for f16 and bf16. @throws UndefinedTensor, DtypeError
 Tensor widened(const char* op, const Tensor& x);
@@ -22,4 +22,4 @@ void require_classes(const char* op, const Tensor& target);
 /// The p-norm over the last dimension. The gradient of a norm of 0 is 0.
 Tensor norm_of_last(const char* op, const Tensor& x, double p, bool keepdim);
 
-}  // namespace etna::losses
+}  // namespace etna::loss

@@ -1,8 +1,8 @@
 #include <algorithm>
 
-#include <etna/device/internal/cpu/gemm/blas.h>
-#include <etna/device/internal/cpu/gemm/signals_held.h>
 #include <etna/device/internal/cpu/parallel.h>
+#include <etna/tensor/ops/matmul/gemm/internal/cpu/blas.h>
+#include <etna/tensor/ops/matmul/gemm/internal/cpu/signals_held.h>
 #include <etna/tensor/ops/matmul/gemm/internal/cpu_epilogue.h>
 #include <etna/tensor/ops/matmul/gemm/internal/gemm.h>
 

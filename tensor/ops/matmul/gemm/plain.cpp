@@ -4,7 +4,7 @@
 #include <etna/tensor/ops/matmul/gemm/internal/launch.h>
 #include <etna/tensor/ops/matmul/gemm/internal/tiling.h>
 
-// Gemms without matrix units: shaders/gemm.comp. Supports every floating dtype except f64.
+// Gemms without matrix units: shaders/matmul/gemm.comp. Supports every floating dtype except f64.
 namespace etna::gemm {
 namespace {
 

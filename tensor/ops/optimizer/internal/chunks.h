@@ -9,7 +9,7 @@
 #include <etna/tensor/ops/rows/internal/rows.h>
 
 /// Many tensors as one list of equally sized chunks.
-namespace etna::multi_tensor {
+namespace etna::optimizer {
 
 /// Elements of an optimizer's chunk: the work of a workgroup, or the unit of a thread on the CPU.
 inline constexpr std::int64_t kChunk = 4096;
@@ -87,4 +87,4 @@ void store(const Tensor& x, std::int64_t begin, std::int64_t end, const S* value
   }
 }
 
-}  // namespace etna::multi_tensor
+}  // namespace etna::optimizer

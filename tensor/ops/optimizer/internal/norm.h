@@ -6,7 +6,7 @@
 #include <etna/tensor/ops/optimizer/internal/table.h>
 
 /// The norm of many tensors as one vector, shared by global_norm and control_step_.
-namespace etna::multi_tensor {
+namespace etna::optimizer {
 
 /// Larger than an optimizer's chunk, since a sum over chunks follows.
 inline constexpr std::int64_t kNormChunk = 8192;
@@ -23,7 +23,7 @@ double norm_on_cpu(std::span<const Tensor> tensors, double order);
 /// The same composed of base ops. @return 0-d, of the widest dtype
 Tensor composed_norm(std::span<const Tensor> tensors, double order);
 
-/// The table for the variants of shaders/global_norm.comp.
+/// The table for the variants of shaders/optimizer/global_norm.comp.
 Rows rows_of(std::span<const Tensor> tensors, Access access);
 
 /// Specialization constants of those variants. @param order 1, 2, or 0 for infinity
@@ -34,4 +34,4 @@ void add_norm_spec(gpu::Kernel& kernel, const Rows& rows, std::uint32_t order = 
 /// empty; keeps the partial sums alive
 gpu::Kernel norm_total(const OpCall& call, const gpu::Shader& total, Rows& rows, Device device, std::uint32_t order);
 
-}  // namespace etna::multi_tensor
+}  // namespace etna::optimizer

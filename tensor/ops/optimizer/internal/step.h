@@ -6,11 +6,11 @@
 
 #include <etna/device/kernel.h>
 #include <etna/tensor/op.h>
-#include <etna/tensor/ops/optimizer/internal/multi_tensor.h>
+#include <etna/tensor/ops/optimizer/internal/optimizer.h>
 
 /// Shared by the steps of all optimizers: everything except the rule. Inputs are lr, weight_decay, step, momentum, a
 /// control or undefined, then for each parameter the parameter, its gradient and its states.
-namespace etna::multi_tensor {
+namespace etna::optimizer {
 
 /// f64 for an f64 parameter, else f32.
 DType state_dtype(const Tensor& parameter);
@@ -49,4 +49,4 @@ TensorList step_reference(const OpCall& call, const StepRule& rule);
 /// The op's inputs in order.
 TensorList step_inputs(std::span<const Tensor> list, const StepNumbers& numbers, const Tensor& control);
 
-}  // namespace etna::multi_tensor
+}  // namespace etna::optimizer

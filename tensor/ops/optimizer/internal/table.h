@@ -9,7 +9,7 @@
 #include <etna/tensor/ops/optimizer/internal/chunks.h>
 
 /// Many tensors in one dispatch: the table of their addresses.
-namespace etna::multi_tensor {
+namespace etna::optimizer {
 
 inline constexpr std::uint32_t kMixed = 255;
 
@@ -45,4 +45,4 @@ struct Rows {
 /// empty; keeps the table alive
 gpu::Kernel kernel_over(const gpu::Shader& shader, const OpCall& call, Rows& rows, Device device);
 
-}  // namespace etna::multi_tensor
+}  // namespace etna::optimizer

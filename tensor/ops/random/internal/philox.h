@@ -6,7 +6,7 @@
 /// Philox4x32-10 (Salmon et al. 2011): a block cipher used as a counter-based generator. Block b of a stream is a pure
 /// function of (seed, offset, b), so any thread on any device can compute any element again. shaders/lib/philox.glsl is
 /// identical.
-namespace etna::philox {
+namespace etna::random {
 
 using Counter = std::array<std::uint32_t, 4>;
 using Key = std::array<std::uint32_t, 2>;
@@ -64,4 +64,4 @@ inline void blocks(Stream s, std::uint64_t first, std::uint32_t (&words)[4 * kWi
   }
 }
 
-}  // namespace etna::philox
+}  // namespace etna::random

@@ -5,7 +5,7 @@
 /// The implementation of sum, mean, max and the other reductions.
 namespace etna::reduce {
 
-/// Shared with shaders/reduce.comp.
+/// Shared with shaders/reduce/reduce.comp.
 enum class Kind : int { sum, mean, prod, max, min, argmax, argmin, logsumexp, var, std, norm };
 
 struct Attributes {
@@ -34,8 +34,8 @@ Tensor root_of_squares(const Tensor& x, const Dims& dims, bool keepdim);
 void cpu(const OpCall& call, std::span<Tensor> out);
 bool on_gpu(const OpCall& call, std::span<Tensor> out);
 
-/// Sums over the rows of a matrix with shaders/column_sums.comp. Returns false, having recorded nothing, if x is not a
-/// matrix or is too small.
+/// Sums over the rows of a matrix with shaders/reduce/column_sums.comp. Returns false, having recorded nothing, if x is
+/// not a matrix or is too small.
 bool column_sums(const OpCall& call, const Tensor& x, const Plan& plan, Tensor& y);
 
 }  // namespace etna::reduce

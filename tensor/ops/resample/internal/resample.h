@@ -11,7 +11,7 @@
 /// map is its transpose, which the same kernels compute, so everything here can be differentiated any number of times.
 namespace etna::resample {
 
-/// How a position of the result reads the input. The order is shared with shaders/resample.comp.
+/// How a position of the result reads the input. The order is shared with shaders/resample/resample.comp.
 enum class Kind : std::uint32_t {
   window,         ///< mean of kernel elements, every `stride`
   adaptive,       ///< mean of elements [⌊o·from/to⌋, ⌈(o+1)·from/to⌉)

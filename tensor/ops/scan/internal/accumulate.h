@@ -4,7 +4,7 @@
 
 #include <etna/tensor/op.h>
 
-/// Scans along contiguous rows (shaders/accumulate.comp).
+/// Scans along contiguous rows (shaders/scan/accumulate.comp).
 namespace etna::scan {
 
 /// The order is shared with the shader.

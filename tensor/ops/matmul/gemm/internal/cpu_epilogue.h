@@ -1,6 +1,6 @@
 #pragma once
 
-#include <etna/device/internal/cpu/gemm/blas.h>
+#include <etna/tensor/ops/matmul/gemm/internal/cpu/blas.h>
 #include <etna/tensor/ops/matmul/gemm/internal/gemm_params.h>
 
 namespace etna::gemm {

@@ -32,7 +32,7 @@ Tiling choose_tiling(const Extent& extent, std::int64_t units, std::span<const T
 /// Estimated clocks of a tiling.
 double estimated_clocks(const Extent& extent, std::int64_t units, const Tile& tile, std::int64_t split_k);
 
-/// The tiles of shaders/gemm.comp, and of shaders/lib/gemm_matrix.glsl, largest first.
+/// The tiles of shaders/matmul/gemm.comp, and of shaders/lib/gemm_matrix.glsl, largest first.
 std::span<const Tile> plain_tiles();
 std::span<const Tile> coopmat_tiles();
 /// The tiles of the Hopper variant; f32 supports the first only.

@@ -1,0 +1,112 @@
+#include <fmt/format.h>
+
+#include <etna/data/tokenizers/internal/json/json_steps.h>
+#include <etna/data/tokenizers/internal/splits/regex_splitter.h>
+#include <etna/data/tokenizers/internal/unicode/charsmap.h>
+#include <etna/data/tokenizers/internal/unicode/unicode_normal.h>
+#include <etna/data/tokenizers/internal/unicode/utf8_character.h>
+
+namespace etna::data {
+namespace {
+
+using Normalize = TokenizerPlan::Normalize;
+
+std::string from_base64(const JsonPart& part, const std::string& text) {
+  std::string out;
+  std::uint32_t bits = 0;
+  int have = 0;
+  for (const char c : text) {
+    int value = -1;
+    if (c >= 'A' && c <= 'Z') value = c - 'A';
+    if (c >= 'a' && c <= 'z') value = c - 'a' + 26;
+    if (c >= '0' && c <= '9') value = c - '0' + 52;
+    if (c == '+') value = 62;
+    if (c == '/') value = 63;
+    if (c == '=') break;
+    if (value < 0) part.refuse("has a precompiled_charsmap that is not base64");
+    bits = bits << 6 | static_cast<std::uint32_t>(value);
+    have += 6;
+    if (have < 8) continue;
+    have -= 8;
+    out += static_cast<char>(static_cast<unsigned char>(bits >> have & 0xFF));
+  }
+  return out;
+}
+
+/// The rules of SentencePiece as Hugging Face's tokenizers apply them: by grapheme cluster, and where one of less than
+/// six bytes begins with a rule, the shortest such rule replaces all of it.
+Normalize precompiled(const JsonPart& part) {
+  const auto rules =
+      std::make_shared<const Charsmap>(from_base64(part, part.text("precompiled_charsmap")), part.name());
+  const auto clusters = std::make_shared<const RegexSplitter>("\\X", part.name());
+  return [rules, clusters](std::string_view text) {
+    std::string out;
+    std::size_t at = 0;
+    const auto characters = [&](std::string_view run) {
+      for (std::size_t i = 0; i < run.size();) {
+        const std::string_view c = run.substr(i, utf8_character(run, i).length);
+        const Charsmap::Rule rule = rules->shortest(c);
+        out += rule.length > 0 ? rule.text : c;
+        i += c.size();
+      }
+    };
+    for (const RegexSplitter::Match& match : clusters->matches(text)) {
+      characters(text.substr(at, match.first - at));
+      at = match.second;
+      const std::string_view cluster = text.substr(match.first, match.second - match.first);
+      const Charsmap::Rule rule = cluster.size() < 6 ? rules->shortest(cluster) : Charsmap::Rule{};
+      if (rule.length > 0)
+        out += rule.text;
+      else
+        characters(cluster);
+    }
+    characters(text.substr(at));
+    return out;
+  };
+}
+
+Normalize replace(const JsonPart& part) {
+  const auto splitter = std::make_shared<const RegexSplitter>(part.pattern("pattern"), part.name());
+  return [splitter, content = part.text("content")](std::string_view text) {
+    std::string out;
+    std::size_t at = 0;
+    for (const RegexSplitter::Match& match : splitter->matches(text)) {
+      out.append(text.substr(at, match.first - at)).append(content);
+      at = match.second;
+    }
+    return out.append(text.substr(at));
+  };
+}
+
+}  // namespace
+
+Normalize read_normalizer(const JsonPart& part) {
+  const std::string type = part.type();
+  const auto form = [](NormalForm to) { return [to](std::string_view text) { return to_normal_form(text, to); }; };
+  if (type == "NFC") return form(NormalForm::nfc);
+  if (type == "NFD") return form(NormalForm::nfd);
+  if (type == "NFKC") return form(NormalForm::nfkc);
+  if (type == "NFKD") return form(NormalForm::nfkd);
+  if (type == "Lowercase") return to_lowercase;
+  if (type == "StripAccents") return without_accents;
+  if (type == "Precompiled") return precompiled(part);
+  if (type == "Replace") return replace(part);
+  if (type == "Strip")
+    return [left = part.flag("strip_left", true), right = part.flag("strip_right", true)](std::string_view text) {
+      return strip(text, left, right);
+    };
+  if (type == "Prepend")
+    return [prefix = part.text("prepend")](std::string_view text) {
+      return text.empty() ? std::string() : prefix + std::string(text);
+    };
+  if (type != "Sequence") part.refuse(fmt::format("is a {}, which Etna does not apply", type));
+  std::vector<Normalize> steps;
+  for (const JsonPart& step : part.list("normalizers")) steps.push_back(read_normalizer(step));
+  return [steps](std::string_view text) {
+    std::string now(text);
+    for (const Normalize& step : steps) now = step(now);
+    return now;
+  };
+}
+
+}  // namespace etna::data

@@ -1,0 +1,163 @@
+#include <etna/data/tokenizers/internal/unicode/unicode_normal.h>
+
+#include <algorithm>
+#include <vector>
+
+#include <fmt/format.h>
+
+#ifdef ETNA_HAS_UTF8PROC
+#include <utf8proc.h>
+#endif
+
+#include <etna/data/tokenizers/internal/unicode/unicode_classes.h>
+#include <etna/data/tokenizers/internal/unicode/utf8_character.h>
+#include <etna/device/error.h>
+
+namespace etna::data {
+namespace {
+
+bool is_ascii(std::string_view text) {
+  return std::none_of(text.begin(), text.end(), [](char c) { return (c & 0x80) != 0; });
+}
+
+}  // namespace
+
+#ifdef ETNA_HAS_UTF8PROC
+namespace {
+
+using Points = std::vector<utf8proc_int32_t>;
+
+int combining_class(utf8proc_int32_t point) { return utf8proc_get_property(point)->combining_class; }
+
+/// utf8proc_map() would sort marks by exchanging neighbours, which takes forever on a long run of them.
+void append_normal(Points& points, bool compose, std::string& out) {
+  for (std::size_t begin = 0; begin < points.size(); ++begin) {
+    if (combining_class(points[begin]) == 0) continue;
+    std::size_t end = begin;
+    while (end < points.size() && combining_class(points[end]) != 0) ++end;
+    std::stable_sort(points.begin() + static_cast<std::ptrdiff_t>(begin),
+                     points.begin() + static_cast<std::ptrdiff_t>(end),
+                     [](auto a, auto b) { return combining_class(a) < combining_class(b); });
+    begin = end;
+  }
+  auto count = static_cast<utf8proc_ssize_t>(points.size());
+  if (compose)
+    count = utf8proc_normalize_utf32(points.data(), count,
+                                     static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
+  for (utf8proc_ssize_t i = 0; i < count; ++i)
+    append_utf8(out, static_cast<std::uint32_t>(points[static_cast<std::size_t>(i)]));
+  points.clear();
+}
+
+template <typename Change>
+std::string each_character(std::string_view text, Change&& change) {
+  std::string out;
+  out.reserve(text.size());
+  for (std::size_t at = 0; at < text.size();) {
+    const Utf8Character c = utf8_character(text, at);
+    if (!c.valid || !change(c.point, out)) out += text.substr(at, c.length);
+    at += c.length;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string to_normal_form(std::string_view text, NormalForm form) {
+  if (is_ascii(text)) return std::string(text);
+  const bool compose = form == NormalForm::nfc || form == NormalForm::nfkc;
+  const bool compatible = form == NormalForm::nfkc || form == NormalForm::nfkd;
+  const auto options =
+      static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | (compatible ? UTF8PROC_COMPAT : 0));
+  std::string out;
+  out.reserve(text.size());
+  Points points;
+  for (std::size_t at = 0; at < text.size();) {
+    const Utf8Character c = utf8_character(text, at);
+    if (c.valid) {
+      utf8proc_int32_t parts[32];  // the longest decomposition has 18
+      int boundary = 0;
+      const utf8proc_ssize_t count =
+          utf8proc_decompose_char(static_cast<utf8proc_int32_t>(c.point), parts, 32, options, &boundary);
+      if (count > 0 && count <= 32)
+        points.insert(points.end(), parts, parts + count);
+      else
+        points.push_back(static_cast<utf8proc_int32_t>(c.point));
+    } else {
+      append_normal(points, compose, out);
+      out += text[at];
+    }
+    at += c.length;
+  }
+  append_normal(points, compose, out);
+  return out;
+}
+
+std::string to_lowercase(std::string_view text) {
+  return each_character(text, [](std::uint32_t point, std::string& out) {
+    append_utf8(out, static_cast<std::uint32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(point))));
+    if (point == 0x130) append_utf8(out, 0x307);  // the one that becomes two characters
+    return true;
+  });
+}
+
+std::string without_accents(std::string_view text) {
+  return each_character(text, [](std::uint32_t point, std::string&) {
+    const utf8proc_category_t kind = utf8proc_category(static_cast<utf8proc_int32_t>(point));
+    return kind == UTF8PROC_CATEGORY_MN || kind == UTF8PROC_CATEGORY_MC || kind == UTF8PROC_CATEGORY_ME;
+  });
+}
+
+#else
+namespace {
+
+FormatError refuse(std::string_view what) {
+  return FormatError(
+      fmt::format("{} of a text with characters beyond ASCII need utf8proc, which this build of Etna "
+                  "lacks; build it without ETNA_MINIMAL (Debian: libutf8proc-dev)",
+                  what));
+}
+
+}  // namespace
+
+std::string to_normal_form(std::string_view text, NormalForm) {
+  if (!is_ascii(text)) throw refuse("Unicode's normal forms");
+  return std::string(text);
+}
+
+std::string to_lowercase(std::string_view text) {
+  if (!is_ascii(text)) throw refuse("the small letters");
+  std::string out(text);
+  for (char& c : out) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return out;
+}
+
+std::string without_accents(std::string_view text) {
+  if (!is_ascii(text)) throw refuse("the accents");
+  return std::string(text);
+}
+
+#endif
+
+std::string strip(std::string_view text, bool left, bool right) {
+  const auto is_space = [](const Utf8Character& c) {
+    return c.valid && character_categories()[c.point] == Category::space;
+  };
+  std::size_t first = 0, last = 0;  // where what is kept begins and ends
+  bool found = false;
+  for (std::size_t at = 0; at < text.size();) {
+    const Utf8Character c = utf8_character(text, at);
+    at += c.length;
+    if (is_space(c)) continue;
+    if (!found) first = at - c.length;
+    found = true;
+    last = at;
+  }
+  if (!found) return left || right ? std::string() : std::string(text);
+  const std::size_t begin = left ? first : 0, end = right ? last : text.size();
+  return std::string(text.substr(begin, end - begin));
+}
+
+}  // namespace etna::data

@@ -1,0 +1,240 @@
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+
+#include <fmt/format.h>
+
+#include <etna/data/tokenizers/internal/splits/split_patterns.h>
+#include <etna/data/tokenizers/internal/unicode/byte_characters.h>
+#include <etna/data/tokenizers/pieces/internal/piece_splits.h>
+#include <etna/data/tokenizers/pieces/internal/sentencepiece_normalizer.h>
+#include <etna/data/tokenizers/pieces/internal/space_symbol.h>
+#include <etna/data/tokenizers/pieces/internal/tokenizer_plan.h>
+#include <etna/device/error.h>
+
+namespace etna::data {
+namespace {
+
+/// Tokens of one byte take some 100 bytes here. No published vocabulary has a tenth of this many.
+constexpr std::size_t kMostTokens = 1 << 24;
+
+class VocabularyPlanner {
+ public:
+  VocabularyPlanner(VocabularyFields fields, const std::string& name) : fields_(std::move(fields)), name_(name) {}
+
+  TokenizerPlan run() {
+    const std::string& model = fields_.model;
+    if (model != "llama" && model != "t5" && model != "gpt2")
+      refuse(
+          fmt::format("its tokenizer is of the kind '{}'; Etna runs llama (SentencePiece's BPE), t5 (unigram) and "
+                      "gpt2 (byte-level BPE)",
+                      model));
+    read_types();
+    if (model == "gpt2")
+      plan_bytes();
+    else
+      plan_sentencepiece();
+    plan_prompt();
+    plan_.chat_template = fields_.chat_template;
+    plan_.tokens = fields_.tokens;
+    plan_.json = [fields = std::move(fields_)] { return vocabulary_json(fields); };
+    return std::move(plan_);
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& why) const {
+    throw FormatError(fmt::format("{}: cannot be used as a tokenizer: {}", name_, why));
+  }
+
+  void read_types() {
+    const std::size_t count = fields_.tokens.size();
+    if (count == 0) refuse("it has no tokens");
+    if (count > kMostTokens) refuse(fmt::format("{} tokens are more than any model has", count));
+    if (!fields_.types.empty() && fields_.types.size() != count)
+      refuse(fmt::format("{} tokens have {} types", count, fields_.types.size()));
+    if (fields_.types.empty()) fields_.types.assign(count, static_cast<std::int32_t>(TokenType::normal));
+    std::unordered_map<std::string_view, std::size_t> seen;
+    for (std::size_t id = 0; id < count; ++id) {
+      const std::int32_t type = fields_.types[id];
+      if (type < 0 || type > 6) refuse(fmt::format("token {} is of the type {}, which there is not", id, type));
+      // 0 is "undefined" in a GGUF file; such tokens cannot be made of text.
+      plan_.types.push_back(type == 0 ? TokenType::unused : static_cast<TokenType>(type));
+      if (!is_text(id) || fields_.tokens[id].empty()) continue;
+      const auto added = seen.emplace(fields_.tokens[id], id);
+      if (!added.second) refuse(fmt::format("tokens {} and {} are the same", added.first->second, id));
+    }
+  }
+
+  bool is_text(std::size_t id) const {
+    return plan_.types[id] == TokenType::normal || plan_.types[id] == TokenType::user_defined;
+  }
+
+  void check_scores() const {
+    if (fields_.scores.size() != fields_.tokens.size())
+      refuse(fmt::format("{} tokens have {} scores", fields_.tokens.size(), fields_.scores.size()));
+    for (std::size_t id = 0; id < fields_.scores.size(); ++id)
+      if (!std::isfinite(fields_.scores[id])) refuse(fmt::format("the score of token {} is not finite", id));
+  }
+
+  std::optional<std::int32_t> checked(const std::optional<std::int64_t>& id, const char* what) const {
+    if (!id) return std::nullopt;
+    if (*id < 0 || static_cast<std::size_t>(*id) >= fields_.tokens.size())
+      refuse(fmt::format("its {} is {}, outside its {} tokens", what, *id, fields_.tokens.size()));
+    return static_cast<std::int32_t>(*id);
+  }
+
+  void plan_sentencepiece() {
+    check_scores();
+    const bool unigram = fields_.model == "t5";
+    plan_.kind = unigram ? "unigram" : "sentencepiece";
+    Fallback fallback;
+    std::vector<std::string> byte_spellings(fields_.tokens.size());
+    for (std::size_t id = 0; id < fields_.tokens.size(); ++id) {
+      if (plan_.types[id] != TokenType::byte) continue;
+      byte_spellings[id] = fields_.tokens[id];
+      if (byte_token(fields_.tokens[id]) < 0) refuse(fmt::format("the byte token {} is not spelled <0xNN>", id));
+    }
+    fallback.read_bytes(byte_spellings);
+    fallback.unknown = checked(fields_.unk, "unknown token").value_or(-1);
+    if (fallback.unknown < 0) {
+      const auto found = std::find(plan_.types.begin(), plan_.types.end(), TokenType::unknown);
+      if (found != plan_.types.end()) fallback.unknown = static_cast<std::int32_t>(found - plan_.types.begin());
+    }
+    if (!fallback.all_bytes) plan_.fuse_unknown = fallback.unknown;
+
+    SentencePieceNormalizer normalizer;
+    normalizer.rules = Charsmap(fields_.precompiled_charsmap, name_);
+    std::vector<std::pair<std::string_view, std::int32_t>> whole;
+    std::vector<AddedToken> special;
+    for (std::size_t id = 0; id < fields_.tokens.size(); ++id) {
+      const TokenType type = plan_.types[id];
+      const auto number = static_cast<std::int32_t>(id);
+      if (type == TokenType::user_defined) whole.emplace_back(fields_.tokens[id], number);
+      if (type == TokenType::control || type == TokenType::unknown)
+        special.push_back({.text = fields_.tokens[id], .id = number, .special = true});
+      plan_.bytes.push_back(bytes_of(id));
+    }
+    normalizer.user_defined = PrefixTrie(whole);
+    normalizer.add_space_prefix = fields_.add_space_prefix.value_or(true);
+    normalizer.remove_extra_whitespaces = fields_.remove_extra_whitespaces;
+    normalizer.escape_whitespaces = fields_.escape_whitespaces;
+    normalizer.treat_whitespace_as_suffix = fields_.treat_whitespace_as_suffix;
+    normalizer.keep_invalid = fallback.all_bytes;
+    plan_.raw = AddedTokens(std::move(special));
+    if (fields_.remove_extra_whitespaces)
+      plan_.leading_space = LeadingSpace::sentencepiece_every;
+    else if (normalizer.add_space_prefix)
+      plan_.leading_space = LeadingSpace::sentencepiece;
+    plan_.normalize = std::move(normalizer);
+    if (unigram) {
+      const std::vector<double> scores(fields_.scores.begin(), fields_.scores.end());
+      plan_.model = make_unigram_model(fields_.tokens, scores, plan_.types, {.fallback = fallback});
+    } else {
+      plan_.model = make_score_model(fields_.tokens, fields_.scores, plan_.types, fallback);
+    }
+  }
+
+  std::string bytes_of(std::size_t id) const {
+    switch (plan_.types[id]) {
+      case TokenType::control:
+        return {};
+      case TokenType::unknown:
+        return fields_.unknown_text;
+      case TokenType::byte:
+        return std::string(1, static_cast<char>(byte_token(fields_.tokens[id])));
+      default:
+        return replace_all(fields_.tokens[id], kSpaceSymbol, " ");
+    }
+  }
+
+  void plan_bytes() {
+    plan_.kind = "byte-level bpe";
+    const SplitRule rule = split_rule(fields_.pre, name_);
+    if (!fields_.add_bos) fields_.add_bos = rule.add_bos && fields_.bos.has_value();
+    std::vector<bool> usable(fields_.tokens.size(), false);
+    std::vector<AddedToken> added;
+    for (std::size_t id = 0; id < fields_.tokens.size(); ++id) {
+      const TokenType type = plan_.types[id];
+      const std::string& text = fields_.tokens[id];
+      if (type == TokenType::control || type == TokenType::unknown || type == TokenType::user_defined) {
+        added.push_back(
+            {.text = text, .id = static_cast<std::int32_t>(id), .special = type != TokenType::user_defined});
+        plan_.bytes.push_back(type == TokenType::control ? std::string() : text);
+        continue;
+      }
+      const auto bytes = from_characters(text);
+      usable[id] = type == TokenType::normal && bytes && !bytes->empty();
+      plan_.bytes.push_back(bytes ? *bytes : text);
+    }
+    plan_.raw = AddedTokens(std::move(added));
+    MergeModelOptions options{.bytes = true, .ignore_merges = rule.ignore_merges, .fallback = {}};
+    options.fallback.bytes.fill(-1);
+    options.fallback.unknown = checked(fields_.unk, "unknown token").value_or(-1);
+    plan_.model = make_merge_model(plan_.bytes, usable, read_merges(), options, name_);
+    plan_.split = regex_splits(rule.patterns, name_);
+  }
+
+  std::vector<TokenMerge> read_merges() const {
+    std::unordered_map<std::string_view, std::int32_t> ids;
+    for (std::size_t id = 0; id < fields_.tokens.size(); ++id)
+      if (plan_.types[id] == TokenType::normal) ids.emplace(fields_.tokens[id], static_cast<std::int32_t>(id));
+    std::vector<TokenMerge> merges;
+    merges.reserve(fields_.merges.size());
+    for (const std::string& merge : fields_.merges) {
+      // A space at the beginning is the first character of the left token.
+      const std::size_t space = merge.find(' ', 1);
+      const std::string_view left = std::string_view(merge).substr(0, space);
+      const std::string_view right =
+          space == std::string::npos ? std::string_view() : std::string_view(merge).substr(space + 1);
+      const auto first = ids.find(left), second = ids.find(right);
+      if (first == ids.end() || second == ids.end())
+        refuse(fmt::format("merge {} is no pair of tokens", merges.size()));
+      merges.emplace_back(first->second, second->second);
+    }
+    return merges;
+  }
+
+  void plan_prompt() {
+    plan_.bos = checked(fields_.bos, "bos");
+    plan_.eos = checked(fields_.eos, "eos");
+    plan_.unk = checked(fields_.unk, "unknown token");
+    // Nothing is encoded as padding, so files in use name a row of the padded table of embeddings.
+    const auto count = static_cast<std::int64_t>(fields_.tokens.size());
+    if (fields_.pad && *fields_.pad >= 0 && *fields_.pad < count) plan_.pad = static_cast<std::int32_t>(*fields_.pad);
+    const bool add_bos = fields_.add_bos.value_or(fields_.model == "llama" && plan_.bos.has_value());
+    const bool add_eos = fields_.add_eos.value_or(fields_.model == "t5" && plan_.eos.has_value());
+    if (add_bos && !plan_.bos) refuse("prompts should begin with bos, but it has none");
+    if (add_eos && !plan_.eos) refuse("prompts should end with eos, but it has none");
+    if (add_bos) plan_.prefix.push_back(*plan_.bos);
+    if (add_eos) plan_.suffix.push_back(*plan_.eos);
+    if (plan_.eos) plan_.end_tokens.push_back(*plan_.eos);
+    for (const std::int64_t id : fields_.end_tokens) plan_.end_tokens.push_back(*checked(id, "end token"));
+    // Files name one end, and models have one for turns besides.
+    for (std::size_t id = 0; id < fields_.tokens.size(); ++id)
+      if (plan_.types[id] == TokenType::control && is_end_of_turn(fields_.tokens[id]))
+        plan_.end_tokens.push_back(static_cast<std::int32_t>(id));
+    std::sort(plan_.end_tokens.begin(), plan_.end_tokens.end());
+    plan_.end_tokens.erase(std::unique(plan_.end_tokens.begin(), plan_.end_tokens.end()), plan_.end_tokens.end());
+  }
+
+  VocabularyFields fields_;
+  const std::string& name_;
+  TokenizerPlan plan_;
+};
+
+}  // namespace
+
+bool is_end_of_turn(std::string_view token) {
+  for (const std::string_view end : {"<|eot_id|>", "<|eom_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>",
+                                     "<|endoftext|>", "<|end_of_text|>", "<EOT>", "_<EOT>", "<|end_of_turn|>",
+                                     "<\xEF\xBD\x9C"
+                                     "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>"})
+    if (token == end) return true;
+  return false;
+}
+
+TokenizerPlan plan_vocabulary(VocabularyFields fields, const std::string& name) {
+  return VocabularyPlanner(std::move(fields), name).run();
+}
+
+}  // namespace etna::data

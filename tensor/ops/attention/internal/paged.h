@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include <etna/tensor/op.h>
+#include <etna/tensor/ops/attention/attention.h>
+
+namespace etna::attention::paged {
+
+enum WriteInput { kQkv, kFrequencies, kWriteTable, kWritePositions, kQueryNorm, kKeyNorm, kKeysOut, kValuesOut };
+struct WriteAttrs {
+  std::int64_t heads = 0, kv_heads = 0, size = 0;
+  float eps = 0, magnitude = 1;
+  bool interleaved = false;
+  DType dtype = DType::f32;  ///< of the queries that are returned
+};
+
+enum AttentionInput { kQ, kKeys, kValues, kTable, kPositions };
+struct AttentionAttrs {
+  double scale = 0, softcap = 0;
+  std::int64_t window = 0;
+};
+
+/// Inputs are those of WriteInput; outputs are the attention's, [B, 1, H · D], then the cache, then the first in bytes
+/// (quantized::ActivationRows) if it quantizes.
+struct StepAttrs {
+  WriteAttrs write;
+  AttentionAttrs attention;
+  bool quantizes = false;
+};
+
+void write_cpu(const OpCall& call, std::span<Tensor> out);
+bool write_gpu(const OpCall& call, std::span<Tensor> out);
+void attention_cpu(const OpCall& call, std::span<Tensor> out);
+bool attention_gpu(const OpCall& call, std::span<Tensor> out);
+/// Whether step_gpu() takes one new row a sequence. @param size elements of a head
+bool has_step_gpu(const Tensor& qkv, const PagedCache& cache, std::int64_t heads, std::int64_t size);
+/// Whether it also gives its result in bytes. @param table of the cache's blocks
+bool step_quantizes_gpu(const Tensor& table, std::int64_t size);
+bool step_gpu(const OpCall& call, std::span<Tensor> out);
+
+enum RowsInput { kCache, kRowsTable };
+struct RowsAttrs {
+  std::int64_t length = 0;
+  DType dtype = DType::f32;
+};
+
+bool rows_gpu(const OpCall& call, std::span<Tensor> out);
+
+/// Elements of a row of the cache as values: D, whatever the cache holds.
+inline std::int64_t row_values(const Tensor& cache) {
+  return cache.dtype() == u8 ? cache.size(3) / 34 * 32 : cache.size(3);
+}
+
+}  // namespace etna::attention::paged

@@ -1,0 +1,196 @@
+#include <algorithm>
+
+#include <etna/shaders/shaders.h>
+#include <etna/tensor/internal/overrides.h>
+#include <etna/tensor/ops/attention/internal/paged.h>
+#include <etna/tensor/ops/kernel.h>
+
+namespace etna::attention::paged {
+namespace {
+
+/// Positions of a sequence that one workgroup attends to alone, and those of each of several.
+constexpr std::int64_t kMostAlone = 512, kPart = 128;
+constexpr std::int64_t kMostShared = 16, kMostSize = 256, kMostRow = 512;
+
+/// Elements that one load takes.
+std::uint32_t load_width(const Tensor& cache, std::int64_t size) {
+  if (cache.dtype() == u8) return 1;
+  const std::uint64_t bytes = cache.address();
+  const auto item = static_cast<std::uint64_t>(item_size(cache.dtype()));
+  if (size % 4 == 0 && bytes % (4 * item) == 0) return 4;
+  return size % 2 == 0 && bytes % (2 * item) == 0 ? 2 : 1;
+}
+
+/// Norms' weights in one dtype, and frequencies, as kernels take them.
+struct HeadInputs {
+  Tensor frequencies, query_norm, key_norm;
+  std::uint32_t norm = 0;  ///< dtype of the norms' weights + 1; 0: there are none
+
+  explicit HeadInputs(const OpCall& call) {
+    const Tensor& any = call.in[kQueryNorm].defined() ? call.in[kQueryNorm] : call.in[kKeyNorm];
+    if (any.defined()) norm = gpu::u32(any.dtype()) + 1;
+    const auto weights = [&](const Tensor& w) { return w.defined() ? w.to(any.dtype()).contiguous() : Tensor(); };
+    query_norm = weights(call.in[kQueryNorm]);
+    key_norm = weights(call.in[kKeyNorm]);
+    if (call.in[kFrequencies].defined()) frequencies = call.in[kFrequencies].contiguous();
+  }
+  std::int64_t pairs() const { return frequencies.defined() ? frequencies.size(0) : 0; }
+};
+
+/// Whether the kernel of attention takes `rows` rows of `heads` queries.
+bool attends(DType dtype, const Tensor& keys, std::int64_t rows, std::int64_t heads, std::int64_t size) {
+  const std::int64_t groups = keys.size(1), shared = groups > 0 ? heads / groups : 0;
+  return dtype != f64 && keys.dtype() != f64 && size % 4 == 0 && size <= kMostSize && shared <= kMostShared &&
+         groups <= 65535 && rows <= 65535 && shared * size <= 4096;
+}
+
+/// The part that paged_attention.comp's two variants share.
+struct Attention {
+  Tensor q, keys, values, table, positions, y;
+  AttentionAttrs attrs;
+  std::int64_t rows = 0, steps = 1, shared = 1, split = 1, size = 0, span = 0, chunks = 1;
+  Tensor parts = {};
+
+  /// @param shape of the queries, [B, T, H, D]
+  void plan(const Shape& shape) {
+    rows = shape[0] * shape[1];
+    steps = shape[1];
+    size = shape[3];
+    shared = shape[2] / keys.size(1);
+    const std::int64_t reach = table.size(1) * kCacheBlock;
+    span = reach <= kMostAlone ? kMostAlone : kPart;
+    chunks = std::max<std::int64_t>(1, (reach + span - 1) / span);
+    const std::int64_t workgroups = rows * keys.size(1) * chunks;
+    if (overrides().split_heads || workgroups * shared <= gpu::capabilities(q.device()).compute_units) split = shared;
+    if (chunks > 1) parts = empty({rows * keys.size(1) * shared, chunks, size + 2}, {f32, q.device()});
+  }
+
+  void begin(gpu::Kernel& kernel) const {
+    kernel.spec(q.dtype(), keys.dtype(), size, shared / split)
+        .spec(load_width(q, size), std::min(load_width(keys, size), load_width(values, size)))
+        .spec(chunks == 1, split, y.dtype());
+  }
+  /// @param bytes takes the place of parts where there are none
+  void places(gpu::Kernel& kernel, const Tensor& bytes = {}) const {
+    kernel.read(table).read(positions).write(chunks == 1 ? y : Tensor()).write(chunks == 1 ? bytes : parts);
+  }
+  void numbers(gpu::Kernel& kernel) const {
+    kernel.u32(steps, keys.size(1), table.size(1), keys.size(0), chunks, attrs.window, span)
+        .f32(static_cast<float>(attrs.scale))
+        .f32(static_cast<float>(attrs.softcap));
+  }
+  void dispatch(const OpCall& call, const gpu::Kernel& kernel) const {
+    kernel.dispatch({gpu::u32(chunks), gpu::u32(keys.size(1) * split), gpu::u32(rows)});
+    if (chunks == 1) return;
+    gpu::Kernel(shaders::paged_attention_merge, call)
+        .spec(y.dtype())
+        .read(parts)
+        .read(positions)
+        .write(y)
+        .u32(steps, keys.size(1), shared, chunks, span, size, table.size(1) * kCacheBlock, attrs.window)
+        .dispatch(gpu::u32(rows * keys.size(1) * shared));
+  }
+};
+
+}  // namespace
+
+bool write_gpu(const OpCall& call, std::span<Tensor> out) {
+  const auto a = call.as<WriteAttrs>();
+  const Tensor& given = call.in[kQkv];
+  if (given.dtype() == f64 || a.dtype == f64 || out[1].dtype() == f64 || a.size > kMostRow) return false;
+  if (given.numel() == 0) return true;
+  const Tensor qkv = given.contiguous(), table = call.in[kWriteTable].contiguous(),
+               positions = call.in[kWritePositions].contiguous();
+  const HeadInputs heads(call);
+  gpu::Kernel(shaders::rotate_and_cache, call)
+      .spec(qkv.dtype(), out[1].dtype(), a.interleaved, heads.norm, out[0].dtype())
+      .read(qkv)
+      .read(heads.frequencies)
+      .read(table)
+      .read(positions)
+      .read(heads.query_norm)
+      .read(heads.key_norm)
+      .write(out[0])
+      .read_write(out[1])
+      .read_write(out[2])
+      .u32(qkv.size(1), a.heads, a.kv_heads, a.size, heads.pairs())
+      .u32(table.size(1), out[1].size(0))
+      .f32(a.eps)
+      .f32(a.magnitude)
+      .dispatch(gpu::grid(qkv.size(0) * qkv.size(1) * (a.heads + 2 * a.kv_heads)));
+  return true;
+}
+
+bool rows_gpu(const OpCall& call, std::span<Tensor> out) {
+  const Tensor& cache = call.in[kCache];
+  Tensor& y = out[0];
+  const std::int64_t size = y.size(3);
+  if (y.dtype() == f64 || cache.dtype() == f64 || y.numel() >= std::int64_t{1} << 32) return false;
+  if (y.numel() == 0) return true;
+  const std::int64_t quads = (size + 3) / 4, all = y.numel() / size * quads;
+  const Tensor from = cache.contiguous(), table = call.in[kRowsTable].contiguous();
+  gpu::Kernel(shaders::cached_rows, call)
+      .spec(from.dtype(), load_width(from, size), y.dtype(), load_width(y, size))
+      .read(from)
+      .read(table)
+      .write(y)
+      .u32(quads, all, y.size(2), y.size(1), size, table.size(1), from.size(0))
+      .dispatch(gpu::grid(all, 256));
+  return true;
+}
+
+bool attention_gpu(const OpCall& call, std::span<Tensor> out) {
+  const Tensor &given = call.in[kQ], &keys = call.in[kKeys];
+  if (!attends(given.dtype(), keys, given.size(0) * given.size(1), given.size(2), given.size(3))) return false;
+  if (given.numel() == 0) return true;
+  Attention at{given.contiguous(),
+               keys,
+               call.in[kValues],
+               call.in[kTable].contiguous(),
+               call.in[kPositions].contiguous(),
+               out[0],
+               call.as<AttentionAttrs>()};
+  at.plan(given.shape());
+  gpu::Kernel kernel(shaders::paged_attention, call);
+  at.begin(kernel);
+  kernel.read(at.q).read(at.keys).read(at.values);
+  at.places(kernel);
+  at.numbers(kernel);
+  at.dispatch(call, kernel);
+  return true;
+}
+
+bool has_step_gpu(const Tensor& qkv, const PagedCache& cache, std::int64_t heads, std::int64_t size) {
+  return cache.keys.dtype() != u8 && attends(qkv.dtype(), cache.keys, qkv.size(0), heads, size);
+}
+
+bool step_quantizes_gpu(const Tensor& table, std::int64_t size) {
+  return table.size(1) * kCacheBlock <= kMostAlone && size % 32 == 0;
+}
+
+bool step_gpu(const OpCall& call, std::span<Tensor> out) {
+  const auto a = call.as<StepAttrs>();
+  const Tensor& given = call.in[kQkv];
+  if (out[0].dtype() == f64 || !has_step_gpu(given, {out[1], out[2]}, a.write.heads, a.write.size)) return false;
+  if (given.numel() == 0) return true;
+  Attention at{given.contiguous(),
+               out[1],
+               out[2],
+               call.in[kWriteTable].contiguous(),
+               call.in[kWritePositions].contiguous(),
+               out[0],
+               a.attention};
+  at.plan({out[0].size(0), 1, a.write.heads, a.write.size});
+  const HeadInputs heads(call);
+  gpu::Kernel kernel(shaders::paged_attention_rotated, call);
+  at.begin(kernel);
+  kernel.spec(a.write.interleaved, heads.norm, a.quantizes).read(at.q).read_write(at.keys).read_write(at.values);
+  at.places(kernel, a.quantizes ? out[3] : Tensor());
+  kernel.read(heads.frequencies).read(heads.query_norm).read(heads.key_norm);
+  at.numbers(kernel);
+  kernel.u32(heads.pairs()).f32(a.write.eps).f32(a.write.magnitude);
+  at.dispatch(call, kernel);
+  return true;
+}
+
+}  // namespace etna::attention::paged

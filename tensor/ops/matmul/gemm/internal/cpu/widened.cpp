@@ -1,0 +1,34 @@
+#include <algorithm>
+#include <vector>
+
+#include <etna/device/internal/cpu/vector_rows.h>
+#include <etna/tensor/ops/matmul/gemm/internal/cpu/libraries.h>
+
+namespace etna::cpu {
+namespace {
+
+constexpr std::int64_t kDepth = 512;
+
+/// Widens rows [0, rows) and columns [0, columns) of x, one row after another.
+void widen(const Bf16* x, std::int64_t leading, std::int64_t rows, std::int64_t columns, std::vector<float>& to) {
+  to.resize(std::max(to.size(), static_cast<std::size_t>(rows * columns)));
+  for (std::int64_t i = 0; i < rows; ++i) widen_bf16(x + i * leading, to.data() + i * columns, columns);
+}
+
+}  // namespace
+
+void multiply_widened(OneThread<float> multiply, const Gemm& g, float alpha, const Bf16* a, const Bf16* b, float beta,
+                      float* c) {
+  thread_local std::vector<float> wide_a, wide_b;
+  Gemm piece = g;
+  for (std::int64_t k = 0; k < g.k; k += kDepth) {
+    piece.k = std::min(kDepth, g.k - k);
+    piece.lda = g.transpose_a ? g.m : piece.k;
+    piece.ldb = g.transpose_b ? piece.k : g.n;
+    widen(g.transpose_a ? a + k * g.lda : a + k, g.lda, g.transpose_a ? piece.k : g.m, piece.lda, wide_a);
+    widen(g.transpose_b ? b + k : b + k * g.ldb, g.ldb, g.transpose_b ? g.n : piece.k, piece.ldb, wide_b);
+    multiply(piece, alpha, wide_a.data(), wide_b.data(), k == 0 ? beta : 1.0f, c);
+  }
+}
+
+}  // namespace etna::cpu

@@ -1,0 +1,142 @@
+#include <algorithm>
+
+#include <etna/shaders/shaders.h>
+#include <etna/tensor/ops/normalization/internal/norm.h>
+#include <etna/tensor/ops/rows/internal/strided.h>
+
+namespace etna::normalization {
+namespace {
+
+bool any_f64(std::span<const Tensor> tensors) {
+  return std::any_of(tensors.begin(), tensors.end(), [](const Tensor& x) { return x.defined() && x.dtype() == f64; });
+}
+std::int64_t stride_of(const Tensor& w) { return w.defined() ? w.strides()[0] : 0; }
+/// The dtype, or a placeholder for an absent tensor, so that absence does not create another pipeline.
+DType dtype_of(const Tensor& w) { return w.defined() ? w.dtype() : f32; }
+
+/// True if a row's elements can be loaded four at a time from all of these: aligned, dense, a multiple of four.
+bool by_fours(std::int64_t length, const rows::RowTiling& tiling, std::initializer_list<const rows::Strided*> strided,
+              std::initializer_list<const Tensor*> dense) {
+  auto aligned = [](const Tensor& x) { return x.address() % (4 * item_size(x.dtype())) == 0; };
+  bool fits = length % 4 == 0 && tiling.elements_per_thread % 4 == 0 && tiling.elements_per_thread > 0;
+  for (const rows::Strided* x : strided) fits = fits && aligned(x->x) && x->strides[2] == 1 && x->strides[0] % 4 == 0;
+  for (const Tensor* x : dense)
+    fits = fits && (!x->defined() || (aligned(*x) && (x->dim() != 1 || stride_of(*x) == 1)));
+  return fits;
+}
+
+/// With vectors of four, uses as few lanes as possible: more elements per lane keep more bytes in flight. A row of 768
+/// takes 64 lanes of twelve, not 192 of four.
+rows::RowTiling tiling_of(std::int64_t length) {
+  if (length % 4 == 0) {
+    for (std::int64_t lanes : {8, 32, 64, 128, 256}) {
+      const std::int64_t held = (length / 4 + lanes - 1) / lanes * 4;
+      if (held <= (lanes <= 32 ? 4 : 16)) return {lanes, held};
+    }
+  }
+  return rows::tiling_for(length, false, 16);
+}
+
+/// Workgroups for `blocks` blocks of rows, with sums in registers: as many as certainly run at once, each with about
+/// equally many blocks.
+std::int64_t even_groups(std::int64_t blocks, const rows::RowTiling& tiling, std::int64_t units) {
+  const std::int64_t most = units * (tiling.elements_per_thread > 4 ? 2 : 4), turns = (blocks + most - 1) / most;
+  return (blocks + turns - 1) / turns;
+}
+
+/// Lines of partial sums and the gradient that is their sum.
+struct Lines {
+  Tensor partial, sum;
+};
+
+/// Sums the lines of both parameters in one dispatch, or of one if the other needs no gradient.
+void add_lines(const OpCall& call, const Lines& weight, const Lines& bias) {
+  const Lines &first = weight.sum.defined() ? weight : bias, &second = bias.sum.defined() ? bias : first;
+  std::int64_t n = first.sum.numel();
+  auto groups = gpu::grid(n, 8);
+  groups[2] = &first == &second ? 1 : 2;
+  gpu::Kernel(shaders::norm_lines, call)
+      .spec(first.sum.dtype(), second.sum.dtype(), n % 4 == 0 ? 4 : 1)
+      .read(first.partial)
+      .read(second.partial)
+      .write(first.sum)
+      .write(second.sum)
+      .u32(first.partial.size(0), n)
+      .dispatch(groups);
+}
+
+}  // namespace
+
+bool forward_gpu(const OpCall& call, std::span<Tensor> out) {
+  if (any_f64(call.in)) return false;
+  if (out[0].numel() == 0) return true;
+  auto a = call.as<Attributes>();
+  Inputs in(call);
+  const Tensor &w = in.weight, &b = in.bias, sum = a.adds ? out[0] : Tensor();
+  Tensor& y = out.back();
+  rows::Strided x(in.x, in.x.dim() - 1), delta = a.adds ? rows::Strided(in.delta, in.delta.dim() - 1) : x;
+  rows::RowTiling tiling = tiling_of(x.length);
+  gpu::Kernel(shaders::norm, call)
+      .spec(tiling.threads_per_row, 0, a.rms, tiling.elements_per_thread, x.x.dtype(), dtype_of(w), dtype_of(b))
+      .spec((w.defined() ? 1 : 0) | (b.defined() ? 2 : 0) | (a.adds ? 4 : 0))
+      .spec(delta.x.dtype(), y.dtype(), by_fours(x.length, tiling, {&x, &delta}, {&w, &b, &y, &sum}))
+      .read(x.x)
+      .read(w)
+      .read(b)
+      .write(y)
+      .u32(x.rows, x.length)
+      .u32(x.strides[0], x.strides[2], stride_of(w), stride_of(b))
+      .f32(static_cast<float>(a.eps))
+      .read(a.adds ? delta.x : Tensor())
+      .write(sum)
+      .u32(delta.rows, delta.strides[0], delta.strides[2])
+      .dispatch(gpu::grid(tiling.groups(x.rows)));
+  return true;
+}
+
+bool backward_gpu(const OpCall& call, std::span<Tensor> out) {
+  if (any_f64(call.in) || any_f64(out)) return false;
+  auto a = call.as<BackwardAttributes>();
+  if (out[0].numel() == 0) {
+    for (Tensor& y : out) y.zero_();
+    return true;
+  }
+  int last = call.in[1].dim() - 1;
+  rows::Strided g(call.in[0], last), x(call.in[1], last);
+  const Tensor &w = call.in[2], &given_more = call.in[3];
+  rows::Strided more = given_more.defined() ? rows::Strided(given_more, last) : g;
+  Tensor dweight, dbias, ddelta;
+  std::size_t next = 1;
+  if (a.wants_weight) dweight = out[next++];
+  if (a.wants_bias) dbias = out[next++];
+  if (a.wants_delta) ddelta = out[next];
+  rows::RowTiling tiling = tiling_of(x.length);
+  bool sums = a.wants_weight || a.wants_bias;
+  std::int64_t groups = tiling.groups(x.rows);
+  if (sums) groups = even_groups(groups, tiling, gpu::capabilities(x.x.device()).compute_units);
+  Tensor lines_weight, lines_bias;
+  if (a.wants_weight) lines_weight = empty({groups, x.length}, {f32, x.x.device()});
+  if (a.wants_bias) lines_bias = empty({groups, x.length}, {f32, x.x.device()});
+  gpu::Kernel(shaders::norm_backward, call)
+      .spec(tiling.threads_per_row, 0, a.rms, tiling.elements_per_thread, g.x.dtype(), x.x.dtype(), dtype_of(w))
+      .spec((w.defined() ? 1 : 0) | (given_more.defined() ? 2 : 0))
+      .spec((a.wants_weight ? 1 : 0) | (a.wants_bias ? 2 : 0) | (a.wants_delta ? 4 : 0))
+      .spec(more.x.dtype(), dtype_of(ddelta), by_fours(x.length, tiling, {&g, &x, &more}, {&w, &out[0], &ddelta}))
+      .read(g.x)
+      .read(x.x)
+      .read(w)
+      .write(out[0])
+      .write(lines_weight)
+      .write(lines_bias)
+      .u32(x.rows, x.length, groups)
+      .u32(g.strides[0], g.strides[2], x.strides[0], x.strides[2], stride_of(w))
+      .f32(static_cast<float>(a.eps))
+      .read(more.x)
+      .u32(more.strides[0], more.strides[2])
+      .write(ddelta)
+      .dispatch(gpu::grid(groups));
+  if (sums) add_lines(call, {lines_weight, dweight}, {lines_bias, dbias});
+  return true;
+}
+
+}  // namespace etna::normalization
