@@ -48,11 +48,6 @@ CapturedStep* CapturedStep::set_current(CapturedStep* step) {
   return before;
 }
 
-void CapturedStep::kernel_begins() {
-  finish_pending();
-  ++kernels_;
-}
-
 CapturedStep* CapturedStep::leave() {
   finish_pending();
   return set_current(nullptr);
