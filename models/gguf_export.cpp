@@ -62,14 +62,17 @@ class Exporter {
     const bool both = packing == Packing::qkv_and_gate, packed = packing != Packing::none;
     const std::string prefix = "blk." + name.substr(7);
     norm(name + "attention_norm", b.attention_norm);
-    if (packed) {
-      const std::initializer_list<const Projection*> all = {&b.attention.query, &b.attention.key, &b.attention.value};
+    const DecoderAttention& a = b.attention;
+    if (a.qkv || packed) {
+      const std::vector<const Projection*> all =
+          a.qkv ? std::vector<const Projection*>{a.qkv.get()}
+                : std::vector<const Projection*>{a.query.get(), a.key.get(), a.value.get()};
       matrix(prefix + "attn_qkv", all, true);
       bias(prefix + "attn_qkv", all, true);
     } else {
-      for (const auto& [part, layer] : {std::pair<const char*, const Projection*>{"query", &b.attention.query},
-                                        {"key", &b.attention.key},
-                                        {"value", &b.attention.value}}) {
+      for (const auto& [part, layer] : {std::pair<const char*, const Projection*>{"query", a.query.get()},
+                                        {"key", a.key.get()},
+                                        {"value", a.value.get()}}) {
         matrix(name + "attention." + part, {layer});
         bias(name + "attention." + part, {layer});
       }

@@ -33,7 +33,7 @@ struct Model {
 /// @throws FormatError naming the file for what is missing, damaged, or does not run here
 Model load_model(const FilePath& path, const LoadOptions& options = {});
 
-/// A decoder with the weights of another, or of an nn::LanguageModel. @param name for errors
+/// A decoder with the weights of another. @param name for errors
 /// @throws FormatError for weights that are missing or of other shapes
 std::unique_ptr<Decoder> decoder_of(const DecoderConfig& config, const nn::StateDict& state,
                                     const LoadOptions& options = {}, const std::string& name = "the state");
