@@ -17,7 +17,6 @@
 #include <etna/nn/fuse.h>
 #include <etna/nn/hooks.h>
 #include <etna/nn/init.h>
-#include <etna/nn/language_model.h>
 #include <etna/nn/layer_norm.h>
 #include <etna/nn/linear.h>
 #include <etna/nn/losses.h>

@@ -29,7 +29,7 @@ void print(const bench::Workload& w, Device device, const bench::StepTimes& t) {
   fmt::print("{} on {} ({}), {}, {}\n", w.name, device.str(), device_name(device), name(t.precision),
              t.program ? "captured" : "eager");
   fmt::print("  {} parameters, batch {} x {} tokens, {} steps timed, loss {:.4f} -> {:.4f}\n", t.parameters, w.batch,
-             w.model.seq, t.steps, t.first_loss, t.last_loss);
+             w.model.context, t.steps, t.first_loss, t.last_loss);
   fmt::print("  ms a step (median)   {:12.3f}   queued by the host in {:.3f}; the first took {:.0f}\n", t.median_ms(),
              t.host_ms, t.first_ms);
   fmt::print("  tokens/s             {:12.0f}\n", tokens_per_second(w, t));

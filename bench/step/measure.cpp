@@ -5,7 +5,7 @@
 
 #include <etna/autograd/autograd.h>
 #include <etna/device/profile/step_profiler.h>
-#include <etna/nn/language_model.h>
+#include <etna/models/decoder.h>
 #include <etna/optim/adam.h>
 #include <etna/optim/grad_scaler.h>
 #include <etna/tensor/autocast.h>
@@ -85,12 +85,13 @@ double StepTimes::median_ms() const { return median(span_ms); }
 StepTimes time_steps(const Workload& workload, Device device, StepOptions options) {
   options = with_defaults(options, device);
   manual_seed(1);
-  nn::LanguageModel model(workload.model);
+  models::Decoder model(models::decoder_config("gpt2", workload.model));
   model.to(device);
   optim::AdamW optimizer(model.parameters(), {.lr = 1e-4, .max_grad_norm = 1});
   optim::GradScaler scaler({.enabled = options.precision == f16});
-  const Shape shape{workload.batch, workload.model.seq};
-  const Tensor x = randint(0, workload.model.vocab, shape, {i32}), y = randint(0, workload.model.vocab, shape, {i32});
+  const Shape shape{workload.batch, workload.model.context};
+  const Tensor x = randint(0, workload.model.vocabulary, shape, {i32}),
+               y = randint(0, workload.model.vocabulary, shape, {i32});
 
   auto train = [&](const Tensor& inputs, const Tensor& targets) {
     Tensor loss;

@@ -46,6 +46,8 @@ struct TextModel {
   std::optional<etna::models::DecoderConfig> decoder = {};  ///< for models::Generator; nothing for an LSTM
 };
 
+/// @throws SettingError for sizes that make no decoder
+void check_decoder(const Settings& settings);
 /// A new model on the device. @param words of the corpus
 TextModel make_model(const Settings& settings, std::int64_t words, etna::Device device);
 

@@ -1,5 +1,5 @@
 #include <etna/autograd/autograd.h>
-#include <etna/nn/language_model.h>
+#include <etna/models/decoder.h>
 #include <etna/tensor/autocast.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/ops.h>
@@ -124,9 +124,10 @@ TEST_P(AutocastOn, IsPartOfWhatACapturedStepWasRecordedFor) {
   expect_near(step(x), before * 2.0, 1e-6);
 }
 
-TEST_P(AutocastOn, FollowsF32ThroughALanguageModel) {
+TEST_P(AutocastOn, FollowsF32ThroughADecoder) {
   manual_seed(5);
-  nn::LanguageModel model({.layers = 2, .heads = 2, .dim = 16, .ffn = 32, .seq = 8, .vocab = 41});
+  models::Decoder model(models::decoder_config(
+      "gpt2", {.vocabulary = 41, .context = 8, .width = 16, .layers = 2, .heads = 2, .feed_forward = 32}));
   model.to(device());
   std::vector<std::int32_t> ids;
   for (int i = 0; i < 24; ++i) ids.push_back(i * 7 % 41);

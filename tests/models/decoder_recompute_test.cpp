@@ -1,4 +1,4 @@
-#include <etna/nn/language_model.h>
+#include <etna/models/decoder.h>
 
 #include <algorithm>
 #include <functional>
@@ -13,20 +13,20 @@
 #include <etna/tensor/capture.h>
 #include <etna/tensor/ops.h>
 
-namespace etna {
+namespace etna::models {
 namespace {
 
-class LanguageModelOn : public OnDevice {
+class RecomputedBlocks : public OnDevice {
  protected:
-  static nn::LanguageModelConfig config(bool recompute) {
-    return {.layers = 3,
-            .heads = 2,
-            .dim = 64,
-            .ffn = 256,
-            .seq = 32,
-            .vocab = 96,
-            .dropout = 0.1,
-            .recompute_blocks = recompute};
+  static DecoderConfig config(bool recompute) {
+    return decoder_config("gpt2", {.vocabulary = 96,
+                                   .context = 32,
+                                   .width = 64,
+                                   .layers = 3,
+                                   .heads = 2,
+                                   .feed_forward = 256,
+                                   .dropout = 0.1,
+                                   .recompute_blocks = recompute});
   }
   static Tensor tokens(std::uint64_t seed) {
     manual_seed(seed);
@@ -39,9 +39,9 @@ class LanguageModelOn : public OnDevice {
   }
 
   /// The gradients of one loss.
-  static TensorList gradients(bool recompute, DType precision, const std::function<void(nn::LanguageModel&)>& prepare) {
+  static TensorList gradients(bool recompute, DType precision, const std::function<void(Decoder&)>& prepare) {
     manual_seed(1);
-    nn::LanguageModel model(config(recompute));
+    Decoder model(config(recompute));
     model.to(device());
     prepare(model);
     const Tensor x = tokens(2), y = tokens(3);
@@ -62,30 +62,30 @@ class LanguageModelOn : public OnDevice {
     }
   }
 };
-ETNA_ON_EVERY_DEVICE(LanguageModelOn);
+ETNA_ON_EVERY_DEVICE(RecomputedBlocks);
 
-TEST_P(LanguageModelOn, RecomputedBlocksGiveTheSameGradients) {
-  const auto nothing = [](nn::LanguageModel&) {};
+TEST_P(RecomputedBlocks, GiveTheSameGradients) {
+  const auto nothing = [](Decoder&) {};
   for (const DType precision : {f32, bf16})
     expect_same(gradients(true, precision, nothing), gradients(false, precision, nothing));
 }
 
-TEST_P(LanguageModelOn, RecomputedBlocksLearnOverFrozenEmbeddings) {
-  const auto freeze = [](nn::LanguageModel& model) {
-    model.wte.weight.requires_grad_(false);
-    model.wpe.weight.requires_grad_(false);
+TEST_P(RecomputedBlocks, LearnOverFrozenEmbeddings) {
+  const auto freeze = [](Decoder& model) {
+    model.token_embedding.weight.requires_grad_(false);
+    model.position_embedding->weight.requires_grad_(false);
   };
   const TensorList got = gradients(true, f32, freeze);
   expect_same(got, gradients(false, f32, freeze));
   EXPECT_GT(std::count_if(got.begin(), got.end(), [](const Tensor& g) { return g.defined(); }), 20);
 }
 
-TEST_P(LanguageModelOn, RecomputedBlocksTakeLessMemoryInACapturedStep) {
+TEST_P(RecomputedBlocks, TakeLessMemoryInACapturedStep) {
   std::vector<std::uint64_t> bytes;
   std::vector<TensorList> after;
   for (const bool recompute : {false, true}) {
     manual_seed(1);
-    nn::LanguageModel model(config(recompute));
+    Decoder model(config(recompute));
     model.to(device());
     const Tensor x = tokens(2), y = tokens(3);
     optim::SGD optimizer(model.parameters(), {.lr = 0.1});
@@ -114,4 +114,4 @@ TEST_P(LanguageModelOn, RecomputedBlocksTakeLessMemoryInACapturedStep) {
 }
 
 }  // namespace
-}  // namespace etna
+}  // namespace etna::models
