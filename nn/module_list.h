@@ -10,7 +10,7 @@
 namespace etna::nn {
 
 /// Modules of one type (or a common base), named by position.
-///     for (const TransformerBlock& block : blocks) x = block.forward(x);
+///     for (const TransformerEncoderLayer& layer : layers) x = layer(x);
 template <typename M>
 class ModuleList : public Module {
  public:

@@ -3,7 +3,6 @@
 /// Everything in nn/.
 #include <etna/nn/activations.h>
 #include <etna/nn/adaptive_softmax.h>
-#include <etna/nn/attention.h>
 #include <etna/nn/batch_norm.h>
 #include <etna/nn/bilinear.h>
 #include <etna/nn/channel_dropout.h>
@@ -12,7 +11,6 @@
 #include <etna/nn/dropout.h>
 #include <etna/nn/embedding.h>
 #include <etna/nn/embedding_bag.h>
-#include <etna/nn/feed_forward.h>
 #include <etna/nn/functional_call.h>
 #include <etna/nn/fuse.h>
 #include <etna/nn/hooks.h>
@@ -39,4 +37,3 @@
 #include <etna/nn/sequential.h>
 #include <etna/nn/swiglu.h>
 #include <etna/nn/transformer.h>
-#include <etna/nn/transformer_block.h>

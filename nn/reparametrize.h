@@ -7,7 +7,8 @@
 #include <etna/nn/module.h>
 
 /// Parameters that are computed from others before each call of their module. As with all hooks, the module has to be
-/// called by operator(); a module that hands its weight to a fused op (FeedForward) does not call its layers.
+/// called by operator(); a module that hands its weights to a fused op (TransformerEncoderLayer) does not call its
+/// layers.
 namespace etna::nn {
 
 /// weight = g · v / |v| (Salimans & Kingma 2016): replaces the parameter `name` by name_g and name_v.

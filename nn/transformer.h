@@ -9,7 +9,7 @@
 #include <etna/tensor/ops.h>
 
 /// The encoder and decoder of Vaswani et al. (2017) with PyTorch's parameter names, so that its state_dict loads
-/// unchanged. TransformerBlock and LanguageModel are the leaner modules for decoders alone.
+/// unchanged. Language models are models::Decoder.
 namespace etna::nn {
 
 struct TransformerOptions {

@@ -49,10 +49,6 @@ std::vector<ModesCase> modes_cases() {
          return std::make_unique<InstanceNorm2d>(3, InstanceNormOptions{.affine = true, .track_running_stats = true});
        }},
       {"LayerNorm", {3, 4}, [=] { return chain(std::make_unique<LayerNorm>(4)); }},
-      {"FeedForward", {3, 4}, [] { return std::make_unique<FeedForward>(4, 8, 0.5); }},
-      {"TransformerBlock",
-       {2, 3, 4},
-       [] { return std::make_unique<TransformerBlock>(4, 2, 5, AttentionOptions{.dropout = 0.5}); }},
       {"LSTM",
        {3, 2, 4},
        [] {

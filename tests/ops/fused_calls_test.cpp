@@ -125,10 +125,10 @@ TEST_P(FusedCalls, AnActivationRunsInTheEpilogue) {
 }
 
 TEST_P(FusedCalls, BackwardAddsPastTheNormAndThroughTheActivation) {
-  nn::TransformerBlock first(16, 2, 24), second(16, 2, 24);
+  nn::TransformerEncoderLayer first(16, 2, {.dim_feedforward = 24}), second(16, 2, {.dim_feedforward = 24});
   first.to(device()), second.to(device());
-  auto feed_forward = [](const nn::TransformerBlock& b, const Tensor& x) {
-    return x + b.ffn.down(gelu_tanh(b.ffn.up(b.norm2(x))));
+  auto feed_forward = [](const nn::TransformerEncoderLayer& layer, const Tensor& x) {
+    return x + layer.linear2(gelu_tanh(layer.linear1(layer.norm2(x))));
   };
   Tensor x = draw({4, 16}), seed = draw({4, 16});
   for (DType precision : {f32, bf16}) {
@@ -136,7 +136,7 @@ TEST_P(FusedCalls, BackwardAddsPastTheNormAndThroughTheActivation) {
       Autocast guard(precision);
       Tensor leaf = detail::alias(x).requires_grad_();
       Tensor z = feed_forward(second, feed_forward(first, leaf));
-      const Tensor wanted[] = {leaf, first.ffn.up.weight, first.norm2.weight, second.norm2.bias, second.ffn.down.bias};
+      const Tensor wanted[] = {leaf, first.linear1.weight, first.norm2.weight, second.norm2.bias, second.linear2.bias};
       const Tensor outputs[] = {z}, seeds[] = {seed};
       return autograd::grad(outputs, wanted, seeds);
     };
