@@ -277,11 +277,12 @@ void set_vocabulary(io::GgufWriter& to, const data::VocabularyFields& fields) {
     if (value) to.set(key(last), *value);
   };
   to.set(key("model"), fields.model);
-  if (fields.model == "gpt2") to.set(key("pre"), fields.pre.empty() ? "gpt-2" : fields.pre);
+  const bool bytes = fields.kind() == data::VocabularyKind::byte_bpe;
+  if (bytes) to.set(key("pre"), fields.pre.empty() ? "gpt-2" : fields.pre);
   to.set(key("tokens"), fields.tokens);
   std::vector<std::int32_t> types(fields.types);
   types.resize(fields.tokens.size(), 1);
-  if (fields.model != "gpt2") {
+  if (!bytes) {
     std::vector<float> scores(fields.scores);
     scores.resize(fields.tokens.size());
     to.set(key("scores"), scores);
