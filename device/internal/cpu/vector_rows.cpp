@@ -98,7 +98,7 @@ float largest(const float* x, std::size_t n) {
   if (i < n) take(0, load_part(x + i, n - i, -std::numeric_limits<float>::infinity()));
   const float bad = hn::GetLane(hn::SumOfLanes(D(), hn::Add(nan[0], nan[1])));
   if (bad != bad) return bad;
-  // Where nothing is larger: some of Highway's targets begin MaxOfLanes() at the least finite number.
+  // If nothing is larger: MaxOfLanes() of some Highway targets starts at the least finite number.
   const V all = hn::Max(best[0], best[1]);
   const V larger = hn::IfThenElse(hn::Gt(all, lowest), constant(1), hn::Zero(D()));
   if (hn::GetLane(hn::SumOfLanes(D(), larger)) == 0) return -std::numeric_limits<float>::infinity();
@@ -130,7 +130,7 @@ HWY_INLINE double sum_of(std::size_t n, const Term& term) {
   return total;
 }
 
-/// 0 where exp(x) is below the smallest normal number: see gemm/flush_subnormals.h.
+/// 0 if exp(x) is below the smallest normal number; gemm/flush_subnormals.h explains why.
 HWY_INLINE V normal_exp(V x) {
   const V least = constant(-87.33654f);
   const auto below = hn::Lt(x, least);
@@ -172,7 +172,7 @@ void add_scaled(float* y, const float* x, float factor, std::size_t n) {
   if (i < n) store_part(hn::MulAdd(load_part(x + i, n - i, 0), by, load_part(y + i, n - i, 0)), y + i, n - i);
 }
 
-/// The elements of a weight or bias, or the default for one that was omitted.
+/// Elements of a weight or bias, or the default if it was omitted.
 HWY_INLINE V load_or(const float* x, std::size_t i, std::size_t count, float otherwise) {
   if (x == nullptr) return constant(otherwise);
   return count == hn::Lanes(D()) ? hn::LoadU(D(), x + i) : load_part(x + i, count, otherwise);
