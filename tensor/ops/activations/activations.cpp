@@ -6,7 +6,7 @@
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/activations/internal/table.h>
 
-// The functions of etna::Activation, activations that are compositions, and default numbers of those that are rows of
+// The functions of etna::Activation, composed activations, and default parameters of activations that are rows of
 // elementwise.def.
 namespace etna {
 
