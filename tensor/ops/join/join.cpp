@@ -12,7 +12,7 @@
 #include <etna/tensor/ops/indexing/internal/rows.h>
 #include <etna/tensor/ops/kernel.h>
 
-// Concatenation. The result is a matrix whose rows are the parts' rows, one after the other. Elements are copied as
+// Concatenation. The result is a matrix in which each row is the tensors' rows side by side. Elements are copied as
 // bytes.
 namespace etna {
 namespace {
@@ -40,7 +40,7 @@ std::vector<OutputSpec> join_infer(const OpCall& call) {
   return {{shape, dtype}};
 }
 
-/// The nonempty parts, contiguous and in the result's dtype, and the bytes of one row of each.
+/// The nonempty tensors, contiguous and in the result's dtype, and the bytes of one row of each.
 struct Parts {
   TensorList tensors;
   std::vector<std::uint64_t> widths;
@@ -72,11 +72,11 @@ void join_cpu(const OpCall& call, std::span<Tensor> out) {
   for (std::size_t k = 0; k < parts.tensors.size(); ++k) {
     const auto* from = static_cast<const std::byte*>(parts.tensors[k].raw_data());
     std::uint64_t width = parts.widths[k];
-    // A single long row is split into pages as well.
+    // A single long row is split into chunks as well.
     auto piece = static_cast<std::uint64_t>(parts.outer == 1 ? std::min<std::uint64_t>(width, 1 << 16) : width);
-    auto pieces = static_cast<std::int64_t>((width + piece - 1) / piece) * parts.outer;
+    auto chunks = static_cast<std::int64_t>((width + piece - 1) / piece) * parts.outer;
     std::int64_t grain = std::max<std::int64_t>(1, (1 << 16) / static_cast<std::int64_t>(piece));
-    cpu::parallel_for(pieces, grain, [&](std::int64_t begin, std::int64_t end) {
+    cpu::parallel_for(chunks, grain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         auto at = static_cast<std::uint64_t>(i);
         if (parts.outer == 1)
@@ -99,7 +99,7 @@ bool join_on_gpu(const OpCall& call, std::span<Tensor> out) {
     std::uint32_t unit = indexing::unit({y.address(), begin, parts.width});
     for (std::size_t k = first; k < first + count; ++k)
       unit = indexing::unit({unit, parts.widths[k], parts.tensors[k].address()});
-    std::uint64_t end = 0;  // bytes of a row of these parts
+    std::uint64_t end = 0;  // bytes of a row of these tensors
     std::array<std::uint32_t, 8> ends = {};
     for (std::size_t k = 0; k < count; ++k) {
       end += parts.widths[first + k];

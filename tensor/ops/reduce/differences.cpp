@@ -5,7 +5,7 @@
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 
-// Differences of slices, and sums of them.
+// Numerical derivatives and integrals from differences and sums of slices.
 namespace etna {
 namespace {
 
@@ -25,18 +25,19 @@ Tensor differences_along(const Tensor& list, int d, int rank) {
   return list.reshape(shape);
 }
 
-/// The derivative along d from the slopes between neighbours.
-/// @param first, before, last the weights of the slopes that differ: (distance on the own side) / (both distances)
+/// The derivative along d, as the mean of the difference quotients on both sides.
+/// @param first, before, last weights of the quotients of the first, the inner and the last elements: (distance on the
+/// own side) / (sum of both distances)
 template <typename Share>
-Tensor derivative(const Tensor& x, const Tensor& slopes, int d, int edge_order, const Share& first, const Share& before,
-                  const Share& last) {
-  const std::int64_t n = slopes.size(d);
-  const auto at = [&](std::int64_t i) { return part(slopes, d, i, i + 1); };
+Tensor derivative(const Tensor& x, const Tensor& quotients, int d, int edge_order, const Share& first,
+                  const Share& before, const Share& last) {
+  const std::int64_t n = quotients.size(d);
+  const auto at = [&](std::int64_t i) { return part(quotients, d, i, i + 1); };
   TensorList parts = {at(0)};
   if (edge_order == 2) parts[0] = parts[0] + (at(0) - at(1)) * first;
   if (n > 1) {
-    const Tensor left = part(slopes, d, 0, n - 1);
-    parts.push_back(left + (part(slopes, d, 1, n) - left) * before);
+    const Tensor left = part(quotients, d, 0, n - 1);
+    parts.push_back(left + (part(quotients, d, 1, n) - left) * before);
   }
   parts.push_back(edge_order == 2 ? at(n - 1) + (at(n - 1) - at(n - 2)) * last : at(n - 1));
   return cat(parts, d).to(x.dtype());
@@ -134,8 +135,8 @@ std::vector<Tensor> gradient(const Tensor& x, const std::vector<double>& spacing
   std::vector<Tensor> found;
   for (int k = 0; k < all.rank(); ++k) {
     const int d = static_cast<int>(all[k]);
-    const Tensor from = differences_floating(x), slopes = diff(from, 1, d) / spacing[static_cast<std::size_t>(k)];
-    found.push_back(derivative(from, slopes, d, edge_order, 0.5, 0.5, 0.5));
+    const Tensor from = differences_floating(x), quotients = diff(from, 1, d) / spacing[static_cast<std::size_t>(k)];
+    found.push_back(derivative(from, quotients, d, edge_order, 0.5, 0.5, 0.5));
   }
   return found;
 }
@@ -156,14 +157,14 @@ std::vector<Tensor> gradient(const Tensor& x, const std::vector<Tensor>& coordin
     }
     const Tensor from = differences_floating(x), steps = differences_along(diff(differences_floating(at)), d, x.dim());
     const std::int64_t n = steps.size(d);
-    const Tensor slopes = diff(from, 1, d) / steps;
+    const Tensor quotients = diff(from, 1, d) / steps;
     if (n == 1) {
-      found.push_back(derivative(from, slopes, d, edge_order, 0.5, 0.5, 0.5));
+      found.push_back(derivative(from, quotients, d, edge_order, 0.5, 0.5, 0.5));
       continue;
     }
     const Tensor before = part(steps, d, 0, n - 1), both = before + part(steps, d, 1, n), share = before / both;
     const Tensor last = 1.0 - part(share, d, n - 2, n - 1);
-    found.push_back(derivative(from, slopes, d, edge_order, part(share, d, 0, 1), share, last));
+    found.push_back(derivative(from, quotients, d, edge_order, part(share, d, 0, 1), share, last));
   }
   return found;
 }
