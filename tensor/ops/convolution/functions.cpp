@@ -7,7 +7,7 @@
 #include <etna/tensor/ops/convolution/convolution.h>
 #include <etna/tensor/ops/convolution/internal/geometry.h>
 
-// The public functions: PyTorch's arguments and channels-first shapes, turned into the ops' settings and channels-last
+// The public functions: convert PyTorch's arguments and channels-first shapes to the ops' settings and channels-last
 // views.
 namespace etna {
 
@@ -59,7 +59,7 @@ Tensor to_channels_first(Tensor y, int dims) {
   return y.permute(order);
 }
 
-/// Checks what all convolutions have in common. @return x with a batch dimension
+/// Checks the requirements that all convolutions share. @return x with a batch dimension
 Tensor batched(const char* op, const Tensor& x, const Tensor& weight, int dims, std::int64_t groups) {
   detail::require_defined(op, x, weight);
   if (x.dim() != dims + 2 && x.dim() != dims + 1) {
@@ -146,7 +146,7 @@ Tensor conv_transpose(int dims, const Tensor& given, const Tensor& weight, const
       throw ShapeError(fmt::format("{}: x {} with padding {} gives a result of size {}; pad less", op,
                                    str(given.shape()), str(padding), s.extent[d]));
     }
-    // A convolution of the result has x's sizes again.
+    // A convolution of the result then has x's sizes.
     s.padding_behind[d] -= more[d];
   }
   Tensor y = to_channels_first(input_gradient(to_channels_last(x), to_channels_last(weight), bias, s), dims);

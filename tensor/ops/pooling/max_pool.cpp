@@ -8,8 +8,8 @@
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/kernel.h>
 
-// The forward pass also returns where each maximum lies. The gradient needs neither x nor the maxima: an element sums
-// over the windows that contain it and point to it. That is a gather, so the bits do not vary.
+// The forward pass also returns the position of each maximum. The gradient needs neither x nor the maxima: for each
+// element it adds up the windows that contain it and point to it. That is a gather, so the bits do not vary.
 namespace etna {
 namespace {
 
@@ -55,7 +55,7 @@ std::vector<OutputSpec> infer_back(const OpCall& call) {
   return {{shape, g.dtype()}};
 }
 
-/// False if a thread would go round its loops more often than the device allows, or positions overflow.
+/// False if a thread would exceed the device's limit of loop iterations, or positions overflow.
 bool countable(const Windows& windows, Device device, bool back) {
   std::int64_t steps = 1;
   for (const Window& w : windows.axes) {

@@ -1,4 +1,4 @@
-// Bound by loads: maxima and places stay in registers over all elements of a window.
+// Bound by loads: maxima and positions stay in registers for all elements of a window.
 #include <etna/tensor/ops/pooling/internal/cpu_max_pool.h>
 
 #include <algorithm>

@@ -9,7 +9,7 @@
 namespace etna::cpu {
 namespace {
 
-/// The products of one row of y, added to the rows of the image that its patches cover.
+/// Adds the gemm result of one row of y to the rows of the image that its patches cover.
 void add_row(const Convolution& c, const float* products, std::int64_t row, float* image) {
   const std::int64_t taps = c.kernel[1] * c.kernel[2] * c.c, line = c.kernel[2] * c.c;
   for (std::int64_t i = 0; i < c.kernel[1]; ++i) {
@@ -30,7 +30,7 @@ void add_row(const Convolution& c, const float* products, std::int64_t row, floa
 template <typename T>
 void image_gradient(const Convolution& c, const T* g, const T* weight, float* image) {
   const std::int64_t taps = c.kernel[1] * c.kernel[2] * c.c;
-  // Products of a band stay in the L2 cache.
+  // The gemm result of a band stays in the L2 cache.
   const std::int64_t rows = std::clamp<std::int64_t>((1 << 16) / (taps * c.out[2]), 1, c.out[1]);
   Scratch<float> products(static_cast<std::size_t>(rows * c.out[2] * taps));
   std::fill_n(image, c.in[1] * c.in[2] * c.c, 0.0f);
