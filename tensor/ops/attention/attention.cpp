@@ -135,7 +135,7 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
     a = q.to(t), b = k.to(t), c = v.to(t);
   }
   double size = q.dim() > 0 ? static_cast<double>(q.size(-1)) : 1;
-  // Zeros at the end of a head change no score, and no value but their own.
+  // Zeros at the end of a head change neither scores nor other values.
   const std::int64_t of_values = v.dim() > 0 ? v.size(-1) : 0;
   if (q.dim() >= 3 && k.dim() == q.dim() && v.dim() == q.dim() && k.size(-1) == q.size(-1) && of_values != q.size(-1)) {
     if (of_values > 256)

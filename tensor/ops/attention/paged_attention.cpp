@@ -10,13 +10,13 @@
 #include <etna/tensor/ops/quantized/internal/fusion.h>
 #include <etna/tensor/quant/quantized_tensor.h>
 
-// rotate_and_cache_, paged_attention and both in one, cached_rows: a cache of keys and values in blocks.
+// rotate_and_cache_, paged_attention, both in one, and cached_rows: a cache of keys and values in blocks.
 namespace etna {
 namespace {
 
 using namespace attention::paged;
 
-/// Rows of queries from which on attention over gathered keys is faster.
+/// From this number of query rows on, attention over gathered keys is faster.
 constexpr std::int64_t kPrompt = 16;
 
 void check_cache(const OpCall& call, const Tensor& keys, const Tensor& values, std::int64_t size) {
@@ -122,7 +122,7 @@ TensorList paged_attention_reference(const OpCall& call) {
   if (a.window > 0) seen = logical_and(seen, key > at - static_cast<double>(a.window));
   const Tensor there = repeat_interleave(table >= 0.0, kCacheBlock, 1).unsqueeze(1);
   seen = logical_and(seen, there).unsqueeze(1);
-  // A block that belongs to nobody may hold NaN, which a weight of 0 would not hide.
+  // A block that no sequence owns may hold NaN, which a weight of 0 would not hide.
   const Tensor any =
       amax(logical_and(there, key <= amax(at, {1}, true)).to(i32), {1}).reshape({q.size(0), 1, keys, 1}) > 0.0;
   const Tensor k = where(any, cached_rows(call.in[kKeys], table, keys, row), 0.0),
@@ -156,7 +156,7 @@ std::vector<OutputSpec> infer_step(const OpCall& call) {
 
 void step_cpu(const OpCall& call, std::span<Tensor> out) {
   const auto a = call.as<StepAttrs>();
-  // Queries are not rounded to halves on the way.
+  // Queries stay in f32 or f64 until the attention; rounding them to 16 bits would lose digits.
   const DType dtype = out[0].dtype() == f64 ? f64 : f32;
   std::vector<Tensor> in(call.in.begin(), call.in.end());
   in[kQkv] = in[kQkv].to(dtype);
@@ -168,7 +168,8 @@ void step_cpu(const OpCall& call, std::span<Tensor> out) {
   if (out[0].dtype() != dtype) out[0].copy_(y[0]);
 }
 
-/// Gives the result as the product behind it reads it: in bytes besides, or in 16 bits alone.
+/// Lets the attention write its result in the form that the next gemm reads: as quantized activations as well, or in 16
+/// bits only.
 bool fuse_step(fusion::Calls calls, fusion::Fused& fused) {
   const fusion::Call &step = calls[0], &product = calls[1];
   const Tensor &y = step.out[0], &keys = step.in[kKeysOut];
@@ -265,8 +266,8 @@ WriteAttrs write_attrs(const Tensor& qkv, const RotarySettings& settings) {
   return a;
 }
 
-/// The dtype for queries of prompt_attention() that has the digits of the cache and that the device multiplies fastest:
-/// f16 or bf16 on a GPU with matrix units, else f32.
+/// The dtype for queries of prompt_attention(): the one that the device multiplies fastest without losing digits of the
+/// cache. f16 or bf16 on a GPU with matrix units, else f32.
 DType prompt_dtype(const PagedCache& cache) {
   const Device device = cache.keys.device();
   if (device.is_cpu() || !gpu::capabilities(device).cooperative_matrix) return f32;

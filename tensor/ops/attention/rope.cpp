@@ -11,13 +11,13 @@
 #include <etna/tensor/ops/kernel.h>
 #include <etna/tensor/ops/rows/internal/rows.h>
 
-// Rotary position embedding. Its gradient is the rotation back.
+// Rotary position embedding. Its gradient is the inverse rotation.
 namespace etna {
 namespace {
 
 struct RopeAttrs {
   bool interleaved = false;
-  bool back = false;  ///< by the negative angles
+  bool back = false;  ///< rotate by the negative angles
 };
 
 enum RopeIn { kRopeX, kRopeFrequencies, kRopePositions };
@@ -41,7 +41,8 @@ std::vector<OutputSpec> rope_infer(const OpCall& call) {
   return {{x.shape(), x.dtype()}};
 }
 
-/// x as [A, B, T, D] with strides, copied only if its leading dimensions do not fit or its elements are apart.
+/// x as [A, B, T, D] with strides. Copies only if the leading dimensions do not merge or the elements of a row are not
+/// adjacent.
 Tensor four_dims(const Tensor& x) {
   const bool dense = x.size(-1) <= 1 || x.strides().back() == 1;
   Tensor y = x.dim() <= 4 && dense ? x : x.contiguous();
