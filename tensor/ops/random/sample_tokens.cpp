@@ -16,7 +16,7 @@
 #include <etna/tensor/ops/random/random.h>
 #include <etna/tensor/ops/rows/internal/rows.h>
 
-// Drawing a token from each row of logits.
+// Draws a token from each row of logits.
 namespace etna {
 namespace {
 
@@ -48,7 +48,7 @@ std::vector<OutputSpec> sample_tokens_infer(const OpCall& call) {
   return {{Shape{batch}, i32}, {logits.shape(), i32, kSampleCounts}};
 }
 
-/// The candidates of a row, and how they are narrowed.
+/// The candidates of a row, and the filters that remove some.
 class SampleTokensRow {
  public:
   explicit SampleTokensRow(std::int64_t size) : logits_(static_cast<std::size_t>(size)), weights_(logits_.size()) {}
@@ -108,7 +108,7 @@ class SampleTokensRow {
     for (const std::int32_t i : kept_) sum += static_cast<double>(weight(i));
     return sum;
   }
-  /// Keeps the first candidates that together have a part of all probability; those equal to the last stay, too.
+  /// Keeps the first candidates whose probabilities sum to `part` of the total, and those equal to the last of them.
   void keep_mass(double part, bool typical) {
     const double all = total();
     double entropy = 0;
@@ -122,7 +122,7 @@ class SampleTokensRow {
       const double p = static_cast<double>(weight(i)) / all;
       order.emplace_back(typical ? static_cast<float>(std::abs(-std::log(p) - entropy)) : -weight(i), i);
     }
-    // Few are kept, so that sorting a growing front is cheaper than sorting all.
+    // Few are kept, so sorting a growing front is cheaper than sorting all.
     double sum = 0;
     std::size_t sorted = 0, kept = 0;
     while (kept < order.size() && (kept == 0 || sum < part * all)) {

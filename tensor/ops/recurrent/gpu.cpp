@@ -3,8 +3,8 @@
 #include <etna/tensor/ops/matmul/gemm/internal/gemm.h>
 #include <etna/tensor/ops/recurrent/internal/recurrent.h>
 
-// A step is a gemm and one dispatch of shaders/recurrent/recurrent.comp. The two directions of a layer do not depend on
-// each other, so a captured step runs them side by side.
+// A step is a gemm and one dispatch of shaders/recurrent/recurrent.comp. The two directions of a layer are independent,
+// so a captured step runs them concurrently.
 namespace etna::recurrent {
 namespace {
 
@@ -13,8 +13,8 @@ constexpr std::uint32_t kNone = 99;
 Tensor at_step(const Tensor& x, std::int64_t t) { return x.defined() ? x.select(0, t) : x; }
 Tensor recurrent_gpu_dense(const Tensor& x) { return x.defined() ? x.contiguous() : x; }
 
-/// Sizes whose rows do not start at multiples of 16 bytes, and are worth it, are copied once for all steps: gemms read
-/// aligned rows with wide loads.
+/// Row stride for sizes whose rows do not start at multiples of 16 bytes: copying the rows once for all steps lets the
+/// gemms use wide loads. 0 if a copy is not needed or not worthwhile.
 std::int64_t pitch_of(std::int64_t units) { return units <= 32 || units % 8 == 0 ? 0 : (units + 7) / 8 * 8; }
 /// x [rows, units] in rows of `pitch`; x itself for pitch 0.
 Tensor with_pitch(const Tensor& x, std::int64_t pitch) {
