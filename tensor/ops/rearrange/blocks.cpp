@@ -5,7 +5,7 @@
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 
-// Parts of tensors, and tensors made of parts.
+// Slices of tensors, and tensors made of slices.
 namespace etna {
 
 Tensor diagflat(const Tensor& x, std::int64_t offset) {
@@ -89,8 +89,8 @@ Tensor combinations(const Tensor& x, std::int64_t r, bool with_replacement) {
   if (x.dim() != 1) throw ShapeError(fmt::format("combinations: {} is no list", str(x.shape())));
   if (r < 0 || r > 16) throw ShapeError(fmt::format("combinations: r is {}, it must be in [0, 16]", r));
   if (r == 0) return empty({0}, {x.dtype(), x.device()});
-  // All r-tuples of positions are numbered, and those in order are moved to the front by a stable sort: their number is
-  // known, so nothing is read on the host.
+  // Enumerates all r-tuples of positions; a stable sort moves the ordered ones to the front. Their number is known, so
+  // nothing is read on the host.
   const std::int64_t n = x.size(0);
   std::int64_t tuples = 1, count = 1;
   for (std::int64_t k = 0; k < r; ++k) {

@@ -32,7 +32,7 @@ Tensor roll(const Tensor& x, Dims shifts, Dims dims) {
     const int d = wrap_dim(dims[i], x.dim(), "roll");
     const std::int64_t n = x.dim() == 0 ? 0 : x.shape()[d];
     if (n == 0) continue;
-    const std::int64_t first = (n - shifts[i] % n) % n;  // of x, which becomes the result's first
+    const std::int64_t first = (n - shifts[i] % n) % n;  // the element of x that becomes the first of the result
     if (first != 0) y = cat({y.slice(d, first, n), y.slice(d, 0, first)}, d);
   }
   return y;
@@ -92,7 +92,8 @@ Tensor repeat(const Tensor& x, Dims repeats) {
     throw ShapeError(fmt::format("repeat: {} has fewer numbers than {} has dimensions; pass one each, or use tile",
                                  str(repeats), str(x.shape())));
   }
-  // Repeats of 1 add no dimension on the way, so that eight dimensions suffice; the others go one at a time if needed.
+  // Repeats of 1 add no intermediate dimension, so that eight dimensions suffice; if needed, the others are repeated
+  // one at a time.
   Tensor y = x;
   for (int i = 0; i < extra; ++i) y = y.unsqueeze(0);
   Shape wanted = y.shape();

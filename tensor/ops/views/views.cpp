@@ -6,8 +6,8 @@
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 
-// Views: the same storage with other sizes, strides and offset. Their gradients are views too, except for slices, whose
-// gradient is copied into zeros (slice_backward).
+// Views: the same storage with other sizes, strides and offset. Their gradients are views too. The exception is slices,
+// whose gradient is copied into zeros (slice_backward).
 namespace etna {
 namespace {
 
@@ -23,7 +23,7 @@ struct ViewsSliceAttrs {
 };
 struct SplitAttrs {
   int dim;
-  std::int64_t size;  ///< of every part except the last
+  std::int64_t size;  ///< size of every chunk except the last
 };
 struct SliceBackwardAttrs {
   Shape shape;
@@ -37,10 +37,10 @@ Tensor with_layout(const Tensor& x, const Shape& shape, const Strides& strides, 
   return detail::make_view(x.storage(), x.device(), x.dtype(), shape, strides, offset);
 }
 
-/// The strides that view x's elements as `shape`; empty if that needs a copy. Every new dimension must be within a run
+/// The strides that view x's elements as `shape`; empty if that needs a copy. Every new dimension must lie within a run
 /// of old dimensions that are contiguous with each other.
 std::optional<Strides> view_strides(const Tensor& x, const Shape& shape) {
-  if (x.is_contiguous()) return contiguous_strides(shape);  // also for x without elements
+  if (x.is_contiguous()) return contiguous_strides(shape);  // also correct for x without elements
   Strides strides = Dims::filled(shape.rank(), 1);
   int to = shape.rank() - 1;
   std::int64_t run = 1, base = x.dim() > 0 ? x.strides().back() : 1, taken = 1;
@@ -113,7 +113,7 @@ TensorList views_slice_vjp(const VjpCall& call) {
 }
 const OpDef kViewsSlice = {.name = "slice", .vjp = views_slice_vjp, .direct = slice_direct};
 
-/// Zeros of the whole shape with g copied to the slice's place.
+/// Zeros of the full shape with g copied to the slice's position.
 TensorList slice_backward_direct(const OpCall& call) {
   const Tensor& g = call.in[0];
   auto a = call.as<SliceBackwardAttrs>();
@@ -283,7 +283,7 @@ Tensor Tensor::expand(Shape wanted) const {
     }
   }
   if (wanted == shape()) return *this;
-  etna::numel(wanted, "expand");  // needs no memory, but the number of elements of every view must fit
+  etna::numel(wanted, "expand");  // views need no memory, but their number of elements must fit
   return apply1(kExpand, {*this}, Attrs::of(ShapeAttrs{wanted}));
 }
 
