@@ -97,7 +97,7 @@ bool scale_gpu(const OpCall& call, std::span<Tensor> out) {
     if (x.is_contiguous())
       dense.push_back(x);
     else
-      x.mul_(scale_factor(call, f32));  // also handles a gradient that is a transposed view
+      x.mul_(scale_factor(call, f32));  // mul_() also handles a gradient that is a transposed view
   }
   Rows rows = optimizer::rows_of(dense, Access::read_write);
   if (rows.empty()) return true;

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kLr = 0, kWeightDecay = 1, kStep = 2, kMomentum = 3, kControl = 4, kList = 5;
 
-/// Tensors in the list per parameter.
+/// Number of tensors in the list for each parameter.
 std::size_t width_of(const StepRule& rule) { return 2 + rule.states; }
 
 StepControl read_control(const OpCall& call) {
