@@ -27,7 +27,7 @@ void eigh_cpu(const OpCall& call, std::span<Tensor> out) {
   each_matrix(call.op.name, a, [&](auto zero, std::int64_t i) -> const char* {
     using T = decltype(zero);
     std::vector<double> x = copied<double, T>(a, i), values(static_cast<std::size_t>(n));
-    // Only the lower triangle is read, so only that must be finite.
+    // Only the lower triangle is read, so only it must be finite.
     for (std::int64_t row = 0; row < n; ++row) std::fill_n(x.data() + row * n + row + 1, n - row - 1, 0.0);
     if (!raw::all_finite(x.data(), n * n) || !raw::eigh(n, x.data(), values.data())) return kEighNotFinite;
     convert(values.data(), n, out[0].host<T>() + i * n);

@@ -8,7 +8,7 @@
 #include <etna/tensor/ops/einsum/einsum.h>
 #include <etna/tensor/ops/linalg/internal/matrices.h>
 
-// Norms, and what follows from singular values. All composed.
+// Norms, and functions of singular values. All are composed.
 namespace etna::linalg {
 namespace {
 
@@ -18,7 +18,7 @@ void require_floating(const char* op, const Tensor& x) {
   }
 }
 
-/// x with the two dimensions last.
+/// x with the two dimensions moved last.
 Tensor matrices_last(const char* op, const Tensor& x, const Dims& dims) {
   detail::require_defined(op, x);
   require_floating(op, x);

@@ -6,7 +6,7 @@
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/linalg/linalg.h>
 
-// Functions that are a reshape away from others.
+// Functions that reshape and call another function.
 namespace etna::linalg {
 
 Tensor logdet(const Tensor& a) {
