@@ -7,7 +7,7 @@
 #include <etna/tensor/ops/indexing/indexing.h>
 #include <etna/tensor/ops/sorting/sorting.h>
 
-// Counting: composed of writes by index.
+// Counting, composed of writes by index.
 namespace etna {
 namespace {
 
