@@ -7,9 +7,9 @@
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops/loss/internal/reduction.h>
 
-// Connectionist temporal classification. Sequences run through S labels with a blank before, between and after them:
-// 2S + 1 states. Forward variables are log-probabilities; "impossible" is a large negative number and not -infinity, so
-// that differences of two of them stay numbers.
+// Connectionist temporal classification. A sequence passes through S labels with a blank before, between and after
+// them: 2S + 1 states. Forward variables are log-probabilities. "Impossible" is a large negative number instead of
+// -infinity, so that the difference of two of them is not NaN.
 namespace etna {
 namespace {
 
@@ -25,7 +25,7 @@ void require_lengths(const char* op, const Tensor& lengths, const char* what, st
   }
 }
 
-/// 0, 1 ... on the device; also in a captured step.
+/// 0, 1 ... generated on the device; works in a captured step.
 Tensor ctc_counted(std::int64_t n, Device device) { return cumsum(ones({n}, {i64, device}), 0) - 1.0; }
 
 /// -log p of each sequence. @param log_probs [T, N, C] @param targets [N, S]
@@ -35,7 +35,7 @@ Tensor sequence_losses(const Tensor& log_probs, const Tensor& targets, const Ten
                      states = 2 * labels + 1;
   const Device device = log_probs.device();
   const TensorOptions numbers{log_probs.dtype(), device};
-  // Labels past a target's length may hold anything; as blanks they are valid indices.
+  // Labels after a target's length may have any value; replacing them by blanks makes them valid indices.
   const Tensor used = ctc_counted(labels, device).unsqueeze(0) < target_lengths.unsqueeze(1);
   const Tensor blanks = full({n, labels}, static_cast<double>(blank), {i64, device});
   const Tensor inner = where(used, targets, blanks);
@@ -62,7 +62,7 @@ Tensor sequence_losses(const Tensor& log_probs, const Tensor& targets, const Ten
   const Tensor on_blank = gather(forward, 1, last);
   const Tensor on_label = where(last > 0.0, gather(forward, 1, clamp(last - 1.0, 0.0, {})), kImpossible);
   const Tensor losses = -logsumexp(cat({on_blank, on_label}, 1), {1});
-  // Without a step in time only the empty target is possible, and certain.
+  // Without time steps only the empty target is possible, and certain.
   const Tensor certain = (target_lengths == 0.0).to(losses.dtype());
   return where(input_lengths == 0.0, (1.0 - certain) * -kImpossible, losses);
 }

@@ -15,8 +15,8 @@ std::int64_t chunks_of(const Tensor& logits) {
                                   std::clamp<std::int64_t>(logits.size(1) / kElements, 1, 16));
 }
 
-/// True if vectors of four after a row's unaligned head are aligned in all of these tensors at once: their rows have
-/// equal alignment.
+/// True if, after a row's unaligned head, vectors of four are aligned in all of these tensors: their rows have equal
+/// alignment.
 bool aligned(const Tensor& logits, const Tensor* dlogits = nullptr) {
   std::uint64_t bytes = 4 * item_size(logits.dtype());
   if (logits.address() % bytes != 0) return false;

@@ -7,14 +7,14 @@
 #include <etna/tensor/ops/optimizer/internal/optimizer.h>
 
 // A linear layer and the cross-entropy of its result. Forward also computes the gradients while a chunk of logits is in
-// memory. Backward multiplies them by the gradient of the loss, which is known only then.
+// memory. Backward multiplies them by the gradient of the loss, which is not known earlier.
 namespace etna {
 namespace {
 
 using LinearCrossEntropyAttributes = loss::chunked::Attributes;
 enum LinearCrossEntropyInput { kLossX, kLossWeight, kLossBias, kLossTarget };
 
-/// In f16 the gradients of x would underflow before a loss scale reaches them.
+/// In f16 the gradients of x would underflow before a loss scale is applied.
 DType gradient_dtype(DType x) { return x == f16 ? f32 : x; }
 /// As in linear: rounded only when a narrower leaf accumulates them.
 DType sum_dtype(DType t) { return t == f64 ? f64 : f32; }

@@ -9,8 +9,8 @@
 namespace etna::loss::chunked {
 namespace {
 
-/// Most 16-byte vectors of a row that a thread holds: 80 registers.
-constexpr std::int64_t kMostHeld = 20;
+/// Most 16-byte vectors of a row that a thread keeps in registers: 80 registers.
+constexpr std::int64_t kMostVectorsPerThread = 20;
 
 struct Chunk {
   std::int64_t begin, end;
@@ -81,7 +81,7 @@ bool on_gpu(const OpCall& call, std::span<Tensor> out) {
                       std::array<std::uint32_t, 3> groups, const auto& memory) {
     gpu::Kernel kernel(shader, call);
     kernel.spec(t, target.dtype(), mean, a.loss.label_smoothing != 0, a.wants_any());
-    kernel.spec(each <= kMostHeld ? each : 0);
+    kernel.spec(each <= kMostVectorsPerThread ? each : 0);
     memory(kernel);
     kernel.index_faults()
         .u64(static_cast<std::uint64_t>(a.loss.ignore_index))

@@ -26,7 +26,7 @@ void loss_check_rows(const char* op, const Tensor& x, const Tensor& target) {
   }
 }
 
-/// Classes in the last of two dimensions, from [N, C], [N, C, d...] or [C].
+/// Reshapes [N, C], [N, C, d...] or [C] to two dimensions with the classes last.
 struct ClassRows {
   Tensor x;       ///< [rows, C]
   Tensor target;  ///< [rows]
@@ -39,7 +39,7 @@ ClassRows class_rows(const char* op, const Tensor& x, const Tensor& target) {
     if (i != 1 && x.dim() > 1) wanted.push_back(x.shape()[i]);
   }
   if (x.dim() == 0 || target.shape() != wanted) {
-    // The layout of a transformer's logits.
+    // Classes last: the layout of a transformer's logits.
     const bool last =
         x.dim() == target.dim() + 1 && std::equal(target.shape().begin(), target.shape().end(), x.shape().begin());
     throw ShapeError(fmt::format(

@@ -5,7 +5,7 @@
 
 #include <etna/tensor/ops/loss/internal/reduction.h>
 
-// Losses of numbers.
+// Regression losses.
 namespace etna {
 namespace {
 
@@ -17,7 +17,7 @@ Tensor distance(const char* op, const Tensor& given, const Tensor& target) {
   return abs(x - target.to(x.dtype()));
 }
 
-/// d²/2 up to the bound, then a straight line of the same slope.
+/// d²/2 up to the bound, then a straight line with the same derivative.
 Tensor bounded_square(const Tensor& d, double bound) {
   const Tensor near = minimum(d, bound);
   return near * (d - near * 0.5);
