@@ -28,7 +28,7 @@ InterpolateKind kind_of(Interpolation mode) {
   }
 }
 
-/// The only number of spatial dimensions of a mode; 0: any.
+/// The number of spatial dimensions that a mode requires; 0: any.
 int dimensions_of(Interpolation mode) {
   return mode == Interpolation::linear                                       ? 1
          : mode == Interpolation::bilinear || mode == Interpolation::bicubic ? 2
