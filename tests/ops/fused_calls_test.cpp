@@ -248,7 +248,7 @@ TEST_P(FusedCalls, ASettingOfAScopeHoldsForTheCallsMadeInIt) {
   if (device().is_cpu()) return;
   gemm::ForcedConfig forced({gemm::KernelVariant::plain, {1, 2}});
   y = linear(x, w);
-  EXPECT_TRUE(forced.met().has_value());
+  EXPECT_TRUE(forced.last_class().has_value());
 }
 
 TEST_P(FusedCalls, AnOpWithoutAKernelFallsBackWhenItIsCalled) {

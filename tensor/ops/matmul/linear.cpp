@@ -62,14 +62,14 @@ TensorList linear_vjp(const VjpCall& call) {
   auto a = call.as<LinearAttributes>();
   Tensor g = call.grad[0];
   if (a.activation != Activation::none) {
-    // If this gradient is differentiated in turn, a gradient of the preactivation arrives too.
+    // If this gradient is itself differentiated, a gradient of the preactivation arrives too.
     Tensor through = g.defined() ? activation_backward(g, call.out[1], a.activation) : g;
     const Tensor& inner = call.grad[1];
     g = !inner.defined() ? through : through.defined() ? through + inner : inner;
   }
   Tensor dx, dweight, dbias;
-  // If an activation made x whose gradient can run in this gemm's epilogue, dx comes last, since that gradient is next.
-  // Otherwise it comes first, and needs no barrier of its own.
+  // If x is the result of an activation whose gradient can run in this gemm's epilogue, dx comes last, since that
+  // gradient is next. Otherwise dx comes first and needs no barrier of its own.
   const OpDef* maker = grad_recorder().made_by(x);
   const Activation of_x = maker != nullptr ? gemm::activation_of(*maker) : Activation::none;
   const bool last = activations::row_of(of_x).kind == activations::Kind::product;
@@ -81,7 +81,7 @@ TensorList linear_vjp(const VjpCall& call) {
 }
 
 /// Replaces a linear layer and the activation of its result. If backward or the program still needs the layer's result,
-/// it is written, too.
+/// the fused op writes it, too.
 bool fuse_activation(fusion::Calls calls, fusion::Fused& fused) {
   const fusion::Call &layer = calls[0], &activation = calls[1];
   const Tensor& x = layer.out[0];

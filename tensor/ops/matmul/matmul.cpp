@@ -13,7 +13,7 @@
 namespace etna {
 namespace {
 
-/// Attributes of matmul; they record which operands had one dimension and reach the op as a row or a column.
+/// Attributes of matmul; they record which operands had one dimension, and reach the op as a row or a column.
 struct MatmulAttributes {
   bool a_vector = false, b_vector = false;
   bool widens = false;  ///< f16 and bf16 operands give f32
@@ -128,8 +128,8 @@ TensorList derivative_reference(const OpCall& call) {
   return {activation_backward(y, call.in[2], call.as<MatmulAttributes>().derivative).to(y.dtype())};
 }
 
-/// Replaces a gemm and the gradient of the activation before it, where that gradient is a product: the epilogue
-/// multiplies. (relu's selects, which differs where the gradient is infinite.)
+/// Replaces a gemm and the gradient of the activation before it, if that gradient multiplies: the epilogue does it.
+/// (relu's gradient selects, which differs if the incoming gradient is infinite.)
 bool fuse_derivative(fusion::Calls calls, fusion::Fused& fused) {
   const fusion::Call &gemm = calls[0], &backward = calls[1];
   const Tensor &g = gemm.out[0], &at = backward.in[1];

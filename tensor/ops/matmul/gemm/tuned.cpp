@@ -167,7 +167,7 @@ ForcedConfig::~ForcedConfig() noexcept(false) {
   } restore;
   finish_pending();
 }
-const std::optional<ShapeClass>& ForcedConfig::met() const {
+const std::optional<ShapeClass>& ForcedConfig::last_class() const {
   finish_pending();
   return last;
 }

@@ -67,7 +67,7 @@ std::optional<KernelVariant> requested_variant() {
   return variant_forced >= 0 ? static_cast<KernelVariant>(variant_forced) : from_environment;
 }
 
-// Calls held back were made under the variant of before, or of this scope.
+// finish_pending() runs deferred calls under the variant in which they were made: the previous one, or this scope's.
 ForcedVariant::ForcedVariant(KernelVariant variant) : before_(variant_forced) {
   finish_pending();
   variant_forced = static_cast<int>(variant);

@@ -1,6 +1,6 @@
-// Few rows times a packed matrix. Bound by multiply-adds as long as a tile of the panel, once in cache, serves enough
-// rows: eight with 32 vector registers, four with 16. Two vectors of columns make sixteen (eight) independent sums,
-// which hide the latency of a multiply-add.
+// A few rows times a packed matrix. Bound by multiply-adds if a tile of the panel, once in cache, serves enough rows:
+// eight with 32 vector registers, four with 16. Two vectors of columns make sixteen (eight) independent sums, which
+// hide the latency of a multiply-add.
 #include <etna/tensor/ops/matmul/gemm/internal/cpu/weight_panels.h>
 
 #undef HWY_TARGET_INCLUDE

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::int64_t kDepth = 512;
 
-/// Widens rows [0, rows) and columns [0, columns) of x, one row after another.
+/// Converts rows [0, rows) and columns [0, columns) of x to f32, one row after another.
 void widen(const Bf16* x, std::int64_t leading, std::int64_t rows, std::int64_t columns, std::vector<float>& to) {
   to.resize(std::max(to.size(), static_cast<std::size_t>(rows * columns)));
   for (std::int64_t i = 0; i < rows; ++i) widen_bf16(x + i * leading, to.data() + i * columns, columns);
