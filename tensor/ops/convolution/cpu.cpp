@@ -20,17 +20,17 @@ cpu::Convolution sizes(const Geometry& g, const Settings& s, DType type) {
                      .kernel = g.kernel,
                      .stride = g.stride,
                      .padding = g.padding,
-                     .padding_behind = s.padding_behind,
+                     .padding_after = s.padding_after,
                      .dilation = g.dilation,
                      .bf16 = type == bf16};
   for (std::size_t d = 0; d < 3; ++d) {
     // A transposed convolution may end beyond the input that its convolution reads.
     const std::int64_t reach = (g.out[d] - 1) * g.stride[d] + (g.kernel[d] - 1) * g.dilation[d] + 1;
-    const std::int64_t beyond = g.in[d] + g.padding[d] + c.padding_behind[d] - reach;
-    if (beyond < 0 || beyond >= g.stride[d]) c.padding_behind[d] = reach - g.in[d] - g.padding[d];
+    const std::int64_t beyond = g.in[d] + g.padding[d] + c.padding_after[d] - reach;
+    if (beyond < 0 || beyond >= g.stride[d]) c.padding_after[d] = reach - g.in[d] - g.padding[d];
     // Padding that no kernel reaches changes nothing, and oneDNN rejects negative padding.
-    const std::int64_t unread = g.in[d] + g.padding[d] + c.padding_behind[d] - reach;
-    if (c.padding_behind[d] < 0) c.padding_behind[d] += std::min(-c.padding_behind[d], g.stride[d] - 1 - unread);
+    const std::int64_t unread = g.in[d] + g.padding[d] + c.padding_after[d] - reach;
+    if (c.padding_after[d] < 0) c.padding_after[d] += std::min(-c.padding_after[d], g.stride[d] - 1 - unread);
   }
   return c;
 }

@@ -108,10 +108,10 @@ Tensor conv(int dims, const Tensor& given, const Tensor& weight, const Tensor& b
       throw ShapeError(fmt::format("{}: padding \"same\" needs stride 1, not {}", op, str(stride)));
     for (std::size_t d = 0; d < 3; ++d) {
       const std::int64_t total = checked_product(s.dilation[d], s.kernel[d] - 1, op);
-      s.padding[d] = total / 2, s.padding_behind[d] = total - total / 2;
+      s.padding[d] = total / 2, s.padding_after[d] = total - total / 2;
     }
   } else {
-    s.padding = s.padding_behind = numbers(op, "padding", padding.sizes, dims, 0, 0);
+    s.padding = s.padding_after = numbers(op, "padding", padding.sizes, dims, 0, 0);
   }
   Tensor y = to_channels_first(convolve(to_channels_last(x), to_channels_last(weight), bias, s), dims);
   return given.dim() == dims + 1 ? y.squeeze(0) : y;
@@ -130,7 +130,7 @@ Tensor conv_transpose(int dims, const Tensor& given, const Tensor& weight, const
   }
   s.stride = numbers(op, "stride", stride, dims, 1, 1);
   s.dilation = numbers(op, "dilation", dilation, dims, 1, 1);
-  s.padding = s.padding_behind = numbers(op, "padding", padding, dims, 0, 0);
+  s.padding = s.padding_after = numbers(op, "padding", padding, dims, 0, 0);
   const Three more = numbers(op, "output_padding", output_padding, dims, 0, 0);
   s.kernel = tail(weight.shape(), dims);
   const Three sizes = tail(x.shape(), dims);
@@ -147,7 +147,7 @@ Tensor conv_transpose(int dims, const Tensor& given, const Tensor& weight, const
                                    str(given.shape()), str(padding), s.extent[d]));
     }
     // A convolution of the result then has x's sizes.
-    s.padding_behind[d] -= more[d];
+    s.padding_after[d] -= more[d];
   }
   Tensor y = to_channels_first(input_gradient(to_channels_last(x), to_channels_last(weight), bias, s), dims);
   return given.dim() == dims + 1 ? y.squeeze(0) : y;
@@ -159,7 +159,7 @@ Settings patches_of(const char* op, const Dims& kernel, const Dims& dilation, co
   Settings s;
   s.kernel = numbers(op, "kernel_size", kernel, 2, 1, 1);
   s.dilation = numbers(op, "dilation", dilation, 2, 1, 1);
-  s.padding = s.padding_behind = numbers(op, "padding", padding, 2, 0, 0);
+  s.padding = s.padding_after = numbers(op, "padding", padding, 2, 0, 0);
   s.stride = numbers(op, "stride", stride, 2, 1, 1);
   s.extent = extent;
   return s;

@@ -17,7 +17,7 @@ struct Settings {
   int dims = 2;             ///< spatial dimensions of the public function
   bool transposed = false;  ///< conv_transpose
   std::int64_t groups = 1;
-  Three stride{1, 1, 1}, padding{}, padding_behind{}, dilation{1, 1, 1};
+  Three stride{1, 1, 1}, padding{}, padding_after{}, dilation{1, 1, 1};
   /// Sizes that the inputs do not determine: of x for convolution_input and col2im, of the kernel for
   /// convolution_weight and im2col.
   Three extent{1, 1, 1}, kernel{1, 1, 1};

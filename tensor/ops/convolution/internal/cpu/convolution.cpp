@@ -27,7 +27,7 @@ namespace etna::cpu {
 
 bool Convolution::operator<(const Convolution& o) const {
   auto all = [](const Convolution& v) {
-    return std::tie(v.n, v.c, v.k, v.groups, v.in, v.out, v.kernel, v.stride, v.padding, v.padding_behind, v.dilation,
+    return std::tie(v.n, v.c, v.k, v.groups, v.in, v.out, v.kernel, v.stride, v.padding, v.padding_after, v.dilation,
                     v.bf16);
   };
   return all(*this) < all(o);
@@ -192,7 +192,7 @@ class ConvolutionReady {
   void make(const Convolution& c, int dims) {
     const auto algorithm = dnnl::algorithm::convolution_direct;
     const memory::dims stride = last(c.stride, dims), before = last(c.padding, dims);
-    memory::dims behind = last(c.padding_behind, dims), dilation = last(c.dilation, dims);
+    memory::dims after = last(c.padding_after, dims), dilation = last(c.dilation, dims);
     for (auto& d : dilation) --d;
     const ConvolutionDesc weight(shape_, kind_ == Kind::weight ? ConvolutionType::f32 : type_of(c), Tag::any),
         hint(shape_, type_of(c), Tag::any);
@@ -201,13 +201,13 @@ class ConvolutionReady {
     const auto training = dnnl::prop_kind::forward_training;
 #if DNNL_VERSION_MAJOR >= 3
     dnnl::convolution_forward::primitive_desc forward(convolution_engine(), training, algorithm, x_, hint, bias_, y_,
-                                                      stride, dilation, before, behind, attributes, true);
+                                                      stride, dilation, before, after, attributes, true);
     if (!forward) return;
     if (kind_ == Kind::input) {
       take<dnnl::convolution_backward_data>({convolution_engine(), algorithm, x_, weight, y_, stride, dilation, before,
-                                             behind, forward, attributes, true});
+                                             after, forward, attributes, true});
     } else if (kind_ == Kind::weight) {
-      take_weight({convolution_engine(), algorithm, x_, weight, y_, stride, dilation, before, behind, forward,
+      take_weight({convolution_engine(), algorithm, x_, weight, y_, stride, dilation, before, after, forward,
                    attributes, true});
     } else {
       take<dnnl::convolution_forward>(forward);
@@ -216,18 +216,18 @@ class ConvolutionReady {
     using Forward = dnnl::convolution_forward;
     const auto forward_desc =
         kind_ == Kind::forward_bias
-            ? Forward::desc(training, algorithm, x_, hint, bias_, y_, stride, dilation, before, behind)
-            : Forward::desc(training, algorithm, x_, hint, y_, stride, dilation, before, behind);
+            ? Forward::desc(training, algorithm, x_, hint, bias_, y_, stride, dilation, before, after)
+            : Forward::desc(training, algorithm, x_, hint, y_, stride, dilation, before, after);
     Forward::primitive_desc forward(forward_desc, attributes, convolution_engine(), true);
     if (!forward) return;
     if (kind_ == Kind::input) {
       using Backward = dnnl::convolution_backward_data;
       take<Backward>(
-          Backward::primitive_desc(Backward::desc(algorithm, x_, weight, y_, stride, dilation, before, behind),
+          Backward::primitive_desc(Backward::desc(algorithm, x_, weight, y_, stride, dilation, before, after),
                                    attributes, convolution_engine(), forward, true));
     } else if (kind_ == Kind::weight) {
       using Backward = dnnl::convolution_backward_weights;
-      take_weight(Backward::primitive_desc(Backward::desc(algorithm, x_, weight, y_, stride, dilation, before, behind),
+      take_weight(Backward::primitive_desc(Backward::desc(algorithm, x_, weight, y_, stride, dilation, before, after),
                                            attributes, convolution_engine(), forward, true));
     } else {
       take<Forward>(forward);

@@ -11,7 +11,7 @@ namespace etna::cpu {
 /// x [n, in..., c] · weight [k, kernel..., c / groups] → y [n, out..., k]
 struct Convolution {
   std::int64_t n = 0, c = 0, k = 0, groups = 1;
-  std::array<std::int64_t, 3> in{}, out{}, kernel{}, stride{}, padding{}, padding_behind{}, dilation{};
+  std::array<std::int64_t, 3> in{}, out{}, kernel{}, stride{}, padding{}, padding_after{}, dilation{};
   bool bf16 = false;  ///< x, y and weight; sums, bias and the weight's gradient are f32
 
   bool operator==(const Convolution&) const = default;
