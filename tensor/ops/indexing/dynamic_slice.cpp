@@ -12,8 +12,9 @@
 #include <etna/tensor/ops/kernel.h>
 #include <etna/tensor/ops/rows/internal/strided.h>
 
-// Slices whose start is a number on the device: every replay of a captured step may start elsewhere. Elements are
-// copied as bytes. A start out of range throws on the CPU. On a GPU it is clamped, since the host does not wait for it.
+// Slices whose start is a number on the device: every replay of a captured step may start at another element. Elements
+// are copied as bytes. A start out of range throws on the CPU. On a GPU it is clamped, since the host does not wait for
+// it.
 namespace etna {
 namespace {
 
@@ -57,8 +58,8 @@ struct Run {
     return static_cast<const std::byte*>(x.x.raw_data()) +
            (o * x.strides[0] + j * x.strides[2] + i * x.strides[1]) * item;
   }
-  /// Copies elements [first, first + length) of the dimension into a contiguous [outer, size, inner], from its element
-  /// `to` on.
+  /// Copies elements [first, first + length) of the dimension into a contiguous [outer, size, inner], starting at its
+  /// element `to`.
   void copy(std::int64_t first, std::int64_t length, std::byte* target, std::int64_t size, std::int64_t to) const {
     const std::int64_t row = x.inner * item, runs = outer * length;
     const bool whole = x.strides[1] == 1 || x.inner == 1, dense = whole && x.strides[2] == x.inner;

@@ -13,8 +13,8 @@
 #include <etna/tensor/ops/indexing/internal/rows.h>
 #include <etna/tensor/ops/kernel.h>
 
-// Selecting along one dimension, and adding back. An index outside throws IndexError: on the CPU at
-// the call, on a GPU at the next wait for the device.
+// Selecting along one dimension, and adding back. An index out of range throws IndexError: on the CPU at the call, on a
+// GPU at the next wait for the device.
 namespace etna {
 namespace {
 
@@ -238,7 +238,7 @@ bool gpu_scatter(const OpCall& call, std::span<Tensor> out) {
   if (y.dtype() == f64) return false;
   if (y.numel() == 0) return true;
   int dim = call.as<DimAttrs>().dim;
-  // The kernel below reads a whole line of the index for each element of y. Beyond short lines, sorting is cheaper.
+  // The kernel below reads a whole line of the index for each element of y. For longer lines, sorting is cheaper.
   if (call.in[1].numel() > 0 && call.in[1].shape()[dim] > 128) {
     const std::int64_t n = call.in[1].numel();
     const Tensor places = indexing::places_along("scatter_add", y.shape(), dim, call.in[1]).reshape({n});
