@@ -161,7 +161,7 @@ Tensor addbmm(const Tensor& input, const Tensor& a, const Tensor& b, double beta
   if (a.size(0) != b.size(0) || a.size(2) != b.size(1)) {
     throw ShapeError(fmt::format("addbmm: a {} and b {} do not fit", str(a.shape()), str(b.shape())));
   }
-  // Adding up the products of a batch is one longer product.
+  // Adding up the products of a batch is one product with a longer k.
   const std::int64_t k = checked_product(a.size(0), a.size(2), "addbmm");
   const Tensor rows = a.permute({1, 0, 2}).reshape({a.size(1), k}), columns = b.reshape({k, b.size(2)});
   return products_added("addbmm", input, matmul(rows, columns), beta, alpha);
@@ -230,7 +230,7 @@ Tensor multi_dot(const std::vector<Tensor>& matrices) {
                                    str(list[i + 1].shape())));
     }
   }
-  // The textbook's dynamic program: cost[i][j] of the product of operands i ... j, split after operand at[i][j].
+  // The textbook's dynamic program: cost[i][j] of multiplying operands i ... j, split after operand at[i][j].
   std::vector<std::vector<double>> cost(n, std::vector<double>(n, 0));
   std::vector<std::vector<std::size_t>> at(n, std::vector<std::size_t>(n, 0));
   const auto size = [&list](std::size_t i) {

@@ -6,7 +6,7 @@
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/fft/internal/transform.h>
 
-// The family of transforms, composed of the complex one along one dimension.
+// The family of transforms, composed of the complex transform along one dimension.
 namespace etna {
 
 namespace {
@@ -52,7 +52,7 @@ Tensor complex_abs(const Tensor& x) {
 namespace fft {
 namespace {
 
-/// A complex tensor of floating numbers.
+/// Checks for a complex tensor of a floating dtype.
 Tensor checked(const char* op, const Tensor& x) {
   require_complex(op, x);
   if (x.dim() < 2) throw ShapeError(fmt::format("{}: {} has no dimension to transform", op, str(x.shape())));
@@ -64,7 +64,7 @@ Tensor checked_real(const char* op, const Tensor& x) {
   return is_floating(x.dtype()) ? x : x.to(f32);
 }
 
-/// Cut, or padded with zeros, to n elements along a dimension.
+/// Cuts, or pads with zeros, to n elements along a dimension.
 Tensor resized(const char* op, const Tensor& x, int dim, std::int64_t n) {
   if (n < 1) throw ShapeError(fmt::format("{}: a length of {} was asked for, it must be at least 1", op, n));
   const std::int64_t size = x.shape()[dim];
@@ -98,8 +98,8 @@ Tensor real_along(const char* op, const Tensor& given, std::optional<std::int64_
   return transform(complex(x), d, inverse, scale_of(norm, inverse, size)).slice(d, 0, size / 2 + 1);
 }
 
-/// The other half of a Hermitian signal repeats the first, conjugated, so that each of its elements counts twice in the
-/// real part; but for frequency 0 and, for an even n, n / 2.
+/// The other half of a Hermitian signal repeats the first half, conjugated, so each element of the first half counts
+/// twice in the real part, except frequency 0 and, for an even n, n / 2.
 Tensor half_along(const char* op, const Tensor& given, std::optional<std::int64_t> length, std::int64_t dim, Norm norm,
                   bool inverse) {
   Tensor x = checked(op, given);
