@@ -83,7 +83,7 @@ Launch launch_of(const GemmParams& p, OperandLayout layout, std::int64_t units, 
   return best;
 }
 
-/// The operand as the copy engine addresses it: rows along k, or rows across k.
+/// The operand as the copy engine addresses it: rows along k, or one row per k.
 auto map_of(const Operand& x, DType dtype, bool along_k, std::int64_t extent, std::int64_t k, std::int64_t matrices,
             std::int64_t step, std::int64_t tile) {
   return tensor_map({.at = x.at,
