@@ -2,8 +2,8 @@
 #extension GL_GOOGLE_include_directive : require
 // Attention, forward, without storing the scores (online softmax, Dao et al. 2022). Arithmetic-bound for long
 // sequences. A workgroup owns 64 queries of a head and iterates over the keys in tiles of 64. Causal masks end the loop
-// at the diagonal; the longest workgroups start first. Eight threads share a row; each keeps the row's maximum and the
-// sum of its own weights.
+// at the diagonal; the longest workgroups start first. Eight threads share a row; each keeps the row's maximum and its
+// own part of the sum of weights.
 //
 // variant: attention_64 PARTS=1
 // variant: attention_128 PARTS=2
@@ -19,8 +19,8 @@ layout(push_constant, scalar) uniform Push {
   float scale;
 } p;
 
-// Shares one value per row among the eight threads of the row, through `chunk`: row r starts at 2 r. Put a barrier
-// before reading it, and one before it is overwritten.
+// Shares one value per row among the row's eight threads, through `chunk`: row r starts at 2 r. Call barrier() before
+// reading it, and before it is overwritten.
 void bring(uint r, float value) { chunk[row_of(r) * 2 + tx() / 4][tx() % 4] = value; }
 
 void main() {
@@ -70,7 +70,7 @@ void main() {
           result[n][r][1] *= factor;
         }
         [[unroll]] for (uint h = 0; h < 2; ++h) {
-          // Keeps a NaN among the scores; max() may have dropped it.
+          // Keeps NaN scores visible: max() may have dropped one.
           [[unroll]] for (uint c = 0; c < 4; ++c) {
             tile[r][h][c] = tile[r][h][c] == minus_infinity() ? 0.0 : exp(tile[r][h][c] - onto);
             sum[r] += tile[r][h][c];
@@ -86,7 +86,7 @@ void main() {
     barrier();
     [[unroll]] for (uint r = 0; r < 4; ++r) {
       vec4 parts = chunk[row_of(r) * 2] + chunk[row_of(r) * 2 + 1];
-      // a row with no key to attend to gives 0
+      // a row without a key to attend to gives 0
       float all = (parts.x + parts.y) + (parts.z + parts.w), inverse = all == 0.0 ? 0.0 : 1.0 / all;
       uint query = query0 + row_of(r);
       if (at == 0 && tx() == 0 && query < p.queries)

@@ -7,7 +7,7 @@
 // 24 % in bf16 at gpt2's shapes).
 //
 // If q, k and v are slices of one packed tensor, their gradients are slices of one too, with interleaved bytes. One
-// dispatch then computes all of them; the first workgroups along x do the keys.
+// dispatch then computes all of them; the first workgroups along x compute those of the keys.
 //
 // variant: attention_dq_64 PARTS=1 DQ
 // variant: attention_dq_128 PARTS=2 DQ
@@ -46,7 +46,7 @@ Rows rows_of(uvec2 address, uint strides[3], uint b, uint head, uint count) {
 
 shared vec2 statistics[TILE];
 
-// Puts logsumexp and Σ y · dy of the queries from query0 on into `statistics`. A query past the end gets weight 0. If
+// Writes logsumexp and Σ y · dy of the queries from query0 on into `statistics`. A query past the end gets weight 0. If
 // the sums are not known, two threads per row compute them.
 void find_statistics(Rows y, Rows dy, uint row_base, uint query0) {
   uint id = gl_LocalInvocationID.x, query = query0 + id / 2;
@@ -159,7 +159,8 @@ void main() {
   unpack(p.shape);
   uint x = gl_WorkGroupID.x, y = gl_WorkGroupID.y, b = gl_WorkGroupID.z, last = gl_NumWorkGroups.x - 1;
 #ifdef PACKED
-  // There are as many queries as keys. A row of workgroups per head; heads beyond the number of groups have no keys.
+  // There are as many queries as keys. Each head has its own row of workgroups; heads beyond the number of groups have
+  // no keys.
   uint tiles = gl_NumWorkGroups.x / 2, groups = gl_NumWorkGroups.y / heads_per_group;
   if (x >= tiles) queries_of_a_head((last - x) * TILE, y, gl_NumWorkGroups.y, b);
   else if (y < groups) keys_of_a_group(x * TILE, y, groups, b);

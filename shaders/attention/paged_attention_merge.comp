@@ -1,7 +1,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Adds the parts that paged_attention left of long sequences. A workgroup owns a head of a query; chunks that the
-// query does not see have written nothing and are not read.
+// Combines the partial results of paged_attention for long sequences. A workgroup owns a head of a query; chunks that
+// the query does not attend to have written nothing and are not read.
 //
 // variant: paged_attention_merge
 
@@ -13,7 +13,7 @@ layout(constant_id = 0) const uint DTYPE = 1;
 
 layout(push_constant, scalar) uniform Push {
   uvec2 parts, positions, y;
-  uint steps, groups, heads, chunks, chunk, size, width, window;  // heads: of queries, for one of keys
+  uint steps, groups, heads, chunks, chunk, size, width, window;  // heads: heads of queries per head of keys
 } p;
 
 void main() {

@@ -1,5 +1,5 @@
-// Shared by the plain attention kernels: products of 64 x 64 by a workgroup of 128. Thread (ty, tx) owns rows 4 ty ...
-// 4 ty + 3, and columns 4 tx ... 4 tx + 3 and those 32 further on, so three vec4s from shared memory serve 32
+// Shared by the plain attention kernels: gemms of 64 x 64 by a workgroup of 128. Thread (ty, tx) owns rows 4 ty ... 4
+// ty + 3, and columns 4 tx ... 4 tx + 3 and those 32 further on, so three vec4s from shared memory serve 32
 // multiplications. Operands, weights included, are in shared memory with the summed dimension outermost. They pass
 // through in chunks, each loaded into registers while the previous one is used. 22 KiB of shared memory. Heads wider
 // than 64 PARTS columns take several passes.
@@ -37,7 +37,7 @@ shared vec4 weights[TILE * PITCH];
 shared vec4 chunk[KEYS * PARTS * 16];
 const uint RIGHT = DEPTH * PITCH;  // offset of the right operand
 
-// From the push constants' `shape`. (WebGPU must see that control flow depends on arguments only.)
+// Unpacks the push constants' `shape`. (WebGPU must be able to prove that control flow depends on arguments only.)
 #ifdef ETNA_WEBGPU
 #define heads_per_group (p.shape & 0xffffu)
 #define head_size (p.shape >> 16 & 0x3fffu)
@@ -125,8 +125,8 @@ void add_scores(inout vec4 tile[4][2], Rows x, uint x0, Rows y, uint y0) {
   barrier();
 }
 
-// Stores a tile into `weights`. The caller must ensure that nobody still reads the previous one; add_weighted() has the
-// barrier that follows.
+// Stores a tile into `weights`. The caller must ensure that no thread still reads the previous tile; add_weighted() has
+// the barrier that follows.
 void keep_tile(vec4 tile[4][2]) {
   [[unroll]] for (uint h = 0; h < 2; ++h) {
     [[unroll]] for (uint c = 0; c < 4; ++c)
@@ -134,7 +134,7 @@ void keep_tile(vec4 tile[4][2]) {
   }
 }
 
-// A thread's part of KEYS rows of z starting at `first`, columns starting at `at`.
+// A thread's share of KEYS rows of z starting at `first`, columns starting at `at`.
 void load_keys(out vec4 next[LOADS], Rows z, uint first, uint at) {
   [[unroll]] for (uint i = 0; i < LOADS; ++i) {
     uint v = i * THREADS + gl_LocalInvocationID.x;
@@ -191,7 +191,7 @@ void store_rows(Rows m, uint row0, uint at, vec4 sums[PARTS][4][2]) {
   }
 }
 
-// The score as input of the softmax: scaled, -inf where the query does not attend to the key.
+// The score as input of the softmax: scaled, -inf if the query does not attend to the key.
 float masked(float product, float scale, uvec2 mask, uint mask_base, uvec2 mask_strides, uint query, uint key,
              uint queries, uint keys) {
   if (query >= queries || key >= keys || (causal && key > query)) return minus_infinity();

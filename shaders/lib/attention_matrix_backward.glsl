@@ -20,7 +20,7 @@ layout(push_constant, scalar) uniform Push {
 uint mask_base;
 float unit() { return MASK_DTYPE == NO_MASK ? p.scale * LOG2E : 1.0; }
 
-// A score in units of log 2 if there is a mask; otherwise it must still be multiplied by `unit()`.
+// A score; in units of log 2 if there is a mask; otherwise the caller multiplies it by `unit()`.
 float seen_by(float product, uint query, uint key) {
   if (key >= p.keys || (causal && key > query)) return minus_infinity();
   if (MASK_DTYPE == NO_MASK) return product;
@@ -30,9 +30,9 @@ float seen_by(float product, uint query, uint key) {
   return product * p.scale * LOG2E + m * LOG2E;
 }
 
-// For query `query` of a head whose rows begin at row_base: -logsumexp in units of log 2, so that a weight is 2^(score
+// For query `query` of a head whose rows start at row_base: -logsumexp in units of log 2, so that a weight is 2^(score
 // + this), and -Σ y · dy, the initial value of a weight's gradient. A query past the end, or one that attends to
-// nothing, gets weight 0. A row that contains NaN shows it in one of the two, and gets infinity for the first.
+// nothing, gets weight 0. In a row that contains NaN, one of the two is NaN, and the first is set to infinity.
 vec2 statistics_of(uint row_base, uint query) {
   if (query >= p.queries) return vec2(minus_infinity(), 0.0);
   float logsumexp = BufferF32(p.logsumexp).v[row_base + query], sum = BufferF32(p.rows).v[row_base + query];
@@ -45,7 +45,7 @@ bool is_broken(float norm) { return norm == -minus_infinity(); }
 shared float norms[TILE], deltas[TILE];
 #else
 shared float norms[COLUMNS], deltas[COLUMNS];
-shared uint broken;  // keys before this one are attended to by a query with NaN
+shared uint broken;  // keys before this one: some query with NaN attends to them
 #endif
 
 #ifdef COOPMAT2
