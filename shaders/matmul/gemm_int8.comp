@@ -6,9 +6,9 @@
 //
 // A workgroup of 256 threads owns TILE x TILE results, each thread R x R of them in groups of four rows and four
 // columns. Shared memory holds 64 steps of k of both operands as u32s of four steps; a uvec4 is four rows (columns), so
-// two uvec4s serve sixteen sums of four products. An operand whose rows (columns) are contiguous in memory is
+// two uvec4s serve sixteen dot products of four elements. An operand whose rows (columns) are contiguous in memory is
 // transposed in registers, four by four bytes at a time. The next 64 steps are loaded to registers meanwhile. PACKED
-// kernels use the device's instruction for four products (SPIR-V's OpSDot); the others unpack the u32s.
+// kernels use the device's instruction for such dot products (SPIR-V's OpSDot); the others unpack the u32s.
 //
 // variant: gemm_int8_128 TILE=128 R=8
 // variant: gemm_int8_64 TILE=64 R=4
@@ -53,7 +53,7 @@ uint load_word(uvec2 address, uint i, uint count, uint width) {
   return word;
 }
 
-// Transposes 4 x 4 bytes: byte c of word r becomes byte r of word c.
+// Transposes 4 x 4 bytes: byte c of u32 r becomes byte r of u32 c.
 uvec4 turned(uvec4 w) {
   const uint EVEN = 0x00ff00ffu, LOW = 0xffffu;
   uvec2 even = (w.xz & EVEN) | (w.yw & EVEN) << 8, odd = (w.xz >> 8 & EVEN) | (w.yw & ~EVEN);
@@ -61,7 +61,7 @@ uvec4 turned(uvec4 w) {
                odd.x >> 16 | (odd.y & ~LOW));
 }
 
-// Steps k ... k + 3 of four rows (columns) from `line` on, a u32 each. Past the end the last row is read again, or 0;
+// Steps k ... k + 3 of four rows (columns) from `line` on, one u32 each. Past the end the last row is read again, or 0;
 // its results are not stored.
 uvec4 fetch(uvec2 address, uint offset, uint ld, uint k_neighbours, uint width, uint line, uint lines, uint k) {
   uvec4 words = uvec4(0);
@@ -78,8 +78,8 @@ uvec4 fetch(uvec2 address, uint offset, uint ld, uint k_neighbours, uint width, 
   return turned(words);
 }
 
-// Position of block i of this thread: x in groups of four rows (columns), y in groups of four k. Threads go along
-// memory.
+// Position of block i of this thread: x in groups of four rows (columns), y in groups of four k. Neighbouring threads
+// take neighbours in memory.
 uvec2 spot(uint i, uint k_neighbours) {
   uint v = i * 256 + gl_LocalInvocationID.x;
   return k_neighbours != 0 ? uvec2(v / WORDS, v % WORDS) : uvec2(v % (TILE / 4), v / (TILE / 4));
