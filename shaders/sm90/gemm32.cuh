@@ -1,5 +1,5 @@
 #pragma once
-// y = epilogue(a · b) for f32 by bf16 products, at least as accurate as the f32 units
+// y = epilogue(a · b) for f32 by bf16 multiplications, at least as accurate as the f32 units
 // (docs/decisions/005-f32-by-bf16-parts.md has errors and what was rejected). 89 TFLOP/s at 4096³ on an H200; plain f32
 // units reach 46.
 //
@@ -7,17 +7,17 @@
 // the nine products of parts are computed; the others are below 2^-25 of the whole and of either sign. The matrix units
 // sum 32 steps of k, small parts first. These sums are then added to f32 sums that round to nearest, because the units
 // truncate long sums, always toward 0. The parts of tiny numbers would be subnormal, those of huge ones infinite: if 32
-// steps of a tile hold any number outside [2^-100, 2^60) other than 0, plain f32 multiplications and additions do those
-// 32 steps.
+// steps of a tile hold any number outside [2^-100, 2^60) other than 0, plain f32 multiplications and additions compute
+// those 32 steps.
 //
 // The matrix units set the bound: six products at bf16's rate give a sixth of it. Shared memory (90 % as busy) and the
-// splitting compete with them. So a warpgroup of its own splits b, once per block, and stores the parts. The warpgroups
-// that multiply split a, in the registers they multiply from. All read f32 as the copy engine wrote it. The order of k
-// within 32 steps is free, so each thread takes the steps of a that are contiguous (or, with rows of k, four apart),
-// and b is stored in that order.
+// splitting compete with them. So a separate warpgroup splits b, once per block, and stores the parts. The warpgroups
+// that multiply split a in the registers they multiply from. All read f32 as the copy engine wrote it. The order of k
+// within 32 steps is free, so each thread takes the steps of a that are contiguous (or, with one row per k, four
+// apart), and b is stored in that order.
 //
-// Tiles of 256 x 64 serve results of few columns, of which 128 x 128 would leave half idle. A warpgroup then multiplies
-// two blocks of 64 rows, one after the other.
+// Tiles of 256 x 64 serve results with few columns, for which half of a 128 x 128 tile would be idle. A warpgroup then
+// multiplies two blocks of 64 rows, one after the other.
 #include "tiles.cuh"
 
 namespace hopper {
@@ -48,7 +48,7 @@ __device__ __forceinline__ bool outside(float x) {
 
 template <bool A_ALONG_K, bool B_ALONG_K, int COLUMNS = 128>
 struct Gemm32 {
-  static constexpr int kBlocks = 128 / COLUMNS;  ///< of 64 rows, for each warpgroup that multiplies
+  static constexpr int kBlocks = 128 / COLUMNS;  ///< of 64 rows, per warpgroup that multiplies
   static constexpr int kRows = 128 * kBlocks, kColumns = COLUMNS, kStep = 32, kStages = 4, kPlaneStages = 2;
   static constexpr int kThreads = 512;
   static constexpr int kBytesA = kRows * kStep * 4, kBytesB = kColumns * kStep * 4, kStageBytes = kBytesA + kBytesB;
@@ -85,14 +85,14 @@ struct Gemm32 {
     }
   }
 
-  /// Boxes of an operand that is stored with rows of k.
+  /// Boxes of an operand that is stored with one row per k.
   template <int COUNT>
   static __device__ __forceinline__ void fetch_rows(std::uint32_t to, const TensorMap& map, int from, int k, int matrix,
                                                     std::uint32_t barrier) {
     fetch<false, COUNT>(to, map, from, k, matrix, barrier);
   }
 
-  /// What fills a stage: boxes of two matrices. patches.cuh has another.
+  /// Fills a stage: boxes of two matrices. patches.cuh has another.
   struct FetchMatrices {
     const Parameters& p;
     __device__ __forceinline__ void start(const Tile&) {}
@@ -303,7 +303,8 @@ struct Gemm32 {
 #pragma unroll
           for (int j = 0; j < COLUMNS / 2; ++j) d[block][j] += sum[j];
         }
-        // Plain products read the stage to their end; else all threads have read it when the last vote is over.
+        // Plain multiplications read the stage until the end; otherwise all threads have read it when the last vote is
+        // over.
         if (any_plain) sync_threads(2 + group, 128);
         if (speaker && (any_plain || kBlocks > 1)) barrier_arrive(at.empty + stage * 8);
         if (speaker) barrier_arrive(at.planes_empty + planes * 8);
