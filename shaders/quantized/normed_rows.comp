@@ -1,7 +1,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Rows of f32 over their root mean square, times a weight, in f16 or bf16: what a product with many rows reads. Bound
-// by its latency. A workgroup owns a row.
+// Divides rows of f32 by their root mean square and multiplies them by a weight, in f16 or bf16: the input of a gemm
+// with many rows. Latency-bound. A workgroup owns a row.
 //
 // variant: normed_rows
 

@@ -1,13 +1,13 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
-// quantized_linear for up to eight rows of x, as quantized_linear.comp, where the device multiplies bytes: x is rounded
-// to bytes, 16 to a scale (lib/rounding.glsl). Dot products of four bytes replace the conversion of each code to a
-// float, which takes longer than the weights' way from memory.
+// quantized_linear for up to eight rows of x, as quantized_linear.comp, on devices that multiply bytes: x is quantized
+// to bytes, 16 to a scale (lib/rounding.glsl). Dot products of four bytes replace the conversion of each quant to a
+// float, which takes longer than loading the weights.
 //
-// A dispatch that only rounds, and its barrier, take as long as a small product. So with EMITS a product rounds its own
-// results for the next one: a workgroup then owns 16 columns of y, in sets of threads. Lost: rounding x in each
-// workgroup that reads it (0.86 to 0.55 of the tokens a second), in shared memory as in registers.
+// A dispatch that only quantizes, and its barrier, take as long as a small GEMV. So with EMITS a kernel quantizes its
+// own results for the next one: a workgroup then owns 16 columns of y, in sets of threads. Lost: quantizing x in each
+// workgroup that reads it (0.86 to 0.55 of the tokens per second), in shared memory as well as in registers.
 //
 // variant: quantized_dot
 
@@ -25,19 +25,19 @@ int packed_dot(int a, int b, spirv_literal int format);
 
 int dot4(uint a, uint b) { return packed_dot(int(a), int(b), 0); }
 
-layout(constant_id = 18) const uint EMITS = 0;             // results are rounded, too
-layout(constant_id = 19) const uint NEXT_NORM_DTYPE = 99;  // of p.norm, whose weight multiplies them first
+layout(constant_id = 18) const uint EMITS = 0;             // 1: results are quantized, too
+layout(constant_id = 19) const uint NEXT_NORM_DTYPE = 99;  // dtype of p.norm, the weight that multiplies them first
 
-layout(constant_id = 20) const uint WORDS = 0;             // rows of all weights begin at multiples of four bytes
+layout(constant_id = 20) const uint WORDS = 0;             // 1: rows of all weights start at multiples of four bytes
 
-const uint OWN = WEIGHTS * ROWS;  // rows of weights in a set
+const uint OWN = WEIGHTS * ROWS;  // rows of weights per set
 
-// Results on their way to be rounded, a block of each row of x, by fours.
+// Results to be quantized, a block of each row of x, four at a time.
 const uint QUADS = ROUNDED_BLOCK / 4;
 shared vec4 emitted[EMITS != 0 ? X_ROWS * QUADS : 1];
 shared vec4 emitted_squares[EMITS != 0 ? X_ROWS * QUADS : 1];
 
-// The bytes of x that a unit's quants meet, and the scale of each block of them.
+// The bytes of x that a unit's quants are multiplied with, and the scale of each block of them.
 struct Rounded {
   uint codes[16];
   vec4 scales;
@@ -63,9 +63,9 @@ Rounded rounded_x(uint format, uint row, uint first) {
   return x;
 }
 
-// Adds this thread's part of the dot products of one unit with the workgroup's rows.
+// Adds this thread's share of the dot products of one unit with the workgroup's rows.
 void add_unit(uint format, BlockRow rows[OWN], uint unit, float tails[2]) {
-  const uint groups = unit_groups(format), blocks = 4 / groups;  // blocks: of x in a group
+  const uint groups = unit_groups(format), blocks = 4 / groups;  // blocks: blocks of x per group
   const uint offset = quant_of_zero(format);
   PackedUnit k[OWN];
   [[unroll]] for (uint r = 0; r < OWN; ++r) k[r] = decode_unit(format, rows[r], unit, tails[r / ROWS], WORDS != 0);
@@ -95,7 +95,7 @@ void add_unit(uint format, BlockRow rows[OWN], uint unit, float tails[2]) {
   }
 }
 
-// Adds this thread's part of the dot products with the workgroup's rows of a weight, or of two of one format.
+// Adds this thread's share of the dot products with the workgroup's rows of a weight, or of two of one format.
 void add_products(uint format, uint aligned, uvec2 w, uvec2 second, uint n, uint row_bytes, uint row) {
   float tails[2];
   tails[0] = tail_scale(format, address_of(w, n, row_bytes));
@@ -107,8 +107,8 @@ void add_products(uint format, uint aligned, uvec2 w, uvec2 second, uint n, uint
   for (uint own = set_thread(); own < units; own += SET_THREADS) add_unit(format, rows, own, tails);
 }
 
-// Sums of squares of x, by fours, which the norm's factor needs: of each row this thread's first ones, which are on
-// their way while the products are made.
+// Sums of squares of x, four at a time, for the norm's factor: the first ones of each row for this thread, loaded while
+// the dot products are computed.
 const uint SQUARES = 2;
 vec4 first_squares[NORM ? X_ROWS * SQUARES : 1];
 
@@ -138,14 +138,14 @@ void add_squares() {
   }
 }
 
-// The weight of the norm that a thread's own result is rounded for.
+// The norm weight with which a thread's own result is quantized.
 float load_next_norm(Part part) {
   uint own = set_thread();
   if (EMITS == 0 || NEXT_NORM_DTYPE == 99 || own >= X_ROWS * ROWS) return 1.0;
   return load_float(p.norm, part.from + part.row + own % ROWS, NEXT_NORM_DTYPE);
 }
 
-// Rounds the workgroup's columns of y. @param result this thread's own, if it has one
+// Quantizes the workgroup's columns of y. @param result this thread's own, if it has one
 void emit_rounded(Part part, float result, float next_norm) {
   uint own = set_thread(), m = own / ROWS, thread = gl_LocalInvocationID.x;
   if (own < X_ROWS * ROWS) {

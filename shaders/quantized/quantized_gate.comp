@@ -1,6 +1,6 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// gate(a) ⊙ b + residual, where a and b are the left and the right half of a matrix: what follows the gemm of
+// gate(a) ⊙ b + residual, where a and b are the left and the right half of a matrix: the step after the gemm of
 // quantized_linear. Bytes-bound; a thread has four neighbours.
 //
 // variant: quantized_gate
@@ -10,7 +10,7 @@
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint GATE = 0;  // etna::Activation
 layout(constant_id = 1) const uint DTYPE = 1;
-layout(constant_id = 2) const uint RESIDUAL_DTYPE = 99;  // 99: there is none
+layout(constant_id = 2) const uint RESIDUAL_DTYPE = 99;  // 99: no residual
 layout(constant_id = 3) const uint WIDTH = 1;
 layout(constant_id = 4) const uint Y_DTYPE = 1;
 

@@ -1,15 +1,15 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// x · [w0; w1; w2]ᵀ for up to eight rows of x and weights in block formats (decode of a language model). Bytes-bound:
-// each weight is read once. A workgroup owns ROWS neighbouring rows of one weight (of both weights where there is a
-// gate); its threads share k in chunks of sixteen elements (lib/quant_blocks.glsl). Several rows a thread reuse the
-// elements of x, which as f32 are eight times the bytes of 4-bit codes and come from L1; scales are applied to sums of
-// code * x, not to every element. With few rows of x a thread loads two chunks before it multiplies, as the bytes that
-// are on their way bound what memory delivers.
+// x · [w0; w1; w2]ᵀ for up to eight rows of x and weights in block formats (decoding of a language model): GEMV and
+// skinny GEMM. Bytes-bound: each weight is read once. A workgroup owns ROWS neighbouring rows of one weight (of both
+// weights if there is a gate); its threads share k in chunks of sixteen elements (lib/quant_blocks.glsl). With several
+// rows per thread, elements of x are reused; as f32 they have eight times the bytes of 4-bit quants and come from L1.
+// Scales multiply sums of quant * x, not every element. With few rows of x a thread loads two chunks before it
+// multiplies, since the number of bytes in flight bounds the memory throughput.
 //
-// The norm needs no pass in front: a row's root mean square is a factor of its results, and the threads meet all
-// elements of x anyway, so they add up the squares on the way. Sums are f32: of a subgroup by its own instruction, of
-// subgroups in order, so that each run gives the same bits.
+// The norm needs no pass of its own: the reciprocal root mean square of a row is a factor of its results, and the
+// threads read all elements of x anyway, so they also add up the squares. Sums are f32: of a subgroup by its own
+// instruction, of subgroups in order, so that each run gives the same bits.
 //
 // variant: quantized_linear SUBGROUPS
 // variant: quantized_linear_shared
@@ -20,10 +20,10 @@
 #endif
 #include "few_rows.glsl"
 
-// Halves whose rows are aligned: a thread reads eight at once, so that neighbours read neighbouring bytes, and widens
-// them when it multiplies.
+// True for f16 and bf16 weights with aligned rows: a thread reads eight elements at once, so that neighbours read
+// neighbouring bytes, and converts them when it multiplies.
 bool is_wide() {
-  if (!SAME_FORMATS || ALIGNED_0 < 16) return false;  // glslang makes invalid code of it in one expression
+  if (!SAME_FORMATS || ALIGNED_0 < 16) return false;  // glslang generates invalid code if this is one expression
   return FORMAT_0 == Q_F16 || FORMAT_0 == Q_BF16;
 }
 const uint OWN = WEIGHTS * ROWS;
@@ -40,7 +40,7 @@ void add_wide_products(uvec2 w, uvec2 second, uint n, uint row) {
       uint c = min(round + u * THREADS, eights - 1);
       [[unroll]] for (uint r = 0; r < OWN; ++r) halves[u * OWN + r] = BufferQuads(rows[r]).v[c];
     }
-    // Without branches, so that the loads of all chunks are on their way at once.
+    // Branch-free, so that the loads of all chunks are in flight at once.
     [[unroll]] for (uint u = 0; u < CHUNKS; ++u) {
       bool there = round + u * THREADS < eights;
       uint c = min(round + u * THREADS, eights - 1);
@@ -70,7 +70,7 @@ void add_wide_products(uvec2 w, uvec2 second, uint n, uint row) {
   }
 }
 
-// Adds this thread's part of the dot products with ROWS rows of a weight from `row` on.
+// Adds this thread's share of the dot products with ROWS rows of a weight from `row` on.
 void add_products(uint format, uint aligned, uvec2 w, uint n, uint row_bytes, uint row, uint first_sum, bool squares) {
   BlockRow rows[ROWS];
   [[unroll]] for (uint r = 0; r < ROWS; ++r) rows[r] = block_row(w, min(row + r, n - 1), row_bytes, aligned);
@@ -112,7 +112,7 @@ void add_products(uint format, uint aligned, uvec2 w, uint n, uint row_bytes, ui
           else sum = dot(w.scale, products);
           if (has_minimum(format)) {
             sum -= dot(w.least, x_sums);
-            // An infinite x makes infinities of either sign above, but only one of its product with a weight.
+            // Above, an infinite x gives infinities of either sign; multiplied by a weight it gives only one.
             if (m_isnan(sum)) {
               sum = 0.0;
               for (uint i = 0; i < 4; ++i) sum += dot(w.scale[i] * w.quants[i] - w.least[i], x[i]);

@@ -2,7 +2,7 @@
 #extension GL_GOOGLE_include_directive : require
 // Rows of a matrix in a block format as floats: all of them, or those that an index selects. Bytes-bound: a thread
 // decodes sixteen elements (lib/quant_blocks.glsl) and stores them as four vectors. The bits are those of the CPU's
-// decoders: nothing is contracted, and products that may be subnormal are made of integers.
+// decoders: nothing is contracted, and products that may be subnormal are computed with integers.
 //
 // variant: quantized_rows
 
@@ -22,7 +22,7 @@ layout(push_constant, scalar) uniform Push {
   uint rows, columns, row_bytes, row_size, limit;  // row_size: bytes of a row of y
 } p;
 
-// code * 2^(e - 128), exact, also where the device takes subnormal numbers for zeros.
+// quant * 2^(e - 128), exact even if the device flushes subnormal numbers to 0.
 float micro_value(float code, float scale) {
   uint bits = floatBitsToUint(scale), e = bits < 0x00800000u ? bits >> 22 : (bits >> 23) + 1u;
   if (e > 3) return code * scale;

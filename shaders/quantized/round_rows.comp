@@ -1,9 +1,9 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
-// Rounds rows of x, times a norm's weight where there is one, to bytes, 16 to a scale, for quantized_dot.comp
-// (lib/rounding.glsl). The norm's other factor, one number a row, is left to the products: each block's squares are
-// added up here. A few kilobytes: bound by its latency. Two threads a block, eight elements each.
+// Quantizes rows of x, times a norm's weight if there is one, to bytes, 16 to a scale, for quantized_dot.comp
+// (lib/rounding.glsl). The norm's other factor, one number per row, is left to the dot products: this kernel adds up
+// each block's squares. A few kilobytes, so latency-bound. Two threads per block, eight elements each.
 //
 // variant: round_rows
 
@@ -13,7 +13,7 @@
 layout(local_size_x = 128) in;
 layout(constant_id = 0) const uint DTYPE = 1;
 layout(constant_id = 1) const uint WIDTH = 1;
-layout(constant_id = 2) const uint NORM_DTYPE = 99;  // 99: there is none
+layout(constant_id = 2) const uint NORM_DTYPE = 99;  // 99: no norm
 
 layout(push_constant, scalar) uniform Push {
   uvec2 x, norm, y;
