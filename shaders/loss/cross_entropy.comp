@@ -70,7 +70,7 @@ Cut cut(uvec2 address, uint base, uint part) {
   c.end = min(c.begin + each, vectors);
   return c;
 }
-// The element that thread id < `edges` takes. Chunk 0 does all edges.
+// The element that thread id < `edges` takes. Chunk 0 takes all edges.
 uint edge(Cut c, uint id) { return id < c.head ? id : p.classes - c.edges + id; }
 
 // exp(m - onto), where both may be -inf.

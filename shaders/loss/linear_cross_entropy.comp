@@ -2,19 +2,20 @@
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 // Softmax cross-entropy of a chunk of logits, and its gradient, which overwrites them: the step between the gemms of
-// linear_cross_entropy. Bytes-bound: a row is read once into registers, 16 bytes per load, and written once. One
-// workgroup's row fills a multiprocessor's registers, so arithmetic does not hide behind loads and is kept short. The
-// maximum of a row comes first, then the sums of exponentials relative to it, which need no rescaling. Columns past the
-// end become -infinity when loaded, and add nothing. The target's column is corrected in the one vector that holds it.
-// Rows that do not fit (ELEMENTS_PER_THREAD = 0) are read again, usually from the cache: chunks are sized for that.
+// linear_cross_entropy. Bytes-bound: a row is read once into registers, 16 bytes per load, and written once. The row of
+// one workgroup fills a multiprocessor's registers, so no other workgroup's loads hide its arithmetic, which is kept
+// short. The maximum of a row comes first, then the sums of exponentials relative to it, which need no rescaling.
+// Columns past the end are loaded as -infinity and add nothing. The target's column is corrected in the one vector that
+// holds it. Rows that do not fit (ELEMENTS_PER_THREAD = 0) are read again, usually from the cache: chunks are sized for
+// that.
 //
 // A workgroup owns a row. Its threads are reduced through shared memory in two steps, always in the same order. The
 // columns between `classes` and `stride` are set to 0, so that gemms may read whole vectors. The gradient is multiplied
 // by `factor`, a power of two that keeps small probabilities from underflowing in f16; the gemms that follow divide by
 // it.
 //
-// COUNT finds the number of rows that count, and the divisor of the loss; TOTAL adds the losses of the rows. Both are
-// one workgroup. A target outside [0, classes) that is not ignore_index makes the loss and the gradient of its row
+// COUNT computes the number of rows that count, and the divisor of the loss; TOTAL adds the losses of the rows. Both
+// are one workgroup. A target outside [0, classes) that is not ignore_index makes the loss and the gradient of its row
 // NaN, and ROWS reports it.
 //
 // variant: linear_cross_entropy ROWS THREADS=512
@@ -30,7 +31,7 @@ layout(constant_id = 0) const uint DTYPE = 1;
 layout(constant_id = 1) const uint TARGET_DTYPE = 4;
 layout(constant_id = 2) const uint MEAN = 1;
 layout(constant_id = 3) const uint SMOOTHED = 0;
-layout(constant_id = 4) const uint GRADIENT = 1;  // 0: only the loss is computed, logits stay
+layout(constant_id = 4) const uint GRADIENT = 1;  // 0: computes only the loss, and logits stay unchanged
 layout(constant_id = 5) const uint ELEMENTS_PER_THREAD = 1;      // vectors per thread
 
 layout(push_constant, scalar) uniform Push {
@@ -58,7 +59,7 @@ uint kind_of(uvec2 words) {
 }
 
 #ifdef ROWS
-const uint PER = DTYPE == F32 ? 4 : 8;  // elements of a vector
+const uint PER = DTYPE == F32 ? 4 : 8;  // elements per vector
 const uint ARRAY = ELEMENTS_PER_THREAD > 0 ? ELEMENTS_PER_THREAD : 1;
 
 float element(uvec4 v, uint i) {
@@ -70,7 +71,7 @@ uint packed(float low, float high) {
   return DTYPE == F16 ? floats_to_halves(vec2(low, high)) : float_to_bfloat16(low) | float_to_bfloat16(high) << 16;
 }
 
-// A vector of the row with the columns past the classes set to -infinity.
+// A vector of the row in which columns past the classes are -infinity.
 uvec4 ended(uvec4 vector, uint v) {
   if (v * PER + PER <= p.classes) return vector;
   [[unroll]] for (uint i = 0; i < PER; ++i) {
@@ -118,7 +119,7 @@ vec2 joined(vec2 mine, bool sums) {
   return mine;
 }
 
-// The gradient of a vector: exp(x - logsumexp) · factor, minus the target's and smoothing's share.
+// The gradient of a vector: exp(x - logsumexp) · factor, minus the shares of the target and of smoothing.
 uvec4 gradient(uvec4 vector, uint v, float logsumexp, float factor, uint target, float rest, float wanted) {
   float g[8];
   [[unroll]] for (uint i = 0; i < PER; ++i) g[i] = exp(element(vector, i) - logsumexp) * factor;

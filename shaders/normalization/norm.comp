@@ -3,11 +3,11 @@
 // layer_norm and rms_norm over the last dimension. Bytes-bound: a row is read once into registers (rows of up to 4096
 // elements; longer ones are read again, from the cache), mean and variance take two passes over it, and it is written
 // once. Short rows share a workgroup. The second pass also finds the rounding error of the mean, so a mean far from 0
-// costs no digits. The first pass of layer_norm also finds the row's largest magnitude, and rms_norm sums squares of
-// scaled elements besides, so that no square leaves f32 (lib/row_scale.glsl).
+// costs no digits. The first pass of layer_norm also finds the row's largest magnitude, and rms_norm additionally sums
+// squares of scaled elements, so that no square leaves f32 (lib/row_scale.glsl).
 //
 // For add_layer_norm and add_rms_norm the row is x + delta: written once, rounded to its dtype, and then normalized as
-// rounded. A residual stream thus adds a sublayer's result in the pass that reads it for the next sublayer.
+// rounded. So a residual stream adds a sublayer's result in the same pass that reads it for the next sublayer.
 //
 // If everything is aligned (VECTOR), a thread has runs of four neighbours, and loads and stores each run at once.
 //
@@ -38,7 +38,7 @@ layout(push_constant, scalar) uniform Push {
   uint w_stride, b_stride;
   float eps;
   uvec2 delta, sum;
-  uint delta_rows;  // rows of x use these rows in turn
+  uint delta_rows;  // rows of x use these rows of delta in turn
   uvec2 delta_strides;
 } p;
 
@@ -53,7 +53,7 @@ float as_stored(float v) {
   return v;
 }
 
-// Element i of a row of x, or of the sum, which it also writes.
+// Element i of a row of x, or of the sum, which this also writes.
 float element(uint row, uint delta_row, uint i) {
   float v = load_float(p.x, row * p.x_strides.x + i * p.x_strides.y, X_DTYPE);
   if (!ADDS) return v;
@@ -90,12 +90,12 @@ void main() {
       held[k] = i < n ? element(row, delta_row, i) : 0.0;
     }
   } else if (ADDS) {
-    // each thread rereads what it wrote itself
+    // each thread reads back only its own writes
     for (uint i = lane; i < n; i += THREADS_PER_ROW) element(row, delta_row, i);
   }
   uvec2 from = ADDS ? p.sum : p.x, strides = ADDS ? uvec2(p.n, 1) : p.x_strides;
   uint base = row * strides.x;
-// Runs body for each element of the row that this lane has; the k-th is element i.
+// Runs body for each element of the row that this thread has; the k-th is element i.
 #define EACH(body)                                                    \
   if (VECTOR != 0) {                                                  \
     [[unroll]] for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) {       \

@@ -13,10 +13,10 @@
 // sums in their line.
 //
 // If everything is aligned (VECTOR), a thread has runs of four neighbours, and loads and stores each run at once. The
-// next row's loads are in flight while this row is reduced across lanes, twice: for the mean, and for everything that
-// depends on the mean. Launch one wave: a partial second wave leaves multiprocessors idle. That is two workgroups per
-// multiprocessor at eight elements per thread, since the sums carried from row to row take most of the registers. Two
-// keep enough bytes in flight.
+// next row's loads are in flight while this row is reduced across its threads, twice: for the mean, and for everything
+// that depends on the mean. Launch one wave: a partial second wave leaves multiprocessors idle. That is two workgroups
+// per multiprocessor at eight elements per thread, since the sums carried from row to row take most of the registers.
+// Two keep enough bytes in flight.
 //
 // variant: norm_backward
 // variant: norm_lines LINES
@@ -25,8 +25,8 @@
 #include "vectors.glsl"
 
 #ifdef LINES
-// Eight columns per workgroup, whole sectors of 32 bytes. 128 lanes share the lines: each has four or five in flight at
-// once.
+// Eight columns per workgroup, whole sectors of 32 bytes. 128 threads share the lines: each has four or five in flight
+// at once.
 const uint QUADS_A_GROUP = 2, THREADS_PER_ROW = 128, IN_FLIGHT = 4;
 
 layout(local_size_x = 256) in;
@@ -35,7 +35,8 @@ layout(constant_id = 1) const uint BIAS_DTYPE = 1;
 layout(constant_id = 2) const uint WIDTH = 1;  // elements per load
 
 layout(push_constant, scalar) uniform Push {
-  uvec2 partial_weight, partial_bias, weight, bias;  // workgroups of layer 0 add the former, of layer 1 the latter
+  uvec2 partial_weight, partial_bias, weight, bias;  // workgroups of layer 0 add the former, those of layer 1 the
+                                                     // latter
   uint lines, n;
 } p;
 
@@ -80,7 +81,7 @@ layout(constant_id = 4) const uint G_DTYPE = 1;
 layout(constant_id = 5) const uint X_DTYPE = 1;
 layout(constant_id = 6) const uint W_DTYPE = 1;
 layout(constant_id = 7) const uint GIVEN = 1;  // 1: weight, 2: a gradient to add
-layout(constant_id = 8) const uint WANTS = 3;  // 1: dweight, 2: dbias, 4: dx as ddelta, too
+layout(constant_id = 8) const uint WANTS = 3;  // 1: dweight, 2: dbias, 4: also writes dx as ddelta
 layout(constant_id = 9) const uint MORE_DTYPE = 1;
 layout(constant_id = 10) const uint DELTA_DTYPE = 1;
 layout(constant_id = 11) const uint VECTOR = 0;  // ELEMENTS_PER_THREAD is then a multiple of four
@@ -136,7 +137,7 @@ void main() {
     }                                                                            \
   }
   if (VECTOR != 0) LOAD_NEXT(group * SLOTS + slot)
-  for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) {  // a lane has the same columns in every row
+  for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) {  // a thread has the same columns in every row
     uint i = INDEX(k);
     held_w[k] = (GIVEN & 1) != 0 && i < p.n ? load_float(p.w, i * p.w_stride, W_DTYPE) : 1.0;
   }
@@ -146,7 +147,7 @@ void main() {
   for (uint first = group * SLOTS; first < p.rows; first += p.groups * SLOTS) {
     uint row = first + slot;
     uint n = row < p.rows ? p.n : 0, base_x = row * p.x_strides.x, base_g = row * p.g_strides.x;
-// Runs body for each element of the row that this lane has; the k-th is element i.
+// Runs body for each element of the row that this thread has; the k-th is element i.
 #define EACH(body)                                                      \
     if (VECTOR != 0) {                                                  \
       [[unroll]] for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) {       \
@@ -191,7 +192,7 @@ void main() {
       if (RMS == 0) mean = first_pass.x / count * kSumUp;
     }
     // With d = x - mean: the means of d², d (the rounding error of the mean), s · d and s; for rms_norm the second and
-    // the last are those of the first and third with d · 2^-80.
+    // the last are the first and the third with d · 2^-80.
     vec4 about = vec4(0.0);
     EACH({
       float d = (X(k, i) - mean) * fit;
@@ -251,7 +252,7 @@ void main() {
     if (WEIGHT) total_weight = over_slots(total_weight, lane, slot);
     if (BIAS) total_bias = over_slots(total_bias, lane, slot);
 #ifdef ETNA_WEBGPU
-    if (slot == 0)  // no thread may go on alone to the next barrier
+    if (slot == 0)  // no thread may reach the next barrier alone
 #else
     if (slot != 0) continue;
 #endif

@@ -7,8 +7,8 @@
 // If there are few columns and many rows, the rows are split into chunks, and a second dispatch of the same kernel adds
 // the chunks' sums. The split depends only on the shape and the device, so the bits do not vary.
 //
-// Lost: reduce_float's columns, 8 columns by 32 lanes per workgroup. In 16 bits it reads half a sector per row: 5 times
-// the time.
+// Lost: reduce_float's columns, 8 columns by 32 threads per workgroup. In 16 bits it reads half a sector per row: 5
+// times the time.
 //
 // variant: column_sums
 

@@ -1,21 +1,20 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 // Reductions over any dimensions. Bytes-bound: each element is read once. The 256 threads of a workgroup form SLOTS
-// outputs x THREADS_PER_ROW threads per output. If reduced elements are contiguous in memory (rows), the lanes of an
-// output are neighbouring threads; if outputs are (columns), the slots are. Either way neighbouring threads read
-// neighbouring elements. Four loads are in flight before their values are merged, of four elements each where rows
-// allow it (WIDTH 4). There a thread takes at least 16 elements, so that reducing the lanes costs little compared with
-// the loads.
+// outputs x THREADS_PER_ROW threads per output. If reduced elements are contiguous in memory (rows), the threads of an
+// output are neighbours; if outputs are (columns), the slots are. Either way neighbouring threads read neighbouring
+// elements. Four loads are in flight before their values are merged, of four elements each if rows allow it (WIDTH 4).
+// Then a thread takes at least 16 elements, so that reducing across threads costs little compared with the loads.
 //
-// Divisions per element are needed only if the reduced dimensions do not merge into one (WIDTH 0): two divisions per
-// element take longer than its bytes.
+// Elements need divisions only if the reduced dimensions do not merge into one (WIDTH 0): two divisions per element
+// take longer than loading it.
 //
 // Few outputs of many elements are split into chunks, one workgroup each, and a second dispatch merges their states
 // (FROM_STATES). The split depends only on the shape and the device, so the bits do not vary.
 //
 // The variance of an output is computed from differences to its first element: a mean far from 0 costs no digits. The
-// deviation and the norm sum squares of elements times a power of two, which grows or falls with the largest element,
-// so that they are right where squares leave f32 (lib/row_scale.glsl).
+// deviation and the norm sum squares of elements times a power of two, which is adapted to the largest element, so that
+// they are correct where squares leave f32 (lib/row_scale.glsl).
 //
 // variant: reduce_float T=float T_FLOAT
 // variant: reduce_int T=int T_INT
@@ -43,12 +42,12 @@ layout(constant_id = 6) const uint TO_STATES = 0;
 layout(constant_id = 7) const uint WIDTH = 0;
 const uint SLOTS = 256 / THREADS_PER_ROW;
 
-// The order of etna::reduce::Kind.
+// Numbered as etna::reduce::Kind.
 const uint SUM = 0, MEAN = 1, PROD = 2, MAX = 3, MIN = 4, ARGMAX = 5, ARGMIN = 6, LOGSUMEXP = 7, VAR = 8, STD = 9,
            NORM = 10;
 
-// a: total, best or mean; b: Σ exp or Σ squares; c: count, or the factor of what was squared; at: index of the best, or
-// the count.
+// a: total, best or mean; b: Σ exp or Σ squares; c: count, or the factor of the squared elements; at: index of the
+// best, or the count.
 struct State {
   T a, b, c;
   uint at;
@@ -68,7 +67,7 @@ layout(push_constant, scalar) uniform Push {
 } p;
 
 // Elements of x: one, or four from i on if `count` is nonzero. A generated kernel
-// (device/internal/vulkan/graph/fusion/) computes them instead, from the inputs of x.
+// (device/internal/vulkan/graph/fusion/) computes them from the inputs of x instead.
 #ifdef ETNA_PROLOGUE
 #include "prologue.glsl"
 T load_x(uint i) { return T(prologue(i)); }
@@ -115,7 +114,7 @@ void raise(inout State s, T largest) {
 #endif
 
 #ifdef T_FLOAT
-// Brings the sum of squares to a smaller factor.
+// Converts the sum of squares to a smaller factor.
 void rescale(inout State s, float factor) {
   if (!(factor < s.c)) return;
   float by = factor / s.c;

@@ -1,8 +1,8 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Cumulative sums along one dimension. A row's lanes take THREADS_PER_ROW elements at a time, scan them by doubling in
-// shared memory, and carry the last sum on. Bytes-bound in principle; in practice the barriers of long rows limit it.
-// Such rows are rare.
+// Cumulative sums along one dimension. A row's threads take THREADS_PER_ROW elements at a time, scan them by doubling
+// in shared memory, and carry the last sum on. Bytes-bound in principle; in practice the barriers of long rows limit
+// it. Such rows are rare.
 //
 // variant: scan_float T=float T_FLOAT
 // variant: scan_i64 T=int64_t T_I64

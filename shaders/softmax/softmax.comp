@@ -6,8 +6,8 @@
 // rows share a workgroup.
 //
 // If everything is aligned (VECTOR), a thread has runs of four neighbours, and loads and stores each run at once. All
-// loads of a row are in flight before the first is used, so a thread with more of them (up to 32 elements, 64 lanes per
-// row) keeps more bytes in flight, and a workgroup of four rows reduces their lanes for the price of one.
+// loads of a row are in flight before the first is used. So more elements per thread (up to 32, with 64 threads per
+// row) keep more bytes in flight, and a workgroup reduces four rows at the cost of one.
 //
 // variant: softmax
 
@@ -34,7 +34,7 @@ layout(push_constant, scalar) uniform Push {
   uvec3 a_strides, b_strides, y_strides;  // outer, inner, along
 } p;
 
-// Σ exp relative to the maximum: x is the maximum, y the sum, 0 while only -inf was seen.
+// Σ exp relative to the maximum: x is the maximum, y the sum, 0 if all elements so far are -inf.
 vec2 combine_exponentials(vec2 a, vec2 b) {
   float largest = m_max(a.x, b.x);
   float sum = 0.0;
@@ -61,7 +61,7 @@ void main() {
   float held[ARRAY], held_b[ARRAY];
   float lowest = uintBitsToFloat(0xff800000u);
 
-// The k-th element that this lane has.
+// The k-th element of this thread.
 #define INDEX(k) (VECTOR != 0 ? ((k) / 4 * THREADS_PER_ROW + lane) * 4 + (k) % 4 : (k) * THREADS_PER_ROW + lane)
   if (VECTOR != 0) {
     vec4 a[QUADS], b[QUADS];
