@@ -35,7 +35,7 @@ layout(push_constant, scalar) uniform Push {
 shared uvec4 tile[TILE / 4];
 shared uint parts[TOKENS * SLICES];
 
-// @param faults null but for the thread that reports about this index
+// @param faults null except for the thread that reports an error about this index
 uint key_at(uint i, uvec2 faults) {
   return i < p.count ? load_index(p.index, i, DTYPE, p.limit, faults) : 0xffffffffu;
 }
@@ -51,7 +51,7 @@ void main() {
     for (uint j = 0; j < TILE / SLICES / 4; ++j) {
       uint quad = slice * (TILE / SLICES / 4) + j, first = base + 4 * quad;
       uvec4 other = tile[quad];
-      // Equal keys count if they come earlier: other < key + 1 for those, other < key for the rest.
+      // Equal keys count if they come earlier: test other < key + 1 for those, other < key for the rest.
       uvec4 bound = uvec4(key) + uvec4(lessThan(uvec4(first, first + 1, first + 2, first + 3), uvec4(token)));
       uvec4 smaller = uvec4(lessThan(other, bound));
       before += smaller.x + smaller.y + smaller.z + smaller.w;

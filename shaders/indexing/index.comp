@@ -1,6 +1,6 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Copies by index. Bytes-bound: each written element is read once; how far neighbouring threads share addresses depends
+// Copies by index. Bytes-bound: each written element is read once; whether neighbouring threads share addresses depends
 // on the index. Elements are moved as bytes, so one kernel serves every dtype.
 //
 // index_select moves rows of `inner` units of up to 16 bytes. gather moves single elements over up to eight dimensions

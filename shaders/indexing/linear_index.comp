@@ -1,7 +1,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// One of the tensors that index a tensor, turned into places in its memory as one list of rows: the checked index times
-// its stride, plus the strides of the other coordinates, plus the places that another index has made. Bytes-bound.
+// Converts an index tensor to places in the memory of the indexed tensor, as a list of rows: the checked index times
+// its stride, plus the strides of the other coordinates, plus the places from another index tensor. Bytes-bound.
 //
 // variant: linear_index
 

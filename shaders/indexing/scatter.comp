@@ -2,9 +2,9 @@
 #extension GL_GOOGLE_include_directive : require
 // scatter_add: y = x, with source[..., j, ...] added at index[..., j, ...] along one dimension. A thread owns an
 // element of y, scans its line of the index, and adds the matching elements in order: no atomics, one rounding, no
-// preparatory pass. The work is (elements of y) · (length of the index line), which suits training: picking one class
-// per row, or as many as there are. Neighbouring threads read the same or neighbouring indices. One thread per line
-// would need n dependent steps of read, add and write.
+// preparatory pass. The work is (elements of y) · (length of the index line), which suits training: one class per row,
+// or as many as there are. Neighbouring threads read the same or neighbouring indices. One thread per line would need n
+// dependent steps of read, add and write.
 //
 // variant: scatter_add_float T=float T_FLOAT
 // variant: scatter_add_int T=int T_INT

@@ -1,11 +1,11 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// cat: concatenates up to eight parts in one dispatch. Bytes-bound: each byte is read once and written once, in units
-// of up to 16 bytes, whatever the dtype. One dispatch per part would be simpler. But parts that interleave in the
+// cat: concatenates up to eight tensors in one dispatch. Bytes-bound: each byte is read once and written once, in units
+// of up to 16 bytes, whatever the dtype. One dispatch per tensor would be simpler. But tensors that interleave in the
 // result have overlapping address ranges, so each dispatch would wait for the previous one, and a barrier costs more
 // than the copy.
 //
-// The result is a matrix of `outer` rows; a row is the parts' rows one after another. A workgroup of 256 covers 1024
+// The result is a matrix of `outer` rows; each row is the tensors' rows side by side. A workgroup of 256 covers 1024
 // units, 256 apart, so that neighbouring threads access neighbours.
 //
 // variant: cat
@@ -19,8 +19,8 @@ layout(constant_id = 1) const uint PARTS = 1;
 layout(push_constant, scalar) uniform Push {
   uvec2 y;  // starts at this dispatch's first column
   uvec2 parts[8];
-  uint ends[8];  // where each part's columns end, relative to this dispatch's first
-  uint n;        // total units of these parts
+  uint ends[8];  // the end of each tensor's columns, relative to this dispatch's first
+  uint n;        // total units of these tensors
   uint stride;   // units per row of the result
 } p;
 

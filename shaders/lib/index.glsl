@@ -1,5 +1,5 @@
-// Indices into a dimension, read from i32 or i64. One outside is reported to the host, which throws at its next wait.
-// It is also clamped, so that nothing outside a tensor is read or written.
+// Indices into a dimension, read from i32 or i64. An index out of range is reported to the host, which throws at its
+// next wait. It is also clamped, so that nothing outside a tensor is read or written.
 #ifndef ETNA_INDEX_GLSL
 #define ETNA_INDEX_GLSL
 
@@ -7,7 +7,7 @@
 
 ETNA_BUFFER_ALIGNED(BufferReport, uvec4, 16);
 
-// The low and the high word of an index.
+// The low and the high u32 of an index.
 uvec2 load_index_words(uvec2 address, uint i, uint dtype) {
   if (dtype == I64) return BufferWords(address).v[i];
   int low = BufferI32(address).v[i];
@@ -16,7 +16,8 @@ uvec2 load_index_words(uvec2 address, uint i, uint dtype) {
 
 bool index_inside(uvec2 words, uint limit) { return words.y == 0u && words.x < limit; }
 
-// One store of 16 bytes, so that a report is whole. @param faults null on a backend that collects no reports
+// One store of 16 bytes, so that reports of different threads do not mix. @param faults null on a backend that collects
+// no reports
 void report_index(uvec2 faults, uint position, uvec2 words, uint limit) {
   if (faults != uvec2(0u)) BufferReport(faults).v[0] = uvec4(position + 1u, words, limit);
 }
