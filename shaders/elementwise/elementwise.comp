@@ -6,7 +6,7 @@
 //
 // A workgroup of 256 covers 1024 elements: four per thread, 256 apart, so that neighbouring threads access neighbouring
 // elements. If all operands are contiguous, the index arithmetic is skipped (STRIDED = 0). Others have at most four
-// dimensions, merged by the host, and only the divisions these need.
+// dimensions, merged by the host, and do only the divisions that these need.
 //
 // Float operands whose last dimension is dense or broadcast are read four elements at a time (RUNS > 0): one index
 // computation and one load per operand. A thread loads all of its runs before it stores the first, since the compiler

@@ -1,17 +1,18 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 // Elementwise ops, casts and copies with an operand whose contiguous dimension is not the result's, such as a
-// transposed matrix. Such an operand is TURNED. Bytes-bound: each operand is read once, the result is written once.
+// transposed matrix; TRANSPOSED marks such operands. Bytes-bound: each operand is read once, the result is written
+// once.
 //
-// A workgroup owns a tile of TILE x TILE. Turned operands are read with neighbouring threads along the operand's
-// contiguous dimension, 64 elements being two to eight whole sectors, and are transposed through shared memory. A line
-// of the tile is padded by one u32, so that neither side has bank conflicts. All operands use the same tile one after
-// another, which keeps it at 17 KiB. A thread has all of its loads, TILE² / 256 per operand, in flight before it uses
-// the first: 16 loads hide the memory latency where few workgroups fit. Smaller tiles (32) are for matrices that would
-// give too few workgroups.
+// A workgroup owns a tile of TILE x TILE. A transposed operand is read with neighbouring threads along its contiguous
+// dimension, 64 elements being two to eight whole sectors, and is transposed through shared memory. A line of the tile
+// is padded by one u32, so that neither side has bank conflicts. All operands use the same tile one after another,
+// which keeps it at 17 KiB. A thread has all of its loads, TILE² / 256 per operand, in flight before it uses the first:
+// 16 loads hide the memory latency where few workgroups fit. Smaller tiles (32) are for matrices that would give too
+// few workgroups.
 //
-// Lost: elementwise.comp's strided loads, where every element of a turned operand costs a whole sector: 2.5 times the
-// time.
+// Lost: elementwise.comp's strided loads, where every element of a transposed operand costs a whole sector: 2.5 times
+// the time.
 //
 // variant: elementwise_transposed_float T=float T_FLOAT
 // variant: elementwise_transposed_int T=int T_INT

@@ -1,9 +1,9 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 // The elementwise part of one step of a recurrent network: gates, cell and new state from the input part (one gemm for
-// all steps) and the recurrent part (one gemm a step), or the gradients of both. A step moves well below a megabyte, so
-// the latency of a dependent dispatch bounds it: everything but the gemm is one dispatch. A thread owns one unit of one
-// row. Sequences that have ended (LENGTHS) keep their state; their gradients pass through.
+// all steps) and the recurrent part (one gemm per step), or the gradients of both. A step moves well below a megabyte,
+// so it is bound by the latency of a dependent dispatch: everything except the gemm is one dispatch. A thread owns one
+// unit of one row. Sequences that have ended (LENGTHS) keep their state; their gradients pass through.
 //
 // variant: recurrent_forward
 // variant: recurrent_backward BACKWARD
@@ -17,8 +17,8 @@ layout(constant_id = 1) const uint DTYPE = 1;     // of gates, states and what i
 layout(constant_id = 2) const uint LENGTHS = 99;  // their dtype; 99: none
 
 #ifdef BACKWARD
-// Bits of `given`: there was a step after this one in backward's order (product, carry and cell_carry hold its
-// gradients), and which gradients of outputs arrived.
+// Bits of `given`: backward has already processed a later step (product, carry and cell_carry hold its gradients); and
+// the gradients of outputs that arrived.
 const uint LATER = 1, STATES = 2, CELLS = 4, SAVED = 8;
 layout(push_constant, scalar) uniform Push {
   uvec2 states_grad, cells_grad, saved_grad, product, carry, cell_carry;
@@ -48,7 +48,7 @@ bool counts(uint row) {
 
 #ifdef BACKWARD
 
-// A gradient of a saved value, which only second derivatives have.
+// The gradient of a saved value, which exists only in second derivatives.
 float extra(uint first, uint block) {
   return (p.given & SAVED) != 0 ? load_float(p.saved_grad, first + block * p.units, DTYPE) : 0.0;
 }
