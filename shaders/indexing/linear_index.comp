@@ -13,7 +13,7 @@ layout(constant_id = 1) const uint RANK = 1;
 layout(constant_id = 2) const uint WRAPS = 0;  // negative indices count from the end
 
 layout(push_constant, scalar) uniform Push {
-  uvec2 places, index, base, faults;  // base: null for the first index
+  uvec2 places, index, base, index_errors;  // base: null for the first index
   uint n, limit, factor;
   uint sizes[8];    // of the index
   uint strides[8];  // of the coordinates in the indexed tensor
@@ -24,7 +24,7 @@ uint checked(uint i) {
     uvec2 words = load_index_words(p.index, i, INDEX_DTYPE);
     if (words.y == 0xffffffffu && words.x >= 0u - p.limit && p.limit > 0) return words.x + p.limit;
   }
-  return load_index(p.index, i, INDEX_DTYPE, p.limit, p.faults);
+  return load_index(p.index, i, INDEX_DTYPE, p.limit, p.index_errors);
 }
 
 void main() {

@@ -21,7 +21,7 @@ layout(constant_id = 2) const uint RANK = 1;
 layout(constant_id = 3) const uint DIM = 0;
 
 layout(push_constant, scalar) uniform Push {
-  uvec2 y, x, index, source, faults;
+  uvec2 y, x, index, source, index_errors;
   uint n;
   uint line;         // distance between neighbours along DIM in index and source
   uint sizes[8];     // of y
@@ -48,7 +48,7 @@ void main() {
   if (covered) {
     for (uint j = 0; j < p.extents[DIM]; ++j) {
       uint at = start + j * p.line;
-      if (load_index(p.index, at, INDEX_DTYPE, p.sizes[DIM], p.faults) == own) {
+      if (load_index(p.index, at, INDEX_DTYPE, p.sizes[DIM], p.index_errors) == own) {
         sum = plus(sum, load_value(p.source, at, DTYPE));
       }
     }

@@ -16,17 +16,17 @@ uvec2 load_index_words(uvec2 address, uint i, uint dtype) {
 
 bool index_inside(uvec2 words, uint limit) { return words.y == 0u && words.x < limit; }
 
-// One store of 16 bytes, so that reports of different threads do not mix. @param faults null on a backend that collects
-// no reports
-void report_index(uvec2 faults, uint position, uvec2 words, uint limit) {
-  if (faults != uvec2(0u)) BufferReport(faults).v[0] = uvec4(position + 1u, words, limit);
+// One store of 16 bytes, so that reports of different threads do not mix.
+// @param index_errors null on a backend that collects no reports
+void report_index(uvec2 index_errors, uint position, uvec2 words, uint limit) {
+  if (index_errors != uvec2(0u)) BufferReport(index_errors).v[0] = uvec4(position + 1u, words, limit);
 }
 
 // An index in [0, limit).
-uint load_index(uvec2 address, uint i, uint dtype, uint limit, uvec2 faults) {
+uint load_index(uvec2 address, uint i, uint dtype, uint limit, uvec2 index_errors) {
   uvec2 words = load_index_words(address, i, dtype);
   if (index_inside(words, limit)) return words.x;
-  report_index(faults, i, words, limit);
+  report_index(index_errors, i, words, limit);
   return int(words.y) < 0 ? 0u : limit - 1u;
 }
 

@@ -38,7 +38,7 @@ layout(push_constant, scalar) uniform Push {
   uvec2 gradient;      // of the loss: [rows] or []
   uvec2 dlogits;
   uvec2 states;        // [PARTS, rows, 4]: state of each chunk, if there are several
-  uvec2 faults;
+  uvec2 index_errors;
   uvec2 ignore_index;  // low and high word
   uint rows, classes;
   uint stride;         // between rows of logits
@@ -136,7 +136,7 @@ void main() {
   if (part == 0) {
     uvec2 words = target_words(row);
     uint kind = kind_of(words);
-    if (kind == WRONG) report_index(p.faults, row, words, p.classes);
+    if (kind == WRONG) report_index(p.index_errors, row, words, p.classes);
     if (kind == COUNTED) state.w = load_float(p.logits, base + words.x, DTYPE);
     if (PARTS == 1) finish(row, state, kind);
   }

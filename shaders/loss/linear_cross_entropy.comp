@@ -39,7 +39,7 @@ layout(push_constant, scalar) uniform Push {
   uvec2 losses;          // [rows]
   uvec2 divisor;         // [2]: 1/count (for sums: 1), or 0 if no row counts; count
   uvec2 loss;            // []
-  uvec2 faults;
+  uvec2 index_errors;
   uvec2 ignore_index;    // low and high word
   uint rows, classes, stride;
   uint first_row;        // of the chunk
@@ -167,7 +167,7 @@ void main() {
   uint kind = kind_of(words);
   float logsumexp = onto + log(sums.x);
   if (id == 0) {
-    if (kind == WRONG) report_index(p.faults, p.first_row + row, words, p.classes);
+    if (kind == WRONG) report_index(p.index_errors, p.first_row + row, words, p.classes);
     float loss = kind == IGNORED ? 0.0 : not_a_number();
     if (kind == COUNTED) {
       loss = logsumexp - load_float(p.logits, row * p.stride + words.x, DTYPE);

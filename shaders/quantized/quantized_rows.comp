@@ -18,7 +18,7 @@ layout(constant_id = 3) const uint WIDTH = 1;        // of stores: 4, 2 or 1, or
 layout(constant_id = 4) const uint INDEX_DTYPE = 4;  // 99: all rows, no index
 
 layout(push_constant, scalar) uniform Push {
-  uvec2 blocks, y, index, faults, tail;
+  uvec2 blocks, y, index, index_errors, tail;
   uint rows, columns, row_bytes, row_size, limit;  // row_size: bytes of a row of y
 } p;
 
@@ -39,7 +39,7 @@ void main() {
   uint thread = (gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * 128 + gl_LocalInvocationID.x;
   uint target = thread / chunks, c = thread % chunks, row = target;
   if (target >= p.rows) return;
-  if (INDEX_DTYPE != 99) row = load_index(p.index, target, INDEX_DTYPE, p.limit, c == 0 ? p.faults : uvec2(0));
+  if (INDEX_DTYPE != 99) row = load_index(p.index, target, INDEX_DTYPE, p.limit, c == 0 ? p.index_errors : uvec2(0));
   float tail = tail_scale(FORMAT, p.tail);
   Chunk k = decode_chunk(FORMAT, block_row(p.blocks, row, p.row_bytes, ALIGNED), c, p.columns, tail);
   uvec2 y = address_of(p.y, target, p.row_size);

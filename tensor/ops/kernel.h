@@ -86,7 +86,7 @@ class Kernel {
     return on(table.storage), arguments_.table(table.rows, rows), *this;
   }
   /// Where the kernel reports an index outside its dimension. Call it after the first tensor, which sets the device.
-  Kernel& index_faults() { return write(gpu::index_faults(device_, op_)); }
+  Kernel& index_errors() { return write(gpu::index_errors(device_, op_)); }
   Kernel& arguments(const Arguments& all) { return arguments_.append(all), *this; }
 
   /// 32-bit numbers. @throws ShapeError if one does not fit

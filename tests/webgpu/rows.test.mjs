@@ -295,7 +295,7 @@ test('cross_entropy, its mean and its gradient; a wrong target is reported', asy
     logsumexp = gpu.empty('f32', rows),
     loss = gpu.empty('f32', 1),
     count = gpu.empty('f32', 1);
-  const faults = gpu.zeros('u32', 4),
+  const index_errors = gpu.zeros('u32', 4),
     dlogits = gpu.empty('f32', rows * classes);
   const args = {
     logits: gpu.f32(x),
@@ -304,7 +304,7 @@ test('cross_entropy, its mean and its gradient; a wrong target is reported', asy
     logsumexp,
     loss,
     count,
-    faults,
+    index_errors,
     ignore_index: [-100, -1],
     rows,
     classes,
@@ -326,13 +326,13 @@ test('cross_entropy, its mean and its gradient; a wrong target is reported', asy
     1e-4,
     1e-7,
   );
-  close(await gpu.read(faults), [0, 0, 0, 0], 0, 0);
+  close(await gpu.read(index_errors), [0, 0, 0, 0], 0, 0);
   await gpu.run('cross_entropy', {
     spec: [1, 4, 1],
     args: { ...args, target: gpu.tensor('i64', [3, 9, 500, 1, 2, 3]) },
     groups: [rows],
   });
-  close(await gpu.read(faults), [3, 500, 0, 200], 0, 0);
+  close(await gpu.read(index_errors), [3, 500, 0, 200], 0, 0);
 });
 
 test('scan of f32 and accumulate', async () => {

@@ -180,7 +180,7 @@ std::string IndexReport::message(std::string_view op, Device device) const {
 
 bool runs_kernels(Device device) { return backend(device).launcher() != nullptr; }
 const Capabilities& capabilities(Device device) { return launcher(device).capabilities(device); }
-Pointer index_faults(Device device, std::string_view op) { return launcher(device).index_faults(device, op); }
+Pointer index_errors(Device device, std::string_view op) { return launcher(device).index_errors(device, op); }
 void record(Device device, const Dispatch& dispatch) { record_any(device, dispatch); }
 void record(Device device, const CubinDispatch& dispatch) { record_any(device, dispatch); }
 void record_copy(Device device, const Storage& from, std::size_t from_offset, Storage& to, std::size_t to_offset,

@@ -210,7 +210,7 @@ bool gpu_sum(const OpCall& call, Tensor& y, bool adds) {
         .read(index)
         .write(order)
         .write(keys)
-        .index_faults()
+        .index_errors()
         .u32(count, y.size(0))
         .dispatch(gpu::grid(count, tokens_a_group));
   }

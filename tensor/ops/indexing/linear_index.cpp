@@ -82,7 +82,7 @@ bool linear_index_on_gpu(const OpCall& call, std::span<Tensor> out) {
       .write(out[0])
       .read(index)
       .read(base)
-      .index_faults()
+      .index_errors()
       .u32(index.numel(), a.limit, a.factor)
       .u32(sizes)
       .u32(strides)

@@ -104,7 +104,7 @@ bool select_gpu(const OpCall& call, const Selection& s) {
       .write(s.y)
       .read(x)
       .read(index)
-      .index_faults()
+      .index_errors()
       .u32(n, inner, index.numel(), s.size)
       .dispatch(gpu::grid(n, 1024));
   return true;

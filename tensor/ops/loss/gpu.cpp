@@ -37,7 +37,7 @@ void launch(const gpu::Shader& shader, const OpCall& call, const Tensor& logits,
   gpu::Kernel kernel(shader, call);
   kernel.spec(call.in[0].dtype(), call.in[1].dtype(), a.reduction, a.label_smoothing != 0, vectors ? 4 : 1, chunks);
   memory(kernel);
-  kernel.index_faults()
+  kernel.index_errors()
       .u64(static_cast<std::uint64_t>(a.ignore_index))
       .u32(logits.size(0), logits.size(1), logits.strides()[0])
       .f32(static_cast<float>(a.label_smoothing))

@@ -83,7 +83,7 @@ bool on_gpu(const OpCall& call, std::span<Tensor> out) {
     kernel.spec(t, target.dtype(), mean, a.loss.label_smoothing != 0, a.wants_any());
     kernel.spec(each <= kMostVectorsPerThread ? each : 0);
     memory(kernel);
-    kernel.index_faults()
+    kernel.index_errors()
         .u64(static_cast<std::uint64_t>(a.loss.ignore_index))
         .u32(count, classes, stride, first)
         .f32(static_cast<float>(a.loss.label_smoothing))

@@ -56,8 +56,8 @@ Context* make(Device device) {
 Context::Context(const Adapter& adapter, Device device)
     : logical(adapter, device),
       pipelines(logical),
-      index_faults(logical),
-      recorder(logical, pipelines, index_faults),
+      index_errors(logical),
+      recorder(logical, pipelines, index_errors),
       segments(
           logical, [this] { recorder.finish(); }, mutex),
       allocator(device, segments),

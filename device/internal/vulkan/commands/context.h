@@ -4,7 +4,7 @@
 #include <vector>
 
 #include <etna/device/internal/vulkan/api/logical_device.h>
-#include <etna/device/internal/vulkan/commands/index_faults.h>
+#include <etna/device/internal/vulkan/commands/index_errors.h>
 #include <etna/device/internal/vulkan/commands/readback.h>
 #include <etna/device/internal/vulkan/commands/recorder.h>
 #include <etna/device/internal/vulkan/commands/staging.h>
@@ -33,7 +33,7 @@ struct Context {
   std::recursive_mutex mutex;
   LogicalDevice logical;
   Pipelines pipelines;
-  IndexFaults index_faults;
+  IndexErrors index_errors;
   Recorder recorder;
   BufferSegments segments;
   CachingAllocator allocator;

@@ -170,7 +170,7 @@ void CompiledCommands::encode(VkCommandBuffer commands, std::size_t begin, std::
   }
   if (timed != nullptr) timed->finish(commands);
   if (everywhere) barrier(commands, kCompute | kTransfer, kCompute | kTransfer);
-  if (end == commands_.size() && context_.index_faults.in_use()) expose_kernel_writes(context_.logical.vk, commands);
+  if (end == commands_.size() && context_.index_errors.in_use()) expose_kernel_writes(context_.logical.vk, commands);
 }
 
 void CompiledCommands::barrier(VkCommandBuffer commands, unsigned before, unsigned behind) {
