@@ -48,7 +48,7 @@ void check_places(const OpCall& call, const Tensor& table, const Tensor& positio
 
 void paged_attention_check_floating(const OpCall& call, const char* what, DType dtype) {
   if (!is_floating(dtype))
-    throw DtypeError(fmt::format("{}: {}: {} was given; wanted a floating dtype", call.op.name, what, name(dtype)));
+    throw DtypeError(fmt::format("{}: {} is {}; wanted a floating dtype", call.op.name, what, name(dtype)));
 }
 
 std::vector<OutputSpec> infer_new_rows(const OpCall& call, const WriteAttrs& a) {
@@ -143,7 +143,8 @@ std::vector<OutputSpec> infer_step(const OpCall& call) {
   const auto a = call.as<StepAttrs>().write;
   std::vector<OutputSpec> out = infer_new_rows(call, a);
   if (call.in[kQkv].size(1) != 1)
-    throw ShapeError(fmt::format("{}: qkv is {}; wanted one row a sequence", call.op.name, str(call.in[kQkv].shape())));
+    throw ShapeError(
+        fmt::format("{}: qkv is {}; wanted one row per sequence", call.op.name, str(call.in[kQkv].shape())));
   if (a.heads % a.kv_heads != 0) {
     throw ShapeError(fmt::format("{}: {} heads of queries, {} of keys; the second must divide the first", call.op.name,
                                  a.heads, a.kv_heads));

@@ -39,7 +39,7 @@ std::vector<OutputSpec> self_attention_infer(const OpCall& call) {
   }
   std::int64_t size = qkv.size(-1) / all;
   if (size > 256)
-    throw ShapeError(fmt::format("{}: the head size is {}, at most 256 is taken", kSelfAttentionName, size));
+    throw ShapeError(fmt::format("{}: the head size is {}; wanted at most 256", kSelfAttentionName, size));
   Shape result = qkv.shape(), rows = qkv.shape();
   result.back() = heads * size;
   rows[qkv.dim() - 2] = heads;

@@ -198,9 +198,10 @@ Tensor call_row(ElementwiseRow row, Result kind, std::initializer_list<Tensor> g
   DType t = result_dtype(operands, scalar_at, scalar, row == ElementwiseRow::where_);
   if (kind == Result::real && !is_floating(t)) t = f32;
   if (kind == Result::same && t == boolean && row != ElementwiseRow::where_) {
-    throw DtypeError(fmt::format(
-        "{}: arithmetic on bool tensors is not defined; cast them first, or use logical_and, logical_or, logical_not",
-        op));
+    throw DtypeError(
+        fmt::format("{}: arithmetic on bool tensors is not defined; convert them first, or use logical_and, "
+                    "logical_or, logical_not",
+                    op));
   }
   if (kind == Result::bits && is_floating(t)) {
     throw DtypeError(fmt::format(

@@ -66,7 +66,7 @@ Tensor checked_real(const char* op, const Tensor& x) {
 
 /// Cuts, or pads with zeros, to n elements along a dimension.
 Tensor resized(const char* op, const Tensor& x, int dim, std::int64_t n) {
-  if (n < 1) throw ShapeError(fmt::format("{}: a length of {} was asked for, it must be at least 1", op, n));
+  if (n < 1) throw ShapeError(fmt::format("{}: the length is {}; it must be at least 1", op, n));
   const std::int64_t size = x.shape()[dim];
   if (size == n) return x;
   if (size > n) return x.slice(dim, 0, n);
@@ -105,7 +105,7 @@ Tensor half_along(const char* op, const Tensor& given, std::optional<std::int64_
   Tensor x = checked(op, given);
   const int d = wrap_dim(dim, x.dim() - 1, op);
   const std::int64_t n = length.value_or(2 * (x.shape()[d] - 1));
-  if (n < 1) throw ShapeError(fmt::format("{}: a length of {} was asked for, it must be at least 1", op, n));
+  if (n < 1) throw ShapeError(fmt::format("{}: the length is {}; it must be at least 1", op, n));
   const std::int64_t half = n / 2 + 1, middle = (n + 1) / 2;
   x = resized(op, x, d, half);
   const Tensor first = x.slice(d, 0, 1);
@@ -213,7 +213,7 @@ namespace {
 Tensor frequencies(const char* op, std::int64_t n, bool half, double d, TensorOptions options) {
   if (n < 1) throw ShapeError(fmt::format("{}: n is {}, it must be at least 1", op, n));
   if (!is_floating(options.dtype)) {
-    throw DtypeError(fmt::format("{}: {} was asked for; frequencies are floating", op, name(options.dtype)));
+    throw DtypeError(fmt::format("{}: got dtype {}; frequencies are floating", op, name(options.dtype)));
   }
   std::vector<double> list;
   for (std::int64_t i = 0; i < (half ? n / 2 + 1 : n); ++i) {

@@ -100,7 +100,7 @@ Plan make_plan(const char* op, const Tensor& x, const std::vector<Index>& indice
       plan.view = plan.view.select(d, at);
     } else if (i.kind() == Index::Kind::slice) {
       const Slice& s = i.slice();
-      if (s.step == 0) throw ShapeError(fmt::format("{}: the step of a slice is 0", op));
+      if (s.step == 0) throw ShapeError(fmt::format("{}: the step of a slice is 0; it must not be 0", op));
       const std::int64_t n = plan.view.shape()[d];
       if (!s.start && !s.stop && s.step == 1) {
         whole();

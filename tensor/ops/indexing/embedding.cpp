@@ -85,7 +85,7 @@ void check_gradient(const OpCall& call, const Tensor& grad, const Tensor& index,
   wanted.push_back(grad.dim() > 0 ? grad.size(-1) : 1);
   if (grad.shape() != wanted || table_rows < 0 || (table_rows == 0 && index.numel() > 0)) {
     throw ShapeError(
-        fmt::format("{}: a gradient {} does not belong to an index {} into {} rows; it must be the index's shape and a "
+        fmt::format("{}: a gradient {} does not match an index {} into {} rows; it must be the index's shape and a "
                     "width",
                     call.op.name, str(grad.shape()), str(index.shape()), table_rows));
   }

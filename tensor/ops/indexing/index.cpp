@@ -97,7 +97,7 @@ void check_lines(const char* op, const Tensor& x, int dim, const Tensor& index) 
   for (int d = 0; fits && d < x.dim(); ++d) fits = d == dim || index.shape()[d] <= x.shape()[d];
   if (!fits) {
     throw ShapeError(fmt::format(
-        "{}: an index {} does not go with {}; it must have as many dimensions, none larger but dimension {}", op,
+        "{}: an index {} does not match {}; it must have as many dimensions, none larger except dimension {}", op,
         str(index.shape()), str(x.shape()), dim));
   }
   if (index.numel() > 0 && x.shape()[dim] == 0) {

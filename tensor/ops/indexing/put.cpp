@@ -32,7 +32,7 @@ std::vector<OutputSpec> put_infer(const OpCall& call) {
   if (table.dim() != 2 || places.dim() != 1 || source.dim() != 2 || source.size(0) != places.size(0) ||
       source.size(1) != table.size(1)) {
     throw ShapeError(
-        fmt::format("{}: rows {} do not go to places {} of a table {}; they must be [M, W], [M] and [N, W]",
+        fmt::format("{}: rows {} do not match places {} of a table {}; they must be [M, W], [M] and [N, W]",
                     call.op.name, str(source.shape()), str(places.shape()), str(table.shape())));
   }
   if (source.dtype() != table.dtype()) {

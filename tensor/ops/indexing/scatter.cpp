@@ -77,7 +77,7 @@ ScatterRows scattered(const char* op, const Tensor& given, std::int64_t dim, con
   for (int i = 0; fits && i < x.dim(); ++i) fits = i == d || at.shape()[i] <= x.shape()[i];
   if (!fits) {
     throw ShapeError(fmt::format(
-        "{}: an index {} does not go with {}; it must have as many dimensions, none larger but dimension {}", op,
+        "{}: an index {} does not match {}; it must have as many dimensions, none larger except dimension {}", op,
         str(index.shape()), str(given.shape()), d));
   }
   ScatterRows rows;
@@ -182,7 +182,7 @@ Tensor scatter_reduced(const char* op, const Tensor& x, std::int64_t dim, const 
   } else if (reduce == "amin") {
     mode = PutMode::smallest;
   } else if (reduce != "sum" && !mean) {
-    throw Error(fmt::format("{}: there is no reduction '{}'; there are sum, prod, mean, amax and amin", op, reduce));
+    throw Error(fmt::format("{}: unknown reduction '{}'; wanted sum, prod, mean, amax or amin", op, reduce));
   }
   if (mean && !is_floating(x.dtype())) {
     throw DtypeError(fmt::format("{}: a mean of {} is not defined; convert to f32 first", op, name(x.dtype())));

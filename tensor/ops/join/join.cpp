@@ -30,11 +30,11 @@ std::vector<OutputSpec> join_infer(const OpCall& call) {
     Shape fitting = x.shape();
     if (fitting.rank() == shape.rank()) fitting[dim] = shape[dim];
     if (fitting != shape) {
-      throw ShapeError(fmt::format("cat: part {} is {}, it must be like the first, {}, but in dimension {}", k,
+      throw ShapeError(fmt::format("cat: tensor {} is {}; it must equal the first, {}, except in dimension {}", k,
                                    str(x.shape()), str(call.in[0].shape()), dim));
     }
     if (__builtin_add_overflow(shape[dim], x.shape()[dim], &shape[dim]))
-      throw ShapeError("cat: the parts together are too large");
+      throw ShapeError("cat: the tensors together are too large");
     dtype = promote(dtype, x.dtype());
   }
   return {{shape, dtype}};
@@ -135,13 +135,13 @@ const OpDef kCat = {.name = "cat", .infer = join_infer, .cpu = join_cpu, .gpu = 
 }  // namespace
 
 Tensor cat(const std::vector<Tensor>& tensors, std::int64_t dim) {
-  if (tensors.empty()) throw ShapeError("cat: no tensors were given; it wants at least one");
+  if (tensors.empty()) throw ShapeError("cat: got no tensors; wanted at least one");
   if (tensors[0].dim() == 0) throw ShapeError("cat: a tensor without dimensions cannot be joined; use stack");
   return apply(kCat, tensors, Attrs::of(CatAttrs{wrap_dim(dim, tensors[0].dim(), "cat")}))[0];
 }
 
 Tensor stack(const std::vector<Tensor>& tensors, std::int64_t dim) {
-  if (tensors.empty()) throw ShapeError("stack: no tensors were given; it wants at least one");
+  if (tensors.empty()) throw ShapeError("stack: got no tensors; wanted at least one");
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (!tensors[i].defined()) throw UndefinedTensor("stack", i + 1);
   }
@@ -149,7 +149,7 @@ Tensor stack(const std::vector<Tensor>& tensors, std::int64_t dim) {
   TensorList wider;
   for (std::size_t k = 0; k < tensors.size(); ++k) {
     if (tensors[k].shape() != tensors[0].shape()) {
-      throw ShapeError(fmt::format("stack: part {} is {}, the first is {}; they must be alike", k,
+      throw ShapeError(fmt::format("stack: tensor {} is {}, the first is {}; they must have one shape", k,
                                    str(tensors[k].shape()), str(tensors[0].shape())));
     }
     wider.push_back(tensors[k].unsqueeze(at));

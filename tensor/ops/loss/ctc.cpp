@@ -80,7 +80,8 @@ Tensor ctc_loss(const Tensor& given, const Tensor& targets, const Tensor& input_
                                  str(given.shape()), str(targets.shape())));
   }
   if (one) x = x.unsqueeze(1);
-  if (x.size(0) == 0) throw ShapeError(fmt::format("{}: got {}, there is no step in time", op, str(given.shape())));
+  if (x.size(0) == 0)
+    throw ShapeError(fmt::format("{}: got {}; wanted at least one time step", op, str(given.shape())));
   if (blank < 0 || blank >= x.size(2))
     throw IndexError(fmt::format("{}: blank is {}, it must lie in [0, {})", op, blank, x.size(2)));
   const std::int64_t n = x.size(1);

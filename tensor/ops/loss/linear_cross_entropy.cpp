@@ -36,7 +36,7 @@ std::vector<OutputSpec> linear_cross_entropy_infer(const OpCall& call) {
                                  bias.defined() ? fmt::format(", the bias {}", name(bias.dtype())) : ""));
   }
   if (target.dtype() != i64 && target.dtype() != i32) {
-    throw DtypeError(fmt::format("linear_cross_entropy: the targets hold {}, they are class indices: i64 or i32",
+    throw DtypeError(fmt::format("linear_cross_entropy: the targets hold {}; class indices must be i64 or i32",
                                  name(target.dtype())));
   }
   if (x.dim() != 2 || target.dim() != 1 || x.size(0) != target.size(0)) {

@@ -28,7 +28,7 @@ std::vector<OutputSpec> integer_matmul_infer(const OpCall& call) {
   }
   if (a.size(-1) != b.size(-2)) {
     throw ShapeError(
-        fmt::format("matmul: inner sizes differ: a {} · b {}; the last of a must equal the last but one of b",
+        fmt::format("matmul: inner sizes differ: a {} · b {}; the last size of a must equal the second-to-last of b",
                     str(a.shape()), str(b.shape())));
   }
   Shape shape = gemm::batch_of(call, a, b);

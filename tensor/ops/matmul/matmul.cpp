@@ -51,7 +51,7 @@ std::vector<OutputSpec> matmul_infer(const OpCall& call) {
                                  shape_in_words(a, attributes.a_vector), shape_in_words(b, attributes.b_vector),
                                  transposed_fits
                                      ? fmt::format("; did you mean b.transpose({}, {})?", b.dim() - 2, b.dim() - 1)
-                                     : "; the last of a must equal the last but one of b"));
+                                     : "; the last size of a must equal the second-to-last of b"));
   }
   Shape shape = gemm::batch_of(call, a, b);
   shape.push_back(a.size(-2));

@@ -27,7 +27,7 @@ std::uint32_t order_code(double order) { return order == 1 ? 1 : order == 2 ? 2 
 std::vector<OutputSpec> global_norm_infer(const OpCall& call) {
   double order = call.as<NormAttrs>().order;
   if (order != 1 && order != 2 && order != HUGE_VAL)
-    throw Error(fmt::format("{}: no norm of order {}; 1, 2 and infinity are there", call.op.name, order));
+    throw Error(fmt::format("{}: order is {}; wanted 1, 2 or infinity", call.op.name, order));
   optimizer::require_floating(call, call.in);
   return {{Shape{}, widest(call.in)}};
 }

@@ -42,7 +42,7 @@ DType widest(std::span<const Tensor> tensors) {
 void require_floating(const OpCall& call, std::span<const Tensor> tensors) {
   for (const Tensor& x : tensors) {
     if (!is_floating(x.dtype()))
-      throw DtypeError(fmt::format("{}: a tensor {} holds {}; floating dtypes are wanted", call.op.name, str(x.shape()),
+      throw DtypeError(fmt::format("{}: a tensor {} holds {}; wanted a floating dtype", call.op.name, str(x.shape()),
                                    name(x.dtype())));
   }
 }

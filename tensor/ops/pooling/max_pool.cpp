@@ -32,7 +32,7 @@ std::vector<OutputSpec> max_pool_infer(const OpCall& call) {
     shape[d + 1] = windows.axes[d].to;
   }
   if (!fits || plane > std::numeric_limits<std::int32_t>::max())
-    throw ShapeError(fmt::format("max_pool: {} does not go with these windows", str(x.shape())));
+    throw ShapeError(fmt::format("max_pool: {} does not match these windows", str(x.shape())));
   return {{shape, x.dtype()}, {shape, i32}};
 }
 
@@ -46,7 +46,7 @@ std::vector<OutputSpec> infer_back(const OpCall& call) {
     shape[d + 1] = windows.axes[d].from;
   }
   if (!fits) {
-    throw ShapeError(fmt::format("{}: values {} do not go with indices {} and these windows", call.op.name,
+    throw ShapeError(fmt::format("{}: values {} do not match indices {} and these windows", call.op.name,
                                  str(g.shape()), str(indices.shape())));
   }
   if (!is_floating(g.dtype())) {

@@ -139,7 +139,7 @@ Tensor max_unpool(const char* op, const Tensor& x, const Tensor& indices, int sp
         checked_sum(checked_product(to - 1, pooling.stride[i], op), pooling.kernel[i] - 2 * pooling.padding[i], op);
     const std::int64_t from = output_size.empty() ? least : output_size[i];
     if (to < 1 || from < 1 || from > kPoolingLargest || std::abs(from - least) >= pooling.stride[i] + (from == least)) {
-      throw ShapeError(fmt::format("{}: output_size {} does not go with {}; dimension {} must be within {} ± {}", op,
+      throw ShapeError(fmt::format("{}: output_size {} does not match {}; dimension {} must be within {} ± {}", op,
                                    str(output_size), str(x.shape()), d, least, pooling.stride[i] - 1));
     }
     windows.axes[d] = {static_cast<std::int32_t>(from),

@@ -123,7 +123,7 @@ Tensor normal(double mean, const Tensor& std) {
 Tensor normal(double mean, double std, Shape shape, TensorOptions options) {
   require_deviation("normal", std);
   if (!is_floating(options.dtype)) {
-    throw DtypeError(fmt::format("normal: {} was asked for; it makes floating numbers", name(options.dtype)));
+    throw DtypeError(fmt::format("normal: got dtype {}; wanted a floating dtype", name(options.dtype)));
   }
   const GradMode off(false);
   return (randn(shape, {options.dtype == f64 ? f64 : f32, options.device}) * std + mean).to(options.dtype);
@@ -143,9 +143,9 @@ Tensor multinomial(const Tensor& weights, std::int64_t num_samples, bool replace
     throw ShapeError(fmt::format("multinomial: the weights are {}, they must be [K] or [B, K]", str(weights.shape())));
   }
   const std::int64_t classes = weights.size(-1);
-  if (num_samples < 1) throw ShapeError(fmt::format("multinomial: {} samples were asked for", num_samples));
+  if (num_samples < 1) throw ShapeError(fmt::format("multinomial: got num_samples {}; wanted at least 1", num_samples));
   if (classes == 0 || classes > (std::int64_t{1} << 24)) {
-    throw ShapeError(fmt::format("multinomial: {} classes; 1 to 2^24 are possible", classes));
+    throw ShapeError(fmt::format("multinomial: got {} classes; wanted 1 to 2^24", classes));
   }
   if (!replacement && num_samples > classes) {
     throw ShapeError(

@@ -28,8 +28,9 @@ std::vector<OutputSpec> largest_first_infer(const OpCall& call) {
   }
   const std::int64_t count = call.as<LargestFirstAttributes>().count;
   if (keys.dim() != 2 || count < 0 || count > keys.size(1)) {
-    throw ShapeError(fmt::format("largest_first: {} of each row of keys {}; keys are [R, K], at most K are possible",
-                                 count, str(keys.shape())));
+    throw ShapeError(
+        fmt::format("largest_first: got a count of {} and keys {}; wanted keys [R, K] and a count of at most K", count,
+                    str(keys.shape())));
   }
   return {{{keys.size(0), count}, i64}};
 }

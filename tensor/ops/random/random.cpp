@@ -204,7 +204,7 @@ const OpDef kRandom = {.name = "random", .cpu = fill_cpu, .gpu = fill_gpu};
 Tensor random_filled(const char* op, RandomKind kind, const Shape& shape, TensorOptions options,
                      Interval interval = {}) {
   if (kind == RandomKind::integer ? !is_integral(options.dtype) : !is_floating(options.dtype)) {
-    throw DtypeError(fmt::format("{}: {} was asked for; it makes {} numbers", op, name(options.dtype),
+    throw DtypeError(fmt::format("{}: got dtype {}; it makes {} numbers", op, name(options.dtype),
                                  kind == RandomKind::integer ? "integer" : "floating"));
   }
   Tensor y = detail::empty(op, shape, options);

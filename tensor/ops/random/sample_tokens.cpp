@@ -212,7 +212,7 @@ bool sample_tokens_on_gpu(const OpCall& call, std::span<Tensor> out) {
 }
 
 TensorList sample_tokens_no_gradient(const VjpCall& call) {
-  throw Error(fmt::format("{} is not differentiable: tokens are whole numbers", call.op.name));
+  throw Error(fmt::format("{} is not differentiable: tokens are integers", call.op.name));
 }
 
 const OpDef kSampleTokens = {.name = "sample_tokens",

@@ -87,8 +87,8 @@ Tensor vector_norm(const Tensor& x, double p, Dims dims, bool keepdim) {
   }
   if (std::isnan(p)) throw ShapeError("vector_norm: the order is NaN");
   if (x.numel() == 0 && (p < 0 || std::isinf(p)) && sum(x, dims).numel() > 0) {
-    throw ShapeError(fmt::format("vector_norm: of order {} of no elements in {}: nothing has no largest or smallest", p,
-                                 str(x.shape())));
+    throw ShapeError(fmt::format(
+        "vector_norm: of order {} of no elements in {}: an empty set has no largest or smallest", p, str(x.shape())));
   }
   if (p == 2) return reduce::root_of_squares(x, dims, keepdim);
   const Tensor wide = item_size(x.dtype()) == 2 ? x.to(f32) : x;

@@ -15,7 +15,7 @@ Tensor differences_floating(const Tensor& x) { return is_floating(x.dtype()) ? x
 Tensor part(const Tensor& x, int d, std::int64_t begin, std::int64_t end) { return x.slice(d, begin, end); }
 
 void require_dimensions(const char* op, const Tensor& x) {
-  if (x.dim() == 0) throw ShapeError(fmt::format("{}: a tensor without dimensions has no neighbours", op));
+  if (x.dim() == 0) throw ShapeError(fmt::format("{}: got a 0-d tensor; wanted at least one dimension", op));
 }
 
 /// A list along dimension d of a tensor with `rank` dimensions.
@@ -68,7 +68,7 @@ Dims checked_dims(const Tensor& x, const Dims& dims, int edge_order) {
 
 void check_count(const char* what, std::size_t given, const Dims& dims) {
   if (given != dims.size())
-    throw ShapeError(fmt::format("gradient: {} {} were given for {} dimensions", given, what, dims.rank()));
+    throw ShapeError(fmt::format("gradient: got {} {} for {} dimensions; pass one each", given, what, dims.rank()));
 }
 
 /// y[i + 1] + y[i] along d.
@@ -85,7 +85,7 @@ Tensor areas(const char* op, const Tensor& y, double dx, int d) {
 Tensor areas(const char* op, const Tensor& y, const Tensor& x, int d) {
   const bool list = x.dim() == 1;
   if (!(list || x.dim() == y.dim()) || x.size(list ? 0 : d) != y.size(d)) {
-    throw ShapeError(fmt::format("{}: x {} does not tell where the elements along dimension {} of y {} lie", op,
+    throw ShapeError(fmt::format("{}: x {} does not give the positions of the elements along dimension {} of y {}", op,
                                  str(x.shape()), d, str(y.shape())));
   }
   const Tensor at = differences_floating(list ? differences_along(x, d, y.dim()) : x);
@@ -151,7 +151,7 @@ std::vector<Tensor> gradient(const Tensor& x, const std::vector<Tensor>& coordin
     detail::require_defined("gradient", at);
     if (at.dim() != 1 || at.size(0) != x.size(d)) {
       throw ShapeError(
-          fmt::format("gradient: the coordinates {} do not tell where the elements along dimension {} of {} "
+          fmt::format("gradient: the coordinates {} do not match the elements along dimension {} of {} "
                       "lie",
                       str(at.shape()), d, str(x.shape())));
     }

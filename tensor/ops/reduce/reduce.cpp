@@ -41,8 +41,9 @@ std::vector<OutputSpec> reduce_infer(const OpCall& call) {
   const std::int64_t length = numel(taken, call.op.name);
   Shape shape = reduced_shape(x.shape(), a.dims, a.keepdim);
   if (orders && length == 0 && numel(shape, call.op.name) > 0) {
-    throw ShapeError(fmt::format("{}: dimensions {} of {} are empty, and nothing has no largest or smallest element",
-                                 call.op.name, str(a.dims), str(x.shape())));
+    throw ShapeError(
+        fmt::format("{}: dimensions {} of {} are empty, and an empty set has no largest or smallest element",
+                    call.op.name, str(a.dims), str(x.shape())));
   }
   if (length > std::int64_t{0x7fffffff}) {
     throw ShapeError(fmt::format("{}: {} elements of {} go into one result, kernels index 2^31; reduce in two steps",

@@ -39,7 +39,7 @@ int dimensions_of(Interpolation mode) {
 void interpolate_check(const Tensor& x, const InterpolateOptions& o, int spatial) {
   if (spatial < 1 || spatial > 3 || (dimensions_of(o.mode) != 0 && dimensions_of(o.mode) != spatial)) {
     throw ShapeError(
-        fmt::format("interpolate: {} does not go with the mode; linear takes [N, C, L], bilinear and bicubic [N, C, H, "
+        fmt::format("interpolate: {} does not match the mode; linear takes [N, C, L], bilinear and bicubic [N, C, H, "
                     "W], trilinear "
                     "[N, C, D, H, W], the others all of these",
                     str(x.shape())));

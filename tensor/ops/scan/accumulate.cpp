@@ -215,8 +215,8 @@ const OpDef kLogcumsumexp = {.name = "logcumsumexp",
 std::vector<OutputSpec> recurrence_infer(const OpCall& call) {
   const Tensor &a = call.in[0], &b = call.in[1];
   if (a.shape() != b.shape() || a.dtype() != b.dtype() || !is_floating(a.dtype())) {
-    throw ShapeError(fmt::format("{}: factors {} {} and terms {} {} must be alike and floating", call.op.name,
-                                 name(a.dtype()), str(a.shape()), name(b.dtype()), str(b.shape())));
+    throw ShapeError(fmt::format("{}: factors {} {} and terms {} {} must have one shape and one floating dtype",
+                                 call.op.name, name(a.dtype()), str(a.shape()), name(b.dtype()), str(b.shape())));
   }
   return {{b.shape(), b.dtype()}};
 }

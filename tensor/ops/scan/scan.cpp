@@ -106,7 +106,7 @@ struct TriangleAttrs {
 std::vector<OutputSpec> triangle_infer(const OpCall& call) {
   const Tensor& x = call.in[0];
   if (x.dim() < 2)
-    throw ShapeError(fmt::format("{}: {} has no two dimensions to take a triangle of", call.op.name, str(x.shape())));
+    throw ShapeError(fmt::format("{}: x is {}; wanted at least two dimensions", call.op.name, str(x.shape())));
   return {{x.shape(), x.dtype()}};
 }
 

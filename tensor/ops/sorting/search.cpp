@@ -25,7 +25,7 @@ std::vector<OutputSpec> search_infer(const OpCall& call) {
   for (int d = 0; fits && sorted.dim() > 1 && d + 1 < sorted.dim(); ++d) fits = sorted.shape()[d] == values.shape()[d];
   if (!fits || sorted.dim() == 0) {
     throw ShapeError(fmt::format(
-        "{}: sorted rows {} do not go with values {}; they must be a list, or alike but for the last dimension",
+        "{}: sorted rows {} do not match values {}; they must be a list, or equal except in the last dimension",
         call.op.name, str(sorted.shape()), str(values.shape())));
   }
   return {{values.shape(), call.as<SearchAttrs>().out_int32 ? i32 : i64}};

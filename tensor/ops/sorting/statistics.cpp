@@ -78,7 +78,7 @@ Tensor quantile_of(const char* op, const Tensor& given, const Tensor& q, std::op
   constexpr std::string_view kKinds[] = {"linear", "lower", "higher", "midpoint", "nearest"};
   if (std::find(std::begin(kKinds), std::end(kKinds), interpolation) == std::end(kKinds)) {
     throw Error(
-        fmt::format("{}: there is no interpolation '{}'; there are {}", op, interpolation, fmt::join(kKinds, ", ")));
+        fmt::format("{}: unknown interpolation '{}'; wanted one of {}", op, interpolation, fmt::join(kKinds, ", ")));
   }
   const Tensor x = dim ? given : given.reshape({given.numel()});
   const int d = wrap_dim(dim.value_or(0), x.dim(), op);

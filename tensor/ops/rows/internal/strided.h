@@ -3,7 +3,7 @@
 #include <etna/tensor/internal/layout.h>
 #include <etna/tensor/ops/kernel.h>
 
-/// Rows of strided tensors for GPU kernels built on shaders/lib/lanes.glsl.
+/// Rows of strided tensors for GPU kernels built on shaders/lib/row_threads.glsl.
 namespace etna::rows {
 
 inline constexpr std::int64_t kThreads = 256;
