@@ -193,35 +193,35 @@ void normalize(const float* x, double mean, double factor, const float* weight, 
 }
 
 void widen_bf16(const std::uint16_t* x, float* y, std::size_t n) {
-  const hn::RebindToUnsigned<D> words;
-  const hn::Rebind<std::uint16_t, D> halves;
+  const hn::RebindToUnsigned<D> u32_tag;
+  const hn::Rebind<std::uint16_t, D> u16_tag;
   const std::size_t lanes = hn::Lanes(D());
   std::size_t i = 0;
   for (; i + lanes <= n; i += lanes) {
-    const auto bits = hn::ShiftLeft<16>(hn::PromoteTo(words, hn::LoadU(halves, x + i)));
+    const auto bits = hn::ShiftLeft<16>(hn::PromoteTo(u32_tag, hn::LoadU(u16_tag, x + i)));
     hn::StoreU(hn::BitCast(D(), bits), D(), y + i);
   }
   for (; i < n; ++i) y[i] = std::bit_cast<float>(static_cast<std::uint32_t>(x[i]) << 16);
 }
 
 void narrow_bf16(const float* x, std::uint16_t* y, std::size_t n) {
-  const hn::RebindToUnsigned<D> words;
+  const hn::RebindToUnsigned<D> u32_tag;
   const hn::RebindToSigned<D> whole;
-  const hn::Rebind<std::uint16_t, D> halves;
+  const hn::Rebind<std::uint16_t, D> u16_tag;
   const std::size_t lanes = hn::Lanes(D());
   auto rounded = [=](V v) HWY_ATTR {
-    const auto bits = hn::BitCast(words, v), upper = hn::ShiftRight<16>(bits);
-    const auto odd = hn::And(upper, hn::Set(words, 1));
-    const auto nearest = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(words, 0x7fff))));
-    const auto quiet = hn::Or(upper, hn::Set(words, 0x40));
-    const auto number = hn::RebindMask(words, hn::Eq(v, v));
-    return hn::DemoteTo(halves, hn::BitCast(whole, hn::IfThenElse(number, nearest, quiet)));
+    const auto bits = hn::BitCast(u32_tag, v), upper = hn::ShiftRight<16>(bits);
+    const auto odd = hn::And(upper, hn::Set(u32_tag, 1));
+    const auto nearest = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(u32_tag, 0x7fff))));
+    const auto quiet = hn::Or(upper, hn::Set(u32_tag, 0x40));
+    const auto number = hn::RebindMask(u32_tag, hn::Eq(v, v));
+    return hn::DemoteTo(u16_tag, hn::BitCast(whole, hn::IfThenElse(number, nearest, quiet)));
   };
   std::size_t i = 0;
-  for (; i + lanes <= n; i += lanes) hn::StoreU(rounded(hn::LoadU(D(), x + i)), halves, y + i);
+  for (; i + lanes <= n; i += lanes) hn::StoreU(rounded(hn::LoadU(D(), x + i)), u16_tag, y + i);
   if (i < n) {
     HWY_ALIGN std::uint16_t part[hn::MaxLanes(D())];
-    hn::Store(rounded(load_part(x + i, n - i, 0.0f)), halves, part);
+    hn::Store(rounded(load_part(x + i, n - i, 0.0f)), u16_tag, part);
     std::copy_n(part, n - i, y + i);
   }
 }

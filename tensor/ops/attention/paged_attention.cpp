@@ -172,16 +172,16 @@ void step_cpu(const OpCall& call, std::span<Tensor> out) {
 /// Lets the attention write its result in the form that the next gemm reads: as quantized activations as well, or in 16
 /// bits only.
 bool fuse_step(fusion::Calls calls, fusion::Fused& fused) {
-  const fusion::Call &step = calls[0], &product = calls[1];
+  const fusion::Call &step = calls[0], &linear = calls[1];
   const Tensor &y = step.out[0], &keys = step.in[kKeysOut];
   const auto refuse = [&](const char* why) {
     fused.why = why;
     return false;
   };
-  if (y.dtype() != f32 || product.in[0].impl() != y.impl() || step.out.size() != 3)
-    return refuse("the product does not read the attention's result in f32");
-  const std::optional<DType> wanted = quantized::wanted_form(product, keys.dtype() == f16);
-  if (!wanted) return refuse("the product reads f32");
+  if (y.dtype() != f32 || linear.in[0].impl() != y.impl() || step.out.size() != 3)
+    return refuse("the linear layer does not read the attention's result in f32");
+  const std::optional<DType> wanted = quantized::wanted_form(linear, keys.dtype() == f16);
+  if (!wanted) return refuse("the linear layer reads f32");
   const bool read_once = fusion::dead(calls, 0);  // before `fused` refers to it
   auto a = step.attrs.as<StepAttrs>();
   fused.in = step.in;
@@ -189,7 +189,7 @@ bool fuse_step(fusion::Calls calls, fusion::Fused& fused) {
   fused.replaces = 1;
   if (*wanted == i8) {
     if (!step_quantizes_gpu(step.in[kWriteTable], a.write.size))
-      return refuse("the kernel of so many positions does not");
+      return refuse("the kernel for this many positions cannot quantize its result");
     a.quantizes = true;
     fused.out.push_back(empty({y.size(0), 1, quantized::activation_bytes(y.size(2))}, {u8, y.device()}));
     fused.forms.push_back(quantized::form_of(y, {fused.out[3], {}, true, false}));
@@ -308,17 +308,17 @@ Tensor rotate_and_attend_(const Tensor& qkv, PagedCache& cache, const CachePlace
                           const PagedAttentionSettings& attention) {
   detail::require_defined("rotate_and_attend_", qkv, cache.keys, cache.values, places.table, places.positions);
   const WriteAttrs a = write_attrs(qkv, rotary);
-  const auto joined = [&](const Tensor& y) { return y.to(a.dtype).reshape({y.size(0), y.size(1), a.heads * a.size}); };
+  const auto merged = [&](const Tensor& y) { return y.to(a.dtype).reshape({y.size(0), y.size(1), a.heads * a.size}); };
   RotarySettings queries = rotary;
   queries.dtype = {};
   if (qkv.dim() == 3 && qkv.size(0) == 1 && qkv.size(1) >= kPrompt && places.longest > 0) {
     if (qkv.dtype() == f32) queries.dtype = prompt_dtype(cache);
     const Tensor q = rotate_and_cache_(qkv, cache, places, queries);
-    return joined(prompt_attention(q, cache, places.table, places.longest, attention));
+    return merged(prompt_attention(q, cache, places.table, places.longest, attention));
   }
   const bool one = qkv.dim() == 3 && qkv.size(1) == 1 && cache.keys.dim() == 4;
   if (!one || !(qkv.device().is_cpu() || has_step_gpu(qkv, cache, a.heads, a.size)))
-    return joined(paged_attention(rotate_and_cache_(qkv, cache, places, queries), cache, places, attention));
+    return merged(paged_attention(rotate_and_cache_(qkv, cache, places, queries), cache, places, attention));
   return apply(kStep,
                {qkv, rotary.frequencies, places.table, places.positions, rotary.query_norm, rotary.key_norm, cache.keys,
                 cache.values},

@@ -91,13 +91,13 @@ std::int64_t place(const Tensor& table, std::int64_t b, std::int64_t position, s
 
 template <typename T>
 void turn(T* row, const WriteAttrs& a, const float* frequencies, std::int64_t pairs, std::int64_t position) {
-  const std::int64_t apart = a.interleaved ? 1 : pairs, step = a.interleaved ? 2 : 1;
+  const std::int64_t distance = a.interleaved ? 1 : pairs, step = a.interleaved ? 2 : 1;
   for (std::int64_t i = 0; i < pairs; ++i) {
     const T angle = static_cast<T>(position) * static_cast<T>(frequencies[i]);
     const T c = std::cos(angle) * static_cast<T>(a.magnitude), s = std::sin(angle) * static_cast<T>(a.magnitude);
-    const T u = row[i * step], v = row[i * step + apart];
+    const T u = row[i * step], v = row[i * step + distance];
     row[i * step] = u * c - v * s;
-    row[i * step + apart] = v * c + u * s;
+    row[i * step + distance] = v * c + u * s;
   }
 }
 

@@ -25,7 +25,7 @@ namespace {
 
 using namespace convolution;
 
-/// One number for each of `dims` spatial dimensions, at the end of three; one number stands for all.
+/// One number for each of `dims` spatial dimensions, at the end of three; a single number applies to all.
 Three numbers(const char* op, const char* what, const Dims& given, int dims, std::int64_t least, std::int64_t neutral) {
   if (given.rank() != 1 && given.rank() != dims) {
     throw ShapeError(

@@ -206,7 +206,7 @@ Kinds kinds_of(const Term& a, const Term& b, const Labels& wanted) {
   return kinds;
 }
 
-Labels joined(Labels a, const Labels& b, const Labels& c = {}) {
+Labels concatenated(Labels a, const Labels& b, const Labels& c = {}) {
   a.insert(a.end(), b.begin(), b.end());
   a.insert(a.end(), c.begin(), c.end());
   return a;
@@ -219,8 +219,9 @@ std::int64_t elements(const Term& term, const Labels& labels) {
 }
 
 Term elementwise_product(const Term& a, const Term& b, const Kinds& kinds) {
-  const Labels result = joined(kinds.batch, kinds.rows, kinds.columns);
-  Tensor x = permuted(a, joined(kinds.batch, kinds.rows)).x, y = permuted(b, joined(kinds.batch, kinds.columns)).x;
+  const Labels result = concatenated(kinds.batch, kinds.rows, kinds.columns);
+  Tensor x = permuted(a, concatenated(kinds.batch, kinds.rows)).x,
+         y = permuted(b, concatenated(kinds.batch, kinds.columns)).x;
   for (std::size_t i = 0; i < kinds.columns.size(); ++i) x = x.unsqueeze(-1);
   for (std::size_t i = 0; i < kinds.rows.size(); ++i) y = y.unsqueeze(static_cast<std::int64_t>(kinds.batch.size()));
   return {mul(x, y), result};
@@ -236,7 +237,7 @@ Term contract(const Equation& equation, Term a, Term b, const Labels& wanted) {
   a = summed(a, drop_of(b), true);
   b = summed(b, drop_of(a), true);
   const Kinds kinds = kinds_of(a, b, wanted);
-  const Labels result = joined(kinds.batch, kinds.rows, kinds.columns);
+  const Labels result = concatenated(kinds.batch, kinds.rows, kinds.columns);
   if (result.size() > kMaxRank) {
     equation.fail(
         fmt::format("a product of two operands has {} dimensions, at most {} are possible", result.size(), kMaxRank));
@@ -245,10 +246,10 @@ Term contract(const Equation& equation, Term a, Term b, const Labels& wanted) {
   const std::int64_t batch = elements(a, kinds.batch), m = elements(a, kinds.rows), n = elements(b, kinds.columns),
                      k = elements(a, kinds.contracted);
   Shape shape;
-  for (Label l : joined(kinds.batch, kinds.rows)) shape.push_back(a.size(l));
+  for (Label l : concatenated(kinds.batch, kinds.rows)) shape.push_back(a.size(l));
   for (Label l : kinds.columns) shape.push_back(b.size(l));
-  Tensor x = permuted(a, joined(kinds.batch, kinds.rows, kinds.contracted)).x;
-  Tensor y = permuted(b, joined(kinds.batch, kinds.contracted, kinds.columns)).x;
+  Tensor x = permuted(a, concatenated(kinds.batch, kinds.rows, kinds.contracted)).x;
+  Tensor y = permuted(b, concatenated(kinds.batch, kinds.contracted, kinds.columns)).x;
   if (kinds.batch.empty()) return {matmul(x.reshape({m, k}), y.reshape({k, n})).reshape(shape), result};
   return {matmul(x.reshape({batch, m, k}), y.reshape({batch, k, n})).reshape(shape), result};
 }
@@ -256,7 +257,7 @@ Term contract(const Equation& equation, Term a, Term b, const Labels& wanted) {
 Labels wanted_besides(const std::vector<Term>& terms, std::size_t i, std::size_t j, const Labels& output) {
   Labels wanted = output;
   for (std::size_t t = 0; t < terms.size(); ++t) {
-    if (t != i && t != j) wanted = joined(wanted, terms[t].labels);
+    if (t != i && t != j) wanted = concatenated(wanted, terms[t].labels);
   }
   return wanted;
 }

@@ -269,8 +269,8 @@ Tensor cross(const Tensor& a, const Tensor& b, std::int64_t dim) {
     throw ShapeError(fmt::format("cross: dimension {} of {} must have three elements", dim, str(shape)));
   }
   const Tensor x = a.expand(shape), y = b.expand(shape);
-  const auto turned = [d](const Tensor& t, std::int64_t by) { return cat({t.slice(d, by, 3), t.slice(d, 0, by)}, d); };
-  return turned(x, 1) * turned(y, 2) - turned(x, 2) * turned(y, 1);
+  const auto rolled = [d](const Tensor& t, std::int64_t by) { return cat({t.slice(d, by, 3), t.slice(d, 0, by)}, d); };
+  return rolled(x, 1) * rolled(y, 2) - rolled(x, 2) * rolled(y, 1);
 }
 
 Tensor cross(const Tensor& a, const Tensor& b) {

@@ -52,7 +52,7 @@ Tensor pow_exponent_gradient(const Tensor& g, double a, const Tensor& b) {
   return g * where(ge(b, 0.0), 0.0, where(isnan(b), b, -std::numeric_limits<double>::infinity()));
 }
 
-/// Operands of which one may be a number.
+/// Functions of an operand that may be a number.
 double square_of(double x) { return x * x; }
 Tensor square_of(const Tensor& x) { return etna::square(x); }
 template <typename A, typename B>

@@ -11,7 +11,7 @@
 namespace etna::elementwise {
 namespace {
 
-/// Where a block of rows lies. Steps are in elements.
+/// The memory layout of a block of rows. Steps are in elements.
 struct Block {
   const std::byte* from;
   std::int64_t from_step;

@@ -73,14 +73,14 @@ void join_cpu(const OpCall& call, std::span<Tensor> out) {
     const auto* from = static_cast<const std::byte*>(parts.tensors[k].raw_data());
     std::uint64_t width = parts.widths[k];
     // A single long row is split into chunks as well.
-    auto piece = static_cast<std::uint64_t>(parts.outer == 1 ? std::min<std::uint64_t>(width, 1 << 16) : width);
-    auto chunks = static_cast<std::int64_t>((width + piece - 1) / piece) * parts.outer;
-    std::int64_t grain = std::max<std::int64_t>(1, (1 << 16) / static_cast<std::int64_t>(piece));
+    auto chunk_bytes = static_cast<std::uint64_t>(parts.outer == 1 ? std::min<std::uint64_t>(width, 1 << 16) : width);
+    auto chunks = static_cast<std::int64_t>((width + chunk_bytes - 1) / chunk_bytes) * parts.outer;
+    std::int64_t grain = std::max<std::int64_t>(1, (1 << 16) / static_cast<std::int64_t>(chunk_bytes));
     cpu::parallel_for(chunks, grain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         auto at = static_cast<std::uint64_t>(i);
         if (parts.outer == 1)
-          std::memcpy(to + at * piece, from + at * piece, std::min(piece, width - at * piece));
+          std::memcpy(to + at * chunk_bytes, from + at * chunk_bytes, std::min(chunk_bytes, width - at * chunk_bytes));
         else
           std::memcpy(to + at * parts.width, from + at * width, width);
       }

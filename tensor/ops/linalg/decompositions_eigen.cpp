@@ -35,9 +35,9 @@ void require_decompositions(const char*, std::int64_t, std::int64_t) {}
 
 bool svd(std::int64_t m, std::int64_t n, Vectors vectors, double* a, double* s, double* u, double* vh) {
   const std::int64_t k = std::min(m, n);
-  const unsigned what = vectors == Vectors::none   ? 0
-                        : vectors == Vectors::thin ? Eigen::ComputeThinU | Eigen::ComputeThinV
-                                                   : Eigen::ComputeFullU | Eigen::ComputeFullV;
+  const unsigned what = vectors == Vectors::none      ? 0
+                        : vectors == Vectors::reduced ? Eigen::ComputeThinU | Eigen::ComputeThinV
+                                                      : Eigen::ComputeFullU | Eigen::ComputeFullV;
   const Eigen::BDCSVD<Eigen::MatrixXd> found(as_rows(a, m, n), what);
   std::copy_n(found.singularValues().data(), k, s);
   if (vectors != Vectors::none) {

@@ -86,7 +86,7 @@ void require_decompositions(const char* op, std::int64_t m, std::int64_t n) {
 }
 
 bool svd(std::int64_t m, std::int64_t n, Vectors vectors, double* a, double* s, double* u, double* vh) {
-  const char* job = vectors == Vectors::none ? "N" : vectors == Vectors::thin ? "S" : "A";
+  const char* job = vectors == Vectors::none ? "N" : vectors == Vectors::reduced ? "S" : "A";
   const std::int64_t k = std::min(m, n), length = gesdd_work(m, n);
   const Int rows = to_int(n), columns = to_int(m), lwork = to_int(length),
             ldvt = to_int(vectors == Vectors::full ? m : k);

@@ -44,8 +44,8 @@ TensorList eigh_vjp(const VjpCall& call) {
   const Tensor &l = call.out[0], &v = call.out[1], &gl = call.grad[0], &gv = call.grad[1];
   if (!gv.defined()) return {matmul(v * gl.unsqueeze(-2), v.t())};
   const Tensor same = detail::identity(l.size(-1), {boolean, l.device()});
-  const Tensor apart = masked_fill(l.unsqueeze(-2) - l.unsqueeze(-1), same, 1);
-  Tensor inner = masked_fill(matmul(v.t(), gv) / apart, same, 0);
+  const Tensor differences = masked_fill(l.unsqueeze(-2) - l.unsqueeze(-1), same, 1);
+  Tensor inner = masked_fill(matmul(v.t(), gv) / differences, same, 0);
   if (gl.defined()) inner = inner + as_diagonal(gl);
   return {matmul(matmul(v, inner), v.t())};
 }

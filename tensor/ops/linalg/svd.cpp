@@ -62,7 +62,7 @@ void svd_cpu(const OpCall& call, std::span<Tensor> out) {
       return nullptr;
     }
     const SvdFactors found(matrix<T>(a, i), a.size(-2), a.size(-1),
-                           call.as<SvdAttrs>().full ? raw::Vectors::full : raw::Vectors::thin);
+                           call.as<SvdAttrs>().full ? raw::Vectors::full : raw::Vectors::reduced);
     if (!found.converged) return kSvdNotFinite;
     convert(found.u.data(), a.size(-2) * u_columns, u);
     convert(found.s.data(), k, out[1].host<T>() + i * k);
@@ -143,7 +143,7 @@ void pinv_cpu(const OpCall& call, std::span<Tensor> out) {
   raw::require_decompositions(call.op.name, m, n);
   each_matrix(call.op.name, a, [&](auto zero, std::int64_t i) -> const char* {
     using T = decltype(zero);
-    SvdFactors found(matrix<T>(a, i), m, n, raw::Vectors::thin);
+    SvdFactors found(matrix<T>(a, i), m, n, raw::Vectors::reduced);
     if (!found.converged) return kSvdNotFinite;
     const double least = rtol * found.s[0];
     double* row = found.vh.data();

@@ -108,12 +108,12 @@ Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const std::vecto
   const auto n = static_cast<std::size_t>(one ? 1 : log_probs.size(1));
   const auto most = [](const std::vector<std::int64_t>& v) { return v.empty() ? 0 : *std::ranges::max_element(v); };
   const auto least = [](const std::vector<std::int64_t>& v) { return v.empty() ? 0 : *std::ranges::min_element(v); };
-  const bool joined = !one && targets.dim() == 1;
+  const bool concatenated = !one && targets.dim() == 1;
   const std::int64_t total = std::accumulate(target_lengths.begin(), target_lengths.end(), std::int64_t{0});
-  const std::int64_t room = targets.dim() == 0 ? 0 : joined ? total : targets.size(-1);
+  const std::int64_t room = targets.dim() == 0 ? 0 : concatenated ? total : targets.size(-1);
   if (input_lengths.size() != n || target_lengths.size() != n || most(input_lengths) > log_probs.size(0) ||
       least(input_lengths) < 0 || least(target_lengths) < 0 || most(target_lengths) > room ||
-      (joined && targets.size(0) != total)) {
+      (concatenated && targets.size(0) != total)) {
     throw ShapeError(
         fmt::format("{}: {} input lengths up to {} and {} target lengths up to {} (sum {}) do not fit {} "
                     "and targets {}",
@@ -128,7 +128,7 @@ Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const std::vecto
     return all.empty() ? zeros({0}, {i64, device}) : cat(all);
   };
   Tensor rows = targets;
-  if (joined) {
+  if (concatenated) {
     const std::int64_t widest = most(target_lengths);
     std::vector<Tensor> padded;
     std::int64_t begin = 0;

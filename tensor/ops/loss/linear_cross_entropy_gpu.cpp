@@ -29,24 +29,24 @@ std::int64_t padded(std::int64_t classes, DType t) {
 }
 
 /// Adds a chunk's contribution, computed from its gradient of the logits, to the wanted gradients.
-/// @param product gemm (a, b, epilogue, y) @param scale factor @param scale_by a further factor on the device, or
+/// @param multiply gemm (a, b, epilogue, y) @param scale factor @param scale_by a further factor on the device, or
 /// undefined
 void add_gradients(const Attributes& a, const Outputs& out, const Chunk& chunk, const Tensor& x, const Tensor& weight,
-                   const Tensor& dlogits, float scale, const Tensor& scale_by, const auto& product) {
+                   const Tensor& dlogits, float scale, const Tensor& scale_by, const auto& multiply) {
   auto into = [&](const Tensor& y) {
     return gemm::Epilogue{.scale = scale, .scale_by = scale_by, .residual = chunk.begin > 0 ? y : Tensor()};
   };
   if (a.wants_x) {
     Tensor y = chunk.of(out.x);
-    product(dlogits, weight, gemm::Epilogue{.scale = scale, .scale_by = scale_by}, y);
+    multiply(dlogits, weight, gemm::Epilogue{.scale = scale, .scale_by = scale_by}, y);
   }
   if (a.wants_weight) {
     Tensor y = out.weight;
-    product(dlogits.t(), chunk.of(x), into(y), y);
+    multiply(dlogits.t(), chunk.of(x), into(y), y);
   }
   if (a.wants_bias) {
     Tensor y = out.bias.unsqueeze(0);
-    product(ones({1, dlogits.size(0)}, {dlogits.dtype(), dlogits.device()}), dlogits, into(y), y);
+    multiply(ones({1, dlogits.size(0)}, {dlogits.dtype(), dlogits.device()}), dlogits, into(y), y);
   }
 }
 
@@ -91,7 +91,7 @@ bool on_gpu(const OpCall& call, std::span<Tensor> out) {
         .dispatch(groups);
   };
   const Tensor unused;
-  auto product = [&](const Tensor& l, const Tensor& r, const gemm::Epilogue& e, Tensor& y) {
+  auto multiply = [&](const Tensor& l, const Tensor& r, const gemm::Epilogue& e, Tensor& y) {
     gemm::on_gpu(call, l, r, e, y);
   };
 
@@ -99,7 +99,7 @@ bool on_gpu(const OpCall& call, std::span<Tensor> out) {
            [&](gpu::Kernel& kernel) { kernel.read(unused).read(target).read(unused).write(divisor).read(unused); });
   for (const Chunk& chunk : all) {
     Tensor logits = room.slice(0, 0, chunk.end - chunk.begin).slice(1, 0, classes);
-    product(chunk.of(x), weight.t(), {.bias = bias}, logits);
+    multiply(chunk.of(x), weight.t(), {.bias = bias}, logits);
     const std::int64_t count = chunk.end - chunk.begin;
     dispatch(wide ? shaders::linear_cross_entropy : shaders::linear_cross_entropy_narrow, chunk.begin, count,
              gpu::grid(count), [&](gpu::Kernel& kernel) {
@@ -110,7 +110,7 @@ bool on_gpu(const OpCall& call, std::span<Tensor> out) {
                }
                kernel.read(chunk.of(target)).write(chunk.of(losses)).read(unused).read(unused);
              });
-    add_gradients(a, to, chunk, x, weight, logits, 1 / stored_factor(t), divisor.select(0, 0), product);
+    add_gradients(a, to, chunk, x, weight, logits, 1 / stored_factor(t), divisor.select(0, 0), multiply);
   }
   dispatch(shaders::linear_cross_entropy_total, 0, rows, {1, 1, 1},
            [&](gpu::Kernel& kernel) { kernel.read(unused).read(unused).read(losses).read(divisor).write(to.loss); });

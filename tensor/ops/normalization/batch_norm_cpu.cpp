@@ -79,7 +79,7 @@ std::vector<State> moments(const Tensor& x) {
   cpu::parallel_for(chunks, 1, [&](auto begin, auto end) {
     const std::int64_t most = rows_at_once(e.c);
     cpu::Scratch<T> buffers(static_cast<std::size_t>((2 + most) * e.c));
-    T *first = buffers.data(), *apart = first + e.c, *buffer = apart + e.c;
+    T *first = buffers.data(), *differences = first + e.c, *buffer = differences + e.c;
     const T* read = nullptr;
     for (std::int64_t p = begin; p < end; ++p) {
       double *shift = partial.data() + 3 * p * e.c, *total = shift + e.c, *squares = total + e.c;
@@ -92,9 +92,9 @@ std::vector<State> moments(const Tensor& x) {
           std::copy_n(row, e.c, first);
           std::copy_n(row, e.c, shift);
         }
-        for (std::int64_t i = 0; i < e.c; ++i) apart[i] = row[i] - first[i];
-        cpu::add_products(total, apart, static_cast<const T*>(nullptr), e.c);
-        cpu::add_products(squares, apart, apart, e.c);
+        for (std::int64_t i = 0; i < e.c; ++i) differences[i] = row[i] - first[i];
+        cpu::add_products(total, differences, static_cast<const T*>(nullptr), e.c);
+        cpu::add_products(squares, differences, differences, e.c);
       }
     }
   });
@@ -179,7 +179,7 @@ std::vector<double> gradient_sums(const Tensor& g, const Tensor& x, const std::v
   cpu::parallel_for(chunks * per_chunk, 1, [&](auto begin, auto end) {
     const std::int64_t most = e.b > 1 ? 1 : rows_at_once(width);
     cpu::Scratch<T> buffers(static_cast<std::size_t>((2 * most + 1) * width));
-    T *apart = buffers.data(), *buffer_g = apart + width, *buffer_x = buffer_g + most * width;
+    T *differences = buffers.data(), *buffer_g = differences + width, *buffer_x = buffer_g + most * width;
     const T *read_g = nullptr, *read_x = nullptr;
     for (std::int64_t t = begin; t < end; ++t) {
       const std::int64_t p = t / per_chunk, c = t % per_chunk;
@@ -194,17 +194,17 @@ std::vector<double> gradient_sums(const Tensor& g, const Tensor& x, const std::v
         const T *grad = read_g + back * width, *row = read_x + back * width;
         if (e.b > 1) {
           const double m = mean[static_cast<std::size_t>(c)];
-          for (std::int64_t i = 0; i < width; ++i) apart[i] = static_cast<T>(static_cast<double>(row[i]) - m);
+          for (std::int64_t i = 0; i < width; ++i) differences[i] = static_cast<T>(static_cast<double>(row[i]) - m);
         } else {
           const double* m = mean.data();
-          for (std::int64_t i = 0; i < width; ++i) apart[i] = static_cast<T>(static_cast<double>(row[i]) - m[i]);
+          for (std::int64_t i = 0; i < width; ++i) differences[i] = static_cast<T>(static_cast<double>(row[i]) - m[i]);
         }
         if (e.b > 1) {
           total[c] += cpu::sum(grad, width);
-          products[c] += cpu::dot(grad, apart, width);
+          products[c] += cpu::dot(grad, differences, width);
         } else {
           cpu::add_products(total, grad, static_cast<const T*>(nullptr), width);
-          cpu::add_products(products, grad, apart, width);
+          cpu::add_products(products, grad, differences, width);
         }
       }
     }

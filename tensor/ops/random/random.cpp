@@ -60,13 +60,13 @@ float negative_log(float q) {
 }
 
 /// Exponential with rate 1, never 0.
-float standard_exponential(std::uint32_t word) { return negative_log(fraction(word | 1u)); }
+float standard_exponential(std::uint32_t bits) { return negative_log(fraction(bits | 1u)); }
 
 /// The inverse of the normal distribution at one u32: a sign bit and 31 bits of the tail's probability t. With x = 1 -
 /// 2t and w = -ln(1 - x²), z = x · f(w), where f is smooth: minimax polynomials, fitted to 1e-8, on the intervals w <
 /// 5, < 11, < 22; w stays below 22, since |z| ≤ 6.3.
-float standard_normal(std::uint32_t word) {
-  std::uint32_t v = ((word & 0x7fffffffu) << 1) | 1u;
+float standard_normal(std::uint32_t bits) {
+  std::uint32_t v = ((bits & 0x7fffffffu) << 1) | 1u;
   float x = fraction(0u - v), tail = fraction(v);
   float q = tail * (1.0f + x);  // 1 - x²
   float w = negative_log(q);
@@ -80,7 +80,7 @@ float standard_normal(std::uint32_t word) {
   const float* piece = kPieces[w < 5.0f ? 0 : w < 11.0f ? 1 : 2];
   float d = w - piece[0], z = piece[1];
   for (int k = 2; k < 11; ++k) z = z * d + piece[k];
-  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(z * x) | (word & 0x80000000u));
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(z * x) | (bits & 0x80000000u));
 }
 
 /// Calls put(i, random bits of element i) for i in [0, n), with W u32 per element.
@@ -198,7 +198,7 @@ void fill_cpu(const OpCall& call, std::span<Tensor> out) {
   });
 }
 
-/// The op behind the functions below; not in all_ops(), since they take no tensors.
+/// The op that the functions below call; not in all_ops(), since it takes no tensors.
 const OpDef kRandom = {.name = "random", .cpu = fill_cpu, .gpu = fill_gpu};
 
 Tensor random_filled(const char* op, RandomKind kind, const Shape& shape, TensorOptions options,

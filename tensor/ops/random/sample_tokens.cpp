@@ -55,7 +55,7 @@ class SampleTokensRow {
 
   std::vector<float>& logits() { return logits_; }
 
-  std::int32_t draw(const float* numbers, std::uint32_t word) {
+  std::int32_t draw(const float* numbers, std::uint32_t bits) {
     const float most = largest();
     if (!(most > -std::numeric_limits<float>::infinity())) return 0;
     const auto n = static_cast<std::int64_t>(logits_.size());
@@ -73,7 +73,7 @@ class SampleTokensRow {
       std::erase_if(kept_, [&](std::int32_t i) { return !(weight(i) >= numbers[kMinP]); });
     }
     if (numbers[kTypicalP] < 1) keep_mass(static_cast<double>(numbers[kTypicalP]), true);
-    return pick(word);
+    return pick(bits);
   }
 
  private:
@@ -140,8 +140,8 @@ class SampleTokensRow {
     for (const auto& candidate : order) kept_.push_back(candidate.second);
     std::sort(kept_.begin(), kept_.end());
   }
-  std::int32_t pick(std::uint32_t word) const {
-    double at = (static_cast<double>(word) + 0.5) * 0x1p-32 * total();
+  std::int32_t pick(std::uint32_t bits) const {
+    double at = (static_cast<double>(bits) + 0.5) * 0x1p-32 * total();
     for (const std::int32_t i : kept_)
       if ((at -= static_cast<double>(weight(i))) < 0) return i;
     return kept_.back();

@@ -71,9 +71,9 @@ struct Forward {
     T *state, *cell, *saved;
   };
 
-  /// @param product [batch, blocks · per_panel], the gemm result of this panel @param values scratch, 4 · batch ·
+  /// @param gemm_result [batch, blocks · per_panel], the gemm result of this panel @param values scratch, 4 · batch ·
   /// per_panel
-  void panel(std::int64_t index, std::int64_t step, const Pointers& p, const T* product, T* values) const {
+  void panel(std::int64_t index, std::int64_t step, const Pointers& p, const T* gemm_result, T* values) const {
     const std::int64_t first = index * per_panel, n = std::min(per_panel, units - first), size = batch * per_panel;
     const bool lstm = mode == RecurrentMode::lstm, gru = mode == RecurrentMode::gru;
     // Blocks that go through a sigmoid are adjacent: lstm i, f, o, g; gru r, z, n.
@@ -81,7 +81,7 @@ struct Forward {
     for (std::int64_t b = 0; b < batch; ++b) {
       for (std::int64_t k = 0; k < blocks; ++k) {
         const T* x = p.gates + (b * blocks + k) * units + first;
-        const T* y = product + (b * blocks + k) * per_panel;
+        const T* y = gemm_result + (b * blocks + k) * per_panel;
         const T* w = bias == nullptr ? nullptr : bias + k * units + first;
         T* to = block[k] + b * per_panel;
         if (gru && k == 2) {
@@ -218,9 +218,9 @@ void forward(const OpCall& call, const Outputs& out) {
     const auto rows = packed.rows(h, units, batch);
     each_panel(panels, batch * units * columns, [&](std::int64_t panel) {
       cpu::Scratch<T> scratch(static_cast<std::size_t>(batch * (columns + 4 * per_panel)));
-      T* product = scratch.data() + batch * 4 * per_panel;
-      packed.multiply(panel, rows, product, columns);
-      layer.panel(panel, step, p, product, scratch.data());
+      T* gemm_result = scratch.data() + batch * 4 * per_panel;
+      packed.multiply(panel, rows, gemm_result, columns);
+      layer.panel(panel, step, p, gemm_result, scratch.data());
     });
     h = p.state, c = p.cell;
   }
@@ -240,25 +240,25 @@ struct Backward {
     T *gates, *hidden, *carry, *cell_carry;
   };
 
-  /// @param product gradient of h from the following steps, with row stride `ld`; null for the last step
-  void rows(std::int64_t step, std::int64_t first, std::int64_t n, const Pointers& p, const T* product,
+  /// @param gemm_result gradient of h from the following steps, with row stride `ld`; null for the last step
+  void rows(std::int64_t step, std::int64_t first, std::int64_t n, const Pointers& p, const T* gemm_result,
             std::int64_t ld) const {
     cpu::Scratch<T> squashed(static_cast<std::size_t>(n));
     for (std::int64_t b = 0; b < batch; ++b) {
       const std::int64_t row = b * units + first;
       const bool here = lengths == nullptr || step < lengths[b];
       T* carry = p.carry + row;
-      if (product == nullptr) {
+      if (gemm_result == nullptr) {
         std::fill_n(carry, n, T(0));
       } else {
-        for (std::int64_t j = 0; j < n; ++j) carry[j] += product[b * ld + j];
+        for (std::int64_t j = 0; j < n; ++j) carry[j] += gemm_result[b * ld + j];
       }
       if (p.states_grad != nullptr) {
         for (std::int64_t j = 0; j < n; ++j) carry[j] += p.states_grad[row + j];
       }
       if (mode == RecurrentMode::lstm) {
         cpu::unary(cpu::UnaryOp::tanh, p.cell + row, squashed.data(), n);
-        lstm(b, first, n, here, p, product != nullptr, squashed.data());
+        lstm(b, first, n, here, p, gemm_result != nullptr, squashed.data());
       } else if (mode == RecurrentMode::gru) {
         gru(b, first, n, here, p);
       } else {
@@ -389,11 +389,11 @@ void backward(const OpCall& call, const Gradients& out) {
     const auto rows = packed.rows(later, width, later == nullptr ? 0 : batch);
     each_panel(panels, batch * width * columns, [&](std::int64_t panel) {
       const std::int64_t first = panel * columns, n = std::min(columns, units - first);
-      cpu::Scratch<T> product(static_cast<std::size_t>(batch * columns));
-      if (later != nullptr) packed.multiply(panel, rows, product.data(), columns);
-      if (i >= 0) return layer.rows(step, first, n, p, later == nullptr ? nullptr : product.data(), columns);
+      cpu::Scratch<T> gemm_result(static_cast<std::size_t>(batch * columns));
+      if (later != nullptr) packed.multiply(panel, rows, gemm_result.data(), columns);
+      if (i >= 0) return layer.rows(step, first, n, p, later == nullptr ? nullptr : gemm_result.data(), columns);
       for (std::int64_t b = 0; b < batch; ++b) {
-        for (std::int64_t j = 0; j < n; ++j) carry[b * units + first + j] += product[b * columns + j];
+        for (std::int64_t j = 0; j < n; ++j) carry[b * units + first + j] += gemm_result[b * columns + j];
       }
     });
     later = p.hidden != nullptr ? p.hidden : p.gates;

@@ -39,16 +39,16 @@ bool gpu_forward(const OpCall& call, std::span<Tensor> out) {
   const Tensor weight = with_pitch(call.in[kWeight], pitch).t();
   Tensor h = recurrent_gpu_dense(call.in[kH0]), c = recurrent_gpu_dense(call.in[kC0]);
   const std::int64_t steps = gates.size(0), batch = gates.size(1), units = to.states.size(2);
-  Tensor product = empty({batch, gates.size(2)}, {f32, gates.device()});
+  Tensor gemm_result = empty({batch, gates.size(2)}, {f32, gates.device()});
   const Tensor aligned = pitch == 0 ? Tensor() : with_pitch(h, pitch);
   for (std::int64_t i = 0; i < steps; ++i) {
     const std::int64_t at = step_at(i, steps, a.reverse);
-    if (!gemm::on_gpu(call, pitch == 0 ? h : aligned, weight, {.bias = call.in[kBias]}, product)) return false;
+    if (!gemm::on_gpu(call, pitch == 0 ? h : aligned, weight, {.bias = call.in[kBias]}, gemm_result)) return false;
     const Tensor state = at_step(to.states, at), cell = at_step(to.cells, at);
     gpu::Kernel(shaders::recurrent_forward, call)
         .spec(a.mode, t, lengths_dtype(lengths))
         .read(at_step(gates, at))
-        .read(product)
+        .read(gemm_result)
         .read(h)
         .read(c)
         .read(lengths)
@@ -79,7 +79,7 @@ bool gpu_backward(const OpCall& call, std::span<Tensor> out) {
   const Tensor weight = with_pitch(call.in[kHiddenWeight], pitch_of(states.size(2)));
   const std::int64_t steps = states.size(0), batch = states.size(1), units = states.size(2);
   const bool gru = a.mode == RecurrentMode::gru, lstm = a.mode == RecurrentMode::lstm;
-  Tensor product = empty({batch, units}, {f32, states.device()});
+  Tensor gemm_result = empty({batch, units}, {f32, states.device()});
   const Tensor carry = empty({batch, units}, {f32, states.device()});
   const std::uint32_t given =
       (states_grad.defined() ? 2u : 0u) | (cells_grad.defined() ? 4u : 0u) | (saved_grad.defined() ? 8u : 0u);
@@ -91,7 +91,7 @@ bool gpu_backward(const OpCall& call, std::span<Tensor> out) {
         .read(at_step(states_grad, at))
         .read(at_step(cells_grad, at))
         .read(at_step(saved_grad, at))
-        .read(i < steps - 1 ? product : Tensor())
+        .read(i < steps - 1 ? gemm_result : Tensor())
         .read_write(carry)
         .read_write(to.c0)
         .read(at_step(saved, at))
@@ -108,7 +108,7 @@ bool gpu_backward(const OpCall& call, std::span<Tensor> out) {
         .u32(batch * units, units, at, given | (i < steps - 1 ? 1u : 0u))
         .dispatch(gpu::grid(batch * units, 256));
     const Tensor gates = at_step(to.recurrent(), at);
-    const bool done = i > 0 ? gemm::on_gpu(call, gates, weight, {}, product)
+    const bool done = i > 0 ? gemm::on_gpu(call, gates, weight, {}, gemm_result)
                             : gemm::on_gpu(call, gates, weight, {.residual = carry}, to.h0);
     if (!done) return false;
   }

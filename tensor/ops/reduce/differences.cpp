@@ -110,11 +110,11 @@ Tensor diff(const Tensor& x, std::int64_t n, std::int64_t dim, const Tensor& pre
   if (n < 0) throw ShapeError(fmt::format("diff: n is {}, it must not be negative", n));
   const int d = wrap_dim(dim, x.dim(), "diff");
   if (n == 0) return x.clone();
-  TensorList joined;
-  if (prepend.defined()) joined.push_back(prepend);
-  joined.push_back(x);
-  if (append.defined()) joined.push_back(append);
-  Tensor y = joined.size() == 1 ? x : cat(joined, d);
+  TensorList tensors;
+  if (prepend.defined()) tensors.push_back(prepend);
+  tensors.push_back(x);
+  if (append.defined()) tensors.push_back(append);
+  Tensor y = tensors.size() == 1 ? x : cat(tensors, d);
   for (std::int64_t left = std::min(n, y.size(d)); left > 0; --left) {
     const std::int64_t size = y.size(d);
     const Tensor later = part(y, d, std::min<std::int64_t>(1, size), size),

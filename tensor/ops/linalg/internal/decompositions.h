@@ -10,7 +10,7 @@ namespace etna::linalg::raw {
 /// Call it before starting a batch. @throws LinalgError without LAPACK, or for sizes beyond its 32-bit integers
 void require_decompositions(const char* op, std::int64_t m, std::int64_t n);
 
-enum class Vectors { none, thin, full };
+enum class Vectors { none, reduced, full };
 /// @param s [k] descending, k = min(m, n) @param u [m, k], or [m, m] if full @param vh [k, n], or [n, n] if full
 bool svd(std::int64_t m, std::int64_t n, Vectors vectors, double* a, double* s, double* u, double* vh);
 

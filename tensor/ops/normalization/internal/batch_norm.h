@@ -41,7 +41,8 @@ Normalized normalize(const Tensor& x, const Tensor& weight, const Tensor& bias, 
 /// Normalizes by given statistics.
 Tensor normalize_by(const Tensor& x, const Tensor& mean, const Tensor& variance, const Tensor& weight,
                     const Tensor& bias, double eps);
-/// Moves the running statistics toward those of a batch. @param count number of elements behind the deviation
+/// Moves the running statistics toward those of a batch. @param count number of elements from which the deviation was
+/// computed
 void update(const RunningStatistics& running, const Tensor& mean, const Tensor& deviation, double count);
 
 inline DType statistics_dtype(const Tensor& x) { return x.dtype() == f64 ? f64 : f32; }

@@ -44,7 +44,7 @@ void sort_short(const Rows& r, std::int64_t kept, const Tensor& order, const Ten
 }
 
 /// All passes over one u32 of the keys. Reads `order`, unless it is undefined, and leaves the result there.
-void sort_word(const Rows& r, int word, int bits, Tensor& keys, Tensor& order) {
+void sort_u32(const Rows& r, int word, int bits, Tensor& keys, Tensor& order) {
   const std::int64_t tiles = (r.n + kTile - 1) / kTile, total = r.rows * r.n;
   const Tensor counts = r.numbers(checked_product(r.rows, 256 * tiles, r.call.op.name)), sums = r.numbers(r.rows * 256);
   keys = r.numbers(total);
@@ -87,8 +87,8 @@ void sort_word(const Rows& r, int word, int bits, Tensor& keys, Tensor& order) {
 /// @return the order of whole rows; `keys` becomes the last u32 of their keys in that order
 Tensor sort_long(const Rows& r, Tensor& keys) {
   Tensor order;
-  sort_word(r, 0, r.bits, keys, order);
-  if (r.x.dtype() == i64) sort_word(r, 1, 32, keys, order);
+  sort_u32(r, 0, r.bits, keys, order);
+  if (r.x.dtype() == i64) sort_u32(r, 1, 32, keys, order);
   return order;
 }
 

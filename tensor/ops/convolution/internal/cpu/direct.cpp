@@ -197,8 +197,8 @@ void direct_forward(const Convolution& c, const float* x, const StridedWeight& w
 }
 
 bool input_goes_direct(const Convolution& c) {
-  const auto behind = [&](std::size_t d) { return (c.kernel[d] - 1) * c.dilation[d] - c.padding[d]; };
-  return goes_direct(c) && c.stride[1] == 1 && c.stride[2] == 1 && behind(1) >= 0 && behind(2) >= 0;
+  const auto padding_after = [&](std::size_t d) { return (c.kernel[d] - 1) * c.dilation[d] - c.padding[d]; };
+  return goes_direct(c) && c.stride[1] == 1 && c.stride[2] == 1 && padding_after(1) >= 0 && padding_after(2) >= 0;
 }
 
 void direct_input(const Convolution& c, const float* g, const StridedWeight& weight, float* x) {

@@ -114,17 +114,17 @@ void on_all_threads(const Gemm& g, T alpha, const S* a, const S* b, T beta, T* c
   for_each_task(tiles * tiling.splits, [&](std::int64_t task) {
     const ResultTile p = tile_of(task % tiles);
     const std::int64_t split = task / tiles, k = split * tiling.depth;
-    Gemm piece = g;
-    piece.m = p.rows;
-    piece.n = p.columns;
-    piece.k = std::min(tiling.depth, g.k - k);
+    Gemm block = g;
+    block.m = p.rows;
+    block.n = p.columns;
+    block.k = std::min(tiling.depth, g.k - k);
     const S* from_a = g.transpose_a ? a + k * g.lda + p.row : a + p.row * g.lda + k;
     const S* from_b = g.transpose_b ? b + p.column * g.ldb + k : b + k * g.ldb + p.column;
     if (split == 0) {
-      one_thread(piece, alpha, from_a, from_b, beta, c + p.row * g.ldc + p.column);
+      one_thread(block, alpha, from_a, from_b, beta, c + p.row * g.ldc + p.column);
     } else {
-      piece.ldc = g.n;
-      one_thread(piece, alpha, from_a, from_b, T(0), partial.data() + ((split - 1) * g.m + p.row) * g.n + p.column);
+      block.ldc = g.n;
+      one_thread(block, alpha, from_a, from_b, T(0), partial.data() + ((split - 1) * g.m + p.row) * g.n + p.column);
     }
     if (tiling.splits == 1 && finish) finish(p);
   });

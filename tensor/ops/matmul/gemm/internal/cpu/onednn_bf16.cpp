@@ -46,9 +46,9 @@ class OnednnBf16Ready {
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     if (adds) {
-      dnnl::post_ops behind;
-      behind.append_sum(1.0f);
-      attributes.set_post_ops(behind);
+      dnnl::post_ops post_ops;
+      post_ops.append_sum(1.0f);
+      attributes.set_post_ops(post_ops);
     }
     OneOpenMpThread one;
 #if DNNL_VERSION_MAJOR >= 3

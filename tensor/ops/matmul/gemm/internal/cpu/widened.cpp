@@ -20,14 +20,14 @@ void widen(const Bf16* x, std::int64_t leading, std::int64_t rows, std::int64_t 
 void multiply_widened(OneThread<float> multiply, const Gemm& g, float alpha, const Bf16* a, const Bf16* b, float beta,
                       float* c) {
   thread_local std::vector<float> wide_a, wide_b;
-  Gemm piece = g;
+  Gemm chunk = g;
   for (std::int64_t k = 0; k < g.k; k += kDepth) {
-    piece.k = std::min(kDepth, g.k - k);
-    piece.lda = g.transpose_a ? g.m : piece.k;
-    piece.ldb = g.transpose_b ? piece.k : g.n;
-    widen(g.transpose_a ? a + k * g.lda : a + k, g.lda, g.transpose_a ? piece.k : g.m, piece.lda, wide_a);
-    widen(g.transpose_b ? b + k : b + k * g.ldb, g.ldb, g.transpose_b ? g.n : piece.k, piece.ldb, wide_b);
-    multiply(piece, alpha, wide_a.data(), wide_b.data(), k == 0 ? beta : 1.0f, c);
+    chunk.k = std::min(kDepth, g.k - k);
+    chunk.lda = g.transpose_a ? g.m : chunk.k;
+    chunk.ldb = g.transpose_b ? chunk.k : g.n;
+    widen(g.transpose_a ? a + k * g.lda : a + k, g.lda, g.transpose_a ? chunk.k : g.m, chunk.lda, wide_a);
+    widen(g.transpose_b ? b + k : b + k * g.ldb, g.ldb, g.transpose_b ? g.n : chunk.k, chunk.ldb, wide_b);
+    multiply(chunk, alpha, wide_a.data(), wide_b.data(), k == 0 ? beta : 1.0f, c);
   }
 }
 
