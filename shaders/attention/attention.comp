@@ -5,8 +5,8 @@
 // at the diagonal; the longest workgroups start first. Eight threads share a row; each keeps the row's maximum and its
 // own part of the sum of weights.
 //
-// variant: attention_64 PARTS=1
-// variant: attention_128 PARTS=2
+// variant: attention_64 HEAD_TILES=1
+// variant: attention_128 HEAD_TILES=2
 
 #include "attention.glsl"
 
@@ -37,7 +37,7 @@ void main() {
   uint end = causal ? min(p.keys, query0 + TILE) : p.keys;
   uint at = 0;
   do {
-    vec4 result[PARTS][4][2];
+    vec4 result[HEAD_TILES][4][2];
     clear(result);
     float largest[4], sum[4];
     [[unroll]] for (uint r = 0; r < 4; ++r) {
@@ -65,7 +65,7 @@ void main() {
         float factor = largest[r] == onto ? 1.0 : exp(largest[r] - onto);
         largest[r] = onto;
         sum[r] *= factor;
-        [[unroll]] for (uint n = 0; n < PARTS; ++n) {
+        [[unroll]] for (uint n = 0; n < HEAD_TILES; ++n) {
           result[n][r][0] *= factor;
           result[n][r][1] *= factor;
         }
@@ -85,18 +85,18 @@ void main() {
     [[unroll]] for (uint r = 0; r < 4; ++r) bring(r, sum[r]);
     barrier();
     [[unroll]] for (uint r = 0; r < 4; ++r) {
-      vec4 parts = chunk[row_of(r) * 2] + chunk[row_of(r) * 2 + 1];
+      vec4 sums = chunk[row_of(r) * 2] + chunk[row_of(r) * 2 + 1];
       // a row without a key to attend to gives 0
-      float all = (parts.x + parts.y) + (parts.z + parts.w), inverse = all == 0.0 ? 0.0 : 1.0 / all;
+      float all = (sums.x + sums.y) + (sums.z + sums.w), inverse = all == 0.0 ? 0.0 : 1.0 / all;
       uint query = query0 + row_of(r);
       if (at == 0 && tx() == 0 && query < p.queries)
         BufferF32(p.logsumexp).v[row_base + query] = all == 0.0 ? minus_infinity() : largest[r] + log(all);
-      [[unroll]] for (uint n = 0; n < PARTS; ++n) {
+      [[unroll]] for (uint n = 0; n < HEAD_TILES; ++n) {
         result[n][r][0] *= inverse;
         result[n][r][1] *= inverse;
       }
     }
     store_rows(head_rows(p.y, b, head, heads, p.queries, packed, heads), query0, at, result);
-    at += 64 * PARTS;
+    at += 64 * HEAD_TILES;
   } while (at < head_size);
 }

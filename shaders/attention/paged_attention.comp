@@ -33,12 +33,12 @@ layout(constant_id = 8) const uint Y_DTYPE = 1;
 #ifdef ROTATED
 layout(constant_id = 9) const uint INTERLEAVED = 0;
 layout(constant_id = 10) const uint NORMED = 0;  // dtype of the norms' weights + 1; 0: no norms
-layout(constant_id = 11) const uint EMITS = 0;  // writes quantized results to p.parts, which a whole chunk does not
+layout(constant_id = 11) const uint EMITS = 0;  // writes quantized results to p.partial, which a whole chunk does not
                                                 // need
 #endif
 
 layout(push_constant, scalar) uniform Push {
-  uvec2 q, keys, values, table, positions, y, parts;
+  uvec2 q, keys, values, table, positions, y, partial;
 #ifdef ROTATED
   uvec2 frequencies, query_norm, key_norm;
 #endif
@@ -56,8 +56,8 @@ const uint KEYS = CHUNK * SHARE / 256;  // keys of a tile that a thread multipli
 const uint SIDES = 256 / CHUNK;       // threads per key's scores, which share the heads
 const uint OWN = (HEADS + SIDES - 1) / SIDES;
 const uint COLUMNS = (SIZE + 3) / 4;  // a thread sums four columns of the values
-const uint LANES = 256 / COLUMNS;     // keys read at a time
-const uint VALUES = (CHUNK + LANES - 1) / LANES;  // values of a tile that a thread reads
+const uint KEYS_AT_ONCE = 256 / COLUMNS;     // keys read at a time
+const uint VALUES = (CHUNK + KEYS_AT_ONCE - 1) / KEYS_AT_ONCE;  // values of a tile that a thread reads
 // If there are enough registers, values are loaded while the scores are computed.
 const bool EARLY = VALUES * 4 + HEADS * 5 <= 112;
 // Heads whose sums are reduced in shared memory at once, so that 32 KiB suffice.
@@ -72,7 +72,7 @@ shared vec4 query[HEADS * COLUMNS];
 #endif
 shared vec4 weight[HEADS * CHUNK / 4];
 shared vec4 partial[256 * TOGETHER];
-shared float partial_total[LANES * TOGETHER];
+shared float partial_total[KEYS_AT_ONCE * TOGETHER];
 shared int blocks[CHUNK / CACHE_BLOCK];
 shared vec4 segments[HEADS * 4];  // the largest scores of 16 segments of a tile
 shared float largest[HEADS];  // maximum of the scores so far
@@ -149,18 +149,18 @@ void cache_new_row(uint block, uint group, uint place, uint row_bytes) {
 
 #ifdef ROTATED
 // Quantizes the results of this workgroup's heads, which are in `query`.
-void emit_rounded(uint row) {
+void emit_quantized(uint row) {
   uint k = p.groups * HEADS * SPLIT * SIZE, rows = gl_NumWorkGroups.z;
   for (uint i = gl_LocalInvocationID.x; i < HEADS * COLUMNS; i += 256) {
     float most = 0.0;
-    [[unroll]] for (uint j = 0; j < ROUNDED_BLOCK / 4; ++j) {
-      vec4 a = abs(query[i / (ROUNDED_BLOCK / 4) * (ROUNDED_BLOCK / 4) + j]);
+    [[unroll]] for (uint j = 0; j < ACTIVATION_BLOCK / 4; ++j) {
+      vec4 a = abs(query[i / (ACTIVATION_BLOCK / 4) * (ACTIVATION_BLOCK / 4) + j]);
       most = m_max(most, m_max(m_max(a.x, a.y), m_max(a.z, a.w)));
     }
-    RoundingScale scale = rounding_scale(most);
+    ActivationScale scale = activation_scale(most);
     uint e = gl_WorkGroupID.y * HEADS * SIZE + i * 4;
-    BufferI32(p.parts).v[(row * k + e) / 4] = int(rounded_codes(query[i], scale));
-    if (i % (ROUNDED_BLOCK / 4) == 0) BufferF32(p.parts).v[scale_place(rows, k, row, e)] = scale.scale;
+    BufferI32(p.partial).v[(row * k + e) / 4] = int(quantize_four(query[i], scale));
+    if (i % (ACTIVATION_BLOCK / 4) == 0) BufferF32(p.partial).v[scale_place(rows, k, row, e)] = scale.scale;
   }
 }
 #endif
@@ -199,7 +199,7 @@ void main() {
         barrier();
         for (uint i = thread; i < HEADS * COLUMNS; i += 256) query[i] = vec4(0.0);
         barrier();
-        emit_rounded(row);
+        emit_quantized(row);
       }
 #endif
     }
@@ -238,7 +238,8 @@ void main() {
 #endif
     vec4 early[EARLY ? VALUES : 1];
     [[unroll]] for (uint i = 0; i < (EARLY ? VALUES : 0); ++i)
-      early[i] = value_at(tile, lane < LANES ? lane + i * LANES : CHUNK, begin, cached_end, group, column, row_bytes);
+      early[i] = value_at(tile, lane < KEYS_AT_ONCE ? lane + i * KEYS_AT_ONCE : CHUNK, begin, cached_end, group, column,
+                          row_bytes);
 
     // Scores: a thread multiplies every SHARE-th vector of a key's columns; the partial sums are reduced in shared
     // memory.
@@ -308,10 +309,10 @@ void main() {
     }
     barrier();
 
-    // Values: a thread sums four columns over every LANES-th key.
+    // Values: a thread sums four columns over every KEYS_AT_ONCE-th key.
     [[unroll]] for (uint h = 0; h < HEADS; ++h) sum[h] *= factor[h], total[h] *= factor[h];
     [[unroll]] for (uint i = 0; i < VALUES; ++i) {
-      uint k = lane < LANES ? lane + i * LANES : CHUNK;
+      uint k = lane < KEYS_AT_ONCE ? lane + i * KEYS_AT_ONCE : CHUNK;
       vec4 x = EARLY ? early[EARLY ? i : 0] : value_at(tile, k, begin, cached_end, group, column, row_bytes);
 #ifdef ROTATED
       if (tile + k == uint(position) && k < CHUNK && blocks[k / CACHE_BLOCK] >= 0) x = query[NEW_VALUE + column];
@@ -324,38 +325,38 @@ void main() {
     }
     barrier();
   }
-  if (WHOLE == 0 && thread < HEADS) BufferF32(p.parts).v[part + thread * (SIZE + 2) + SIZE] = largest[thread];
+  if (WHOLE == 0 && thread < HEADS) BufferF32(p.partial).v[part + thread * (SIZE + 2) + SIZE] = largest[thread];
   [[unroll]] for (uint h = 0; h < HEADS; h += TOGETHER) {
     [[unroll]] for (uint j = 0; j < TOGETHER; ++j) {
       if (h + j >= HEADS) continue;
       partial[j * 256 + thread] = sum[min(h + j, HEADS - 1)];
-      if (column == 0 && lane < LANES) partial_total[j * LANES + lane] = total[min(h + j, HEADS - 1)];
+      if (column == 0 && lane < KEYS_AT_ONCE) partial_total[j * KEYS_AT_ONCE + lane] = total[min(h + j, HEADS - 1)];
     }
     barrier();
     for (uint t = thread; t < TOGETHER * COLUMNS; t += 256) {
       uint j = t / COLUMNS, c = t % COLUMNS;
       if (h + j >= HEADS) continue;
       vec4 y = partial[j * 256 + c];
-      float all = partial_total[j * LANES];
-      for (uint l = 1; l < LANES; ++l) {
+      float all = partial_total[j * KEYS_AT_ONCE];
+      for (uint l = 1; l < KEYS_AT_ONCE; ++l) {
         y += partial[j * 256 + l * COLUMNS + c];
-        all += partial_total[j * LANES + l];
+        all += partial_total[j * KEYS_AT_ONCE + l];
       }
       if (WHOLE != 0) y = all > 0.0 || m_isnan(all) ? y / all : vec4(0.0);
       for (uint i = 0; i < 4; ++i) {
         if (WHOLE != 0)
           store_float(p.y, (head + h + j) * SIZE + c * 4 + i, Y_DTYPE, y[i]);
         else
-          BufferF32(p.parts).v[part + (h + j) * (SIZE + 2) + c * 4 + i] = y[i];
+          BufferF32(p.partial).v[part + (h + j) * (SIZE + 2) + c * 4 + i] = y[i];
       }
 #ifdef ROTATED
       if (EMITS != 0) query[(h + j) * COLUMNS + c] = y;
 #endif
-      if (WHOLE == 0 && c == 0) BufferF32(p.parts).v[part + (h + j) * (SIZE + 2) + SIZE + 1] = all;
+      if (WHOLE == 0 && c == 0) BufferF32(p.partial).v[part + (h + j) * (SIZE + 2) + SIZE + 1] = all;
     }
     barrier();
   }
 #ifdef ROTATED
-  if (EMITS != 0) emit_rounded(row);
+  if (EMITS != 0) emit_quantized(row);
 #endif
 }

@@ -69,8 +69,8 @@ vec4 load_run(uint i, uvec2 address, uvec4 strides, uint dtype) {
 }
 
 void compute_runs(uint first) {
-  const uint held = RUNS > 0 ? RUNS : 1;
-  vec4 a[held], b[held], c[held];
+  const uint runs = RUNS > 0 ? RUNS : 1;
+  vec4 a[runs], b[runs], c[runs];
   [[unroll]] for (uint k = 0; k < RUNS; ++k) {
     uint i = (first + k * 256) * 4;
     a[k] = b[k] = c[k] = vec4(immediate(p.scalar));

@@ -33,7 +33,7 @@ layout(push_constant, scalar) uniform Push {
 } p;
 
 shared uvec4 tile[TILE / 4];
-shared uint parts[TOKENS * SLICES];
+shared uint counts[TOKENS * SLICES];
 
 // @param index_errors null except for the thread that reports an error about this index
 uint key_at(uint i, uvec2 index_errors) {
@@ -58,11 +58,11 @@ void main() {
     }
     barrier();
   }
-  parts[thread] = before;
+  counts[thread] = before;
   barrier();
   if (slice == 0 && token < p.count) {
     uint place = 0;
-    for (uint s = 0; s < SLICES; ++s) place += parts[s * TOKENS + thread];
+    for (uint s = 0; s < SLICES; ++s) place += counts[s * TOKENS + thread];
     BufferI32(p.order).v[place] = int(token);
     BufferI32(p.keys).v[place] = int(key);
   }

@@ -21,8 +21,8 @@ layout(push_constant, scalar) uniform Push {
 
 uint checked(uint i) {
   if (WRAPS != 0) {
-    uvec2 words = load_index_words(p.index, i, INDEX_DTYPE);
-    if (words.y == 0xffffffffu && words.x >= 0u - p.limit && p.limit > 0) return words.x + p.limit;
+    uvec2 value = load_index_u32s(p.index, i, INDEX_DTYPE);
+    if (value.y == 0xffffffffu && value.x >= 0u - p.limit && p.limit > 0) return value.x + p.limit;
   }
   return load_index(p.index, i, INDEX_DTYPE, p.limit, p.index_errors);
 }

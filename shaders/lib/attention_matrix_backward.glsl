@@ -21,7 +21,7 @@ uint mask_base;
 float unit() { return MASK_DTYPE == NO_MASK ? p.scale * LOG2E : 1.0; }
 
 // A score; in units of log 2 if there is a mask; otherwise the caller multiplies it by `unit()`.
-float seen_by(float product, uint query, uint key) {
+float score_from(float product, uint query, uint key) {
   if (key >= p.keys || (causal && key > query)) return minus_infinity();
   if (MASK_DTYPE == NO_MASK) return product;
   if (query >= p.queries) return minus_infinity();
@@ -51,9 +51,9 @@ shared uint broken;  // keys before this one: some query with NaN attends to the
 #ifdef COOPMAT2
 float seen(const in uint row, const in uint column, const in float product, const in uint row0, const in uint column0) {
 #ifdef DQ
-  return seen_by(product, row0 + row, column0 + column);
+  return score_from(product, row0 + row, column0 + column);
 #else
-  return seen_by(product, column0 + column, row0 + row);
+  return score_from(product, column0 + column, row0 + row);
 #endif
 }
 void see(inout Sums score, uint row0, uint column0) { coopMatPerElementNV(score, score, seen, row0, column0); }
@@ -72,9 +72,9 @@ void see(inout Sums score, uint row0, uint column0) {
     vec4 s = sums_of[at];
     [[unroll]] for (uint e = 0; e < 4; ++e) {
 #ifdef DQ
-      s[e] = seen_by(s[e], row, column + e);
+      s[e] = score_from(s[e], row, column + e);
 #else
-      s[e] = seen_by(s[e], column + e, row);
+      s[e] = score_from(s[e], column + e, row);
 #endif
     }
     sums_of[at] = s;

@@ -8,26 +8,26 @@
 ETNA_BUFFER_ALIGNED(BufferReport, uvec4, 16);
 
 // The low and the high u32 of an index.
-uvec2 load_index_words(uvec2 address, uint i, uint dtype) {
+uvec2 load_index_u32s(uvec2 address, uint i, uint dtype) {
   if (dtype == I64) return BufferWords(address).v[i];
   int low = BufferI32(address).v[i];
   return uvec2(uint(low), low < 0 ? 0xffffffffu : 0u);
 }
 
-bool index_inside(uvec2 words, uint limit) { return words.y == 0u && words.x < limit; }
+bool index_inside(uvec2 value, uint limit) { return value.y == 0u && value.x < limit; }
 
 // One store of 16 bytes, so that reports of different threads do not mix.
 // @param index_errors null on a backend that collects no reports
-void report_index(uvec2 index_errors, uint position, uvec2 words, uint limit) {
-  if (index_errors != uvec2(0u)) BufferReport(index_errors).v[0] = uvec4(position + 1u, words, limit);
+void report_index(uvec2 index_errors, uint position, uvec2 value, uint limit) {
+  if (index_errors != uvec2(0u)) BufferReport(index_errors).v[0] = uvec4(position + 1u, value, limit);
 }
 
 // An index in [0, limit).
 uint load_index(uvec2 address, uint i, uint dtype, uint limit, uvec2 index_errors) {
-  uvec2 words = load_index_words(address, i, dtype);
-  if (index_inside(words, limit)) return words.x;
-  report_index(index_errors, i, words, limit);
-  return int(words.y) < 0 ? 0u : limit - 1u;
+  uvec2 value = load_index_u32s(address, i, dtype);
+  if (index_inside(value, limit)) return value.x;
+  report_index(index_errors, i, value, limit);
+  return int(value.y) < 0 ? 0u : limit - 1u;
 }
 
 #endif

@@ -52,10 +52,10 @@ const uint IGNORED = 0, COUNTED = 1, WRONG = 2;
 float not_a_number() { return uintBitsToFloat(0x7fc00000u); }
 float minus_infinity() { return -uintBitsToFloat(0x7f800000u); }
 
-uvec2 target_words(uint row) { return load_index_words(p.target, row, TARGET_DTYPE); }
-uint kind_of(uvec2 words) {
-  if (words == p.ignore_index) return IGNORED;
-  return index_inside(words, p.classes) ? COUNTED : WRONG;
+uvec2 target_u32s(uint row) { return load_index_u32s(p.target, row, TARGET_DTYPE); }
+uint kind_of(uvec2 target) {
+  if (target == p.ignore_index) return IGNORED;
+  return index_inside(target, p.classes) ? COUNTED : WRONG;
 }
 
 #ifdef ROWS
@@ -102,7 +102,7 @@ const uint GROUPS = 32;
 shared vec2 states[THREADS], groups[GROUPS];
 
 // Reduces over all threads: the maximum (in x) or the sums.
-vec2 joined(vec2 mine, bool sums) {
+vec2 reduced(vec2 mine, bool sums) {
   uint id = gl_LocalInvocationID.x;
   states[id] = mine;
   barrier();
@@ -138,39 +138,40 @@ void main() {
   uint row = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, id = gl_LocalInvocationID.x;
   if (row >= p.rows) return;
   uint vectors = p.stride / PER, base = row * vectors;
-  uvec4 held[ARRAY];
+  uvec4 row_vectors[ARRAY];
   float most = minus_infinity();
   if (ELEMENTS_PER_THREAD > 0) {
     [[unroll]] for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) {
       uint v = min(k * THREADS + id, vectors - 1);
-      held[k] = BufferVectors(p.logits).v[base + v];
+      row_vectors[k] = BufferVectors(p.logits).v[base + v];
     }
     [[unroll]] for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) {
       uint v = k * THREADS + id;
-      held[k] = ended(held[k], v);
-      most = largest(most, held[k]);
+      row_vectors[k] = ended(row_vectors[k], v);
+      most = largest(most, row_vectors[k]);
     }
   } else {
     for (uint v = id; v < vectors; v += THREADS) most = largest(most, ended(BufferVectors(p.logits).v[base + v], v));
   }
-  most = joined(vec2(most), false).x;
+  most = reduced(vec2(most), false).x;
   float onto = most == minus_infinity() ? 0.0 : most;
   vec2 sums = vec2(0.0);
   if (ELEMENTS_PER_THREAD > 0) {
-    [[unroll]] for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) sums = added(sums, held[k], k * THREADS + id, onto);
+    [[unroll]] for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k)
+      sums = added(sums, row_vectors[k], k * THREADS + id, onto);
   } else {
     for (uint v = id; v < vectors; v += THREADS)
       sums = added(sums, ended(BufferVectors(p.logits).v[base + v], v), v, onto);
   }
-  sums = joined(sums, true);
-  uvec2 words = target_words(row);
-  uint kind = kind_of(words);
+  sums = reduced(sums, true);
+  uvec2 target = target_u32s(row);
+  uint kind = kind_of(target);
   float logsumexp = onto + log(sums.x);
   if (id == 0) {
-    if (kind == WRONG) report_index(p.index_errors, p.first_row + row, words, p.classes);
+    if (kind == WRONG) report_index(p.index_errors, p.first_row + row, target, p.classes);
     float loss = kind == IGNORED ? 0.0 : not_a_number();
     if (kind == COUNTED) {
-      loss = logsumexp - load_float(p.logits, row * p.stride + words.x, DTYPE);
+      loss = logsumexp - load_float(p.logits, row * p.stride + target.x, DTYPE);
       if (SMOOTHED != 0) loss = (1.0 - p.smoothing) * loss + p.smoothing * (logsumexp - sums.y / float(p.classes));
     }
     BufferF32(p.losses).v[row] = loss;
@@ -182,12 +183,12 @@ void main() {
   if (ELEMENTS_PER_THREAD > 0) {
     [[unroll]] for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) {
       uint v = k * THREADS + id;
-      uvec4 to = gradient(held[k], v, logsumexp, factor, words.x, rest, wanted);
+      uvec4 to = gradient(row_vectors[k], v, logsumexp, factor, target.x, rest, wanted);
       if (v < vectors) BufferVectors(p.logits).v[base + v] = kind == IGNORED ? uvec4(0) : to;
     }
   } else {
     for (uint v = id; v < vectors; v += THREADS) {
-      uvec4 to = gradient(ended(BufferVectors(p.logits).v[base + v], v), v, logsumexp, factor, words.x, rest, wanted);
+      uvec4 to = gradient(ended(BufferVectors(p.logits).v[base + v], v), v, logsumexp, factor, target.x, rest, wanted);
       BufferVectors(p.logits).v[base + v] = kind == IGNORED ? uvec4(0) : to;
     }
   }
@@ -211,7 +212,7 @@ void main() {
   float mine = 0.0;
   for (uint row = gl_LocalInvocationID.x; row < p.rows; row += THREADS) {
 #ifdef COUNT
-    if (target_words(row) != p.ignore_index) mine += 1.0;
+    if (target_u32s(row) != p.ignore_index) mine += 1.0;
 #else
     mine += BufferF32(p.losses).v[row];
 #endif

@@ -24,7 +24,7 @@
 #include "vectors.glsl"
 #include "units.glsl"
 #include "row_scale.glsl"
-#include "lanes.glsl"  // constants 0 and 1; 32 threads per row
+#include "row_threads.glsl"  // constants 0 and 1; 32 threads per row
 
 layout(constant_id = 2) const uint TILE_N = 128;  // 32, 64, 128 or 256; at least n
 layout(constant_id = 3) const uint DTYPE = 1;     // dtype of a and b
@@ -52,14 +52,14 @@ const uint GROUPS = TILE_N / 4, SLICES = 256 / GROUPS, STEP = SLICES * 8;  // ST
 const uint PITCH = ROWS * GROUPS + 4;
 const uint A_VECTORS = ROWS * CHUNK / 4, SUM_VECTORS = SLICES / 2 * PITCH;
 const uint LOADS = A_VECTORS / 256;
-const uint PARTS = GROUPS > 32 ? GROUPS / 32 : 1;     // vec4s of a row per thread after the multiplication
+const uint ROW_VECTORS = GROUPS > 32 ? GROUPS / 32 : 1;     // vec4s of a row per thread after the multiplication
 
 shared vec4 pool[A_VECTORS > SUM_VECTORS ? A_VECTORS : SUM_VECTORS];
 
 vec2 combine_sum(vec2 a, vec2 b) { return a + b; }
-ETNA_REDUCE_LANES(row_sum, combine_sum)
+ETNA_REDUCE_ROW(row_sum, combine_sum)
 vec2 combine_first(vec2 a, vec2 b) { return vec2(a.x + b.x, max(a.y, b.y)); }
-ETNA_REDUCE_LANES(row_first, combine_first)
+ETNA_REDUCE_ROW(row_first, combine_first)
 
 float as_stored(float v) {
   if (SUM_DTYPE == F16) return half_to_float(float_to_half(v));
@@ -153,14 +153,14 @@ void main() {
   }
   barrier();
 
-  uint lane = this_lane(), row = row0 + this_slot();
-  vec4 held[PARTS];
-  uint counts[PARTS];
+  uint row_thread = this_row_thread(), row = row0 + this_slot();
+  vec4 values[ROW_VECTORS];
+  uint counts[ROW_VECTORS];
   vec2 total = vec2(0.0);  // Σ x, and the largest |x| (lib/row_scale.glsl)
-  [[unroll]] for (uint i = 0; i < PARTS; ++i) {
-    uint vector = i * 32 + lane, column = vector * 4;
+  [[unroll]] for (uint i = 0; i < ROW_VECTORS; ++i) {
+    uint vector = i * 32 + row_thread, column = vector * 4;
     uint count = row < p.m && column < p.n ? min(4, p.n - column) : 0;
-    counts[i] = count, held[i] = vec4(0.0);
+    counts[i] = count, values[i] = vec4(0.0);
     if (count == 0) continue;
     vec4 t = vec4(0.0);
     [[unroll]] for (uint s = 0; s < SLICES / 2; ++s) t += pool[s * PITCH + this_slot() * GROUPS + vector];
@@ -171,23 +171,23 @@ void main() {
       total = vec2(total.x + t[c] * kSumDown, max(total.y, abs(t[c])));
     }
     store_vector(p.sum, row * p.n + column, count, SUM_DTYPE, WIDTH, t);
-    held[i] = t;
+    values[i] = t;
   }
   total = row_first(total);
   float size = float(p.n), fit = row_scale(total.y, p.eps), mean = total.x / size * kSumUp;
   vec2 about = vec2(0.0);  // Σ d², Σ d: Σ d is the rounding error of the mean
-  [[unroll]] for (uint i = 0; i < PARTS; ++i) {
+  [[unroll]] for (uint i = 0; i < ROW_VECTORS; ++i) {
     [[unroll]] for (uint c = 0; c < 4; ++c) {
-      float d = (held[i][c] - mean) * fit;
+      float d = (values[i][c] - mean) * fit;
       if (c < counts[i]) about += vec2(d * d, d);
     }
   }
   about = row_sum(about) / size;
   float scale = 1.0 / sqrt(about.x - about.y * about.y + p.eps * fit * fit);
-  [[unroll]] for (uint i = 0; i < PARTS; ++i) {
-    uint column = (i * 32 + lane) * 4;
+  [[unroll]] for (uint i = 0; i < ROW_VECTORS; ++i) {
+    uint column = (i * 32 + row_thread) * 4;
     if (counts[i] == 0) continue;
-    vec4 y = ((held[i] - mean) * fit - about.y) * scale;
+    vec4 y = ((values[i] - mean) * fit - about.y) * scale;
     if ((GIVEN & 2) != 0) y *= load_vector(p.weight, column, counts[i], WEIGHT_DTYPE, WIDTH);
     if ((GIVEN & 4) != 0) y += load_vector(p.shift, column, counts[i], SHIFT_DTYPE, WIDTH);
     store_vector(p.y, row * p.n + column, counts[i], Y_DTYPE, WIDTH, y);

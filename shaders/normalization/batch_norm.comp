@@ -15,7 +15,7 @@
 // variant: batch_norm_apply APPLY
 // variant: batch_norm_update UPDATE
 
-#include "lanes.glsl"
+#include "row_threads.glsl"
 #include "row_scale.glsl"
 #include "vectors.glsl"
 
@@ -53,7 +53,7 @@ vec4 merge(vec4 a, vec4 b) {
 
 shared vec4 state_values[256];
 shared vec4 state_groups[16];
-ETNA_REDUCE_LANES_OF(vec4, state_values, state_groups, merge_lanes, merge)
+ETNA_REDUCE_ROW_OF(vec4, state_values, state_groups, merge_row, merge)
 
 uint address_of(uint channel, uint i) { return (i / p.run * p.channels + channel) * p.run + i % p.run; }
 
@@ -74,11 +74,11 @@ vec4 load_four(uvec2 address, uint dtype, uint channel, uint i, uint end, out ve
   return v;
 }
 
-vec4 state_of(uint channel, uint begin, uint end, uint lane) {
+vec4 state_of(uint channel, uint begin, uint end, uint row_thread) {
   vec4 s = vec4(0.0);
   const uint four = 4 * THREADS_PER_ROW, vectors = 4;
   float mean = BACKWARD != 0 ? BufferF32(p.mean).v[channel] : 0.0;
-  for (uint first = begin + lane * WIDTH; first < end; first += vectors * four) {
+  for (uint first = begin + row_thread * WIDTH; first < end; first += vectors * four) {
     vec4 x[4], there[4], g[4];
     for (uint k = 0; k < vectors; ++k) {
       x[k] = load_four(p.x, X_DTYPE, channel, first + k * four, end, there[k]);
@@ -114,17 +114,18 @@ vec4 state_of(uint channel, uint begin, uint end, uint lane) {
 void main() {
   uint group = workgroup_index(), chunk = group / p.groups;
   if (chunk >= p.chunks) return;
-  uint lane = this_lane(), channel = group % p.groups * SLOTS + this_slot();
+  uint row_thread = this_row_thread(), channel = group % p.groups * SLOTS + this_slot();
   bool there = channel < p.channels;
   uint begin = chunk * p.chunk, end = min(begin + p.chunk, p.count);
   vec4 s = vec4(0.0);
   if (there && FROM_STATES != 0) {
-    for (uint i = begin + lane; i < end; i += THREADS_PER_ROW) s = merge(s, States(p.x).v[i * p.channels + channel]);
+    for (uint i = begin + row_thread; i < end; i += THREADS_PER_ROW)
+      s = merge(s, States(p.x).v[i * p.channels + channel]);
   } else if (there) {
-    s = state_of(channel, begin, end, lane);
+    s = state_of(channel, begin, end, row_thread);
   }
-  s = merge_lanes(s);
-  if (!there || lane != 0) return;
+  s = merge_row(s);
+  if (!there || row_thread != 0) return;
   if (TO_STATES != 0) {
     States(p.states).v[chunk * p.channels + channel] = s;
   } else if (BACKWARD != 0) {

@@ -43,13 +43,13 @@ layout(push_constant, scalar) uniform Push {
 shared vec4 sums[256];
 
 void main() {
-  uint thread = gl_LocalInvocationID.x, lane = thread / QUADS_A_GROUP;
+  uint thread = gl_LocalInvocationID.x, row_thread = thread / QUADS_A_GROUP;
   uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
   uint column = (group * QUADS_A_GROUP + thread % QUADS_A_GROUP) * 4, count = column < p.n ? min(4, p.n - column) : 0;
   bool bias = gl_WorkGroupID.z != 0;
   uvec2 from = bias ? p.partial_bias : p.partial_weight;
   vec4 sum = vec4(0.0);
-  for (uint first = lane; first < p.lines; first += IN_FLIGHT * THREADS_PER_ROW) {
+  for (uint first = row_thread; first < p.lines; first += IN_FLIGHT * THREADS_PER_ROW) {
     vec4 line[IN_FLIGHT];
     [[unroll]] for (uint k = 0; k < IN_FLIGHT; ++k) {
       uint i = first + k * THREADS_PER_ROW;
@@ -59,11 +59,11 @@ void main() {
   }
   sums[thread] = sum;
   barrier();
-  for (uint half_lanes = THREADS_PER_ROW / 2; half_lanes > 0; half_lanes /= 2) {
-    if (lane < half_lanes) sums[thread] += sums[thread + half_lanes * QUADS_A_GROUP];
+  for (uint half_threads = THREADS_PER_ROW / 2; half_threads > 0; half_threads /= 2) {
+    if (row_thread < half_threads) sums[thread] += sums[thread + half_threads * QUADS_A_GROUP];
     barrier();
   }
-  if (lane != 0) return;
+  if (row_thread != 0) return;
   sum = sums[thread];
   for (uint c = 0; c < count; ++c) {
     if (bias) store_float(p.bias, column + c, BIAS_DTYPE, sum[c]);
@@ -72,7 +72,7 @@ void main() {
 }
 
 #else
-#include "lanes.glsl"
+#include "row_threads.glsl"
 #include "row_scale.glsl"
 
 layout(constant_id = 2) const uint RMS = 0;
@@ -101,34 +101,35 @@ layout(push_constant, scalar) uniform Push {
 } p;
 
 vec2 combine_first(vec2 a, vec2 b) { return vec2(a.x + b.x, max(a.y, b.y)); }
-ETNA_REDUCE_LANES(row_first, combine_first)
+ETNA_REDUCE_ROW(row_first, combine_first)
 
 shared vec4 wide_values[256];
 shared vec4 wide_groups[16];
 vec4 combine_sums(vec4 a, vec4 b) { return a + b; }
-ETNA_REDUCE_LANES_OF(vec4, wide_values, wide_groups, row_sums, combine_sums)
+ETNA_REDUCE_ROW_OF(vec4, wide_values, wide_groups, row_sums, combine_sums)
 
 // Sums `v` over the workgroup's slots, which have the same columns; the result is valid in every thread of slot 0.
-vec4 over_slots(vec4 v, uint lane, uint slot) {
+vec4 over_slots(vec4 v, uint row_thread, uint slot) {
   if (SLOTS == 1) return v;
   wide_values[gl_LocalInvocationID.x] = v;
   barrier();
   if (slot == 0) {
-    for (uint k = 1; k < SLOTS; ++k) v += wide_values[thread_of(k, lane)];
+    for (uint k = 1; k < SLOTS; ++k) v += wide_values[thread_of(k, row_thread)];
   }
   barrier();
   return v;
 }
 
 void main() {
-  uint lane = this_lane(), slot = this_slot(), group = workgroup_index();
+  uint row_thread = this_row_thread(), slot = this_slot(), group = workgroup_index();
   if (group >= p.groups) return;
-  float held_x[ARRAY], held_g[ARRAY], held_w[ARRAY], sum_weight[ARRAY], sum_bias[ARRAY];
+  float row_x[ARRAY], row_g[ARRAY], row_w[ARRAY], sum_weight[ARRAY], sum_bias[ARRAY];
   vec4 next_x[QUADS], next_g[QUADS];
-#define INDEX(k) (VECTOR != 0 ? ((k) / 4 * THREADS_PER_ROW + lane) * 4 + (k) % 4 : (k) * THREADS_PER_ROW + lane)
+#define INDEX(k) \
+  (VECTOR != 0 ? ((k) / 4 * THREADS_PER_ROW + row_thread) * 4 + (k) % 4 : (k) * THREADS_PER_ROW + row_thread)
 #define LOAD_NEXT(at_row)                                                        \
   [[unroll]] for (uint q = 0; q < ELEMENTS_PER_THREAD / 4; ++q) {                \
-    uint i = (q * THREADS_PER_ROW + lane) * 4;                                   \
+    uint i = (q * THREADS_PER_ROW + row_thread) * 4;                             \
     bool there = (at_row) < p.rows && i < p.n;                                   \
     next_x[q] = next_g[q] = vec4(0.0);                                           \
     if (there) {                                                                 \
@@ -139,7 +140,7 @@ void main() {
   if (VECTOR != 0) LOAD_NEXT(group * SLOTS + slot)
   for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) {  // a thread has the same columns in every row
     uint i = INDEX(k);
-    held_w[k] = (GIVEN & 1) != 0 && i < p.n ? load_float(p.w, i * p.w_stride, W_DTYPE) : 1.0;
+    row_w[k] = (GIVEN & 1) != 0 && i < p.n ? load_float(p.w, i * p.w_stride, W_DTYPE) : 1.0;
   }
   for (uint k = 0; k < ARRAY; ++k) sum_weight[k] = sum_bias[k] = 0.0;
   float count = float(p.n);
@@ -148,36 +149,36 @@ void main() {
     uint row = first + slot;
     uint n = row < p.rows ? p.n : 0, base_x = row * p.x_strides.x, base_g = row * p.g_strides.x;
 // Runs body for each element of the row that this thread has; the k-th is element i.
-#define EACH(body)                                                      \
-    if (VECTOR != 0) {                                                  \
-      [[unroll]] for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) {       \
-        uint i = INDEX(k);                                              \
-        if (i < n) body                                                 \
-      }                                                                 \
-    } else {                                                            \
-      for (uint k = 0, i = lane; i < n; ++k, i += THREADS_PER_ROW) body \
+#define EACH(body)                                                            \
+    if (VECTOR != 0) {                                                        \
+      [[unroll]] for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) {             \
+        uint i = INDEX(k);                                                    \
+        if (i < n) body                                                       \
+      }                                                                       \
+    } else {                                                                  \
+      for (uint k = 0, i = row_thread; i < n; ++k, i += THREADS_PER_ROW) body \
     }
-#define X(k, i) (ELEMENTS_PER_THREAD > 0 ? held_x[k] : load_float(p.x, base_x + (i) * p.x_strides.y, X_DTYPE))
-#define G(k, i) (ELEMENTS_PER_THREAD > 0 ? held_g[k] : load_float(p.g, base_g + (i) * p.g_strides.y, G_DTYPE))
+#define X(k, i) (ELEMENTS_PER_THREAD > 0 ? row_x[k] : load_float(p.x, base_x + (i) * p.x_strides.y, X_DTYPE))
+#define G(k, i) (ELEMENTS_PER_THREAD > 0 ? row_g[k] : load_float(p.g, base_g + (i) * p.g_strides.y, G_DTYPE))
 #define NORMED(k, i) (((X(k, i) - mean) * fit - about.y) * scale)
 #define SCALED(k, i)                                                               \
-  (G(k, i) * (ELEMENTS_PER_THREAD > 0 ? held_w[k]                                  \
+  (G(k, i) * (ELEMENTS_PER_THREAD > 0 ? row_w[k]                                   \
               : (GIVEN & 1) != 0      ? load_float(p.w, (i) * p.w_stride, W_DTYPE) \
                                       : 1.0))
     vec4 more[QUADS];
     if (VECTOR != 0) {
       [[unroll]] for (uint q = 0; q < ELEMENTS_PER_THREAD / 4; ++q) {
-        [[unroll]] for (uint c = 0; c < 4; ++c) held_x[q * 4 + c] = next_x[q][c], held_g[q * 4 + c] = next_g[q][c];
-        uint i = (q * THREADS_PER_ROW + lane) * 4;
+        [[unroll]] for (uint c = 0; c < 4; ++c) row_x[q * 4 + c] = next_x[q][c], row_g[q * 4 + c] = next_g[q][c];
+        uint i = (q * THREADS_PER_ROW + row_thread) * 4;
         more[q] = vec4(0.0);
         if ((GIVEN & 2) != 0 && i < n) more[q] = load_vector(p.more, row * p.more_strides.x + i, 4, MORE_DTYPE, 4);
       }
       LOAD_NEXT(row + p.groups * SLOTS)
     } else if (ELEMENTS_PER_THREAD > 0) {
       for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) {
-        uint i = k * THREADS_PER_ROW + lane;
-        held_x[k] = i < n ? load_float(p.x, base_x + i * p.x_strides.y, X_DTYPE) : 0.0;
-        held_g[k] = i < n ? load_float(p.g, base_g + i * p.g_strides.y, G_DTYPE) : 0.0;
+        uint i = k * THREADS_PER_ROW + row_thread;
+        row_x[k] = i < n ? load_float(p.x, base_x + i * p.x_strides.y, X_DTYPE) : 0.0;
+        row_g[k] = i < n ? load_float(p.g, base_g + i * p.g_strides.y, G_DTYPE) : 0.0;
       }
     }
     float mean = 0.0, fit = 1.0;
@@ -209,7 +210,7 @@ void main() {
     vec2 along = vec2((about.z - about.y * about.w) * scale, about.w);  // the means of s · n and s
     if (VECTOR != 0) {
       [[unroll]] for (uint q = 0; q < ELEMENTS_PER_THREAD / 4; ++q) {
-        uint i = (q * THREADS_PER_ROW + lane) * 4;
+        uint i = (q * THREADS_PER_ROW + row_thread) * 4;
         if (i >= n) continue;
         vec4 dx;
         [[unroll]] for (uint c = 0; c < 4; ++c) {
@@ -224,7 +225,7 @@ void main() {
       }
       continue;
     }
-    for (uint k = 0, i = lane; i < n; ++k, i += THREADS_PER_ROW) {
+    for (uint k = 0, i = row_thread; i < n; ++k, i += THREADS_PER_ROW) {
       float normed = NORMED(k, i), g = G(k, i);
       float dx = (SCALED(k, i) - along.y - normed * along.x) * back;
       if ((GIVEN & 2) != 0) dx += load_float(p.more, row * p.more_strides.x + i * p.more_strides.y, MORE_DTYPE);
@@ -249,20 +250,20 @@ void main() {
       total_weight[c] = sum_weight[q * 4 + c];
       total_bias[c] = sum_bias[q * 4 + c];
     }
-    if (WEIGHT) total_weight = over_slots(total_weight, lane, slot);
-    if (BIAS) total_bias = over_slots(total_bias, lane, slot);
+    if (WEIGHT) total_weight = over_slots(total_weight, row_thread, slot);
+    if (BIAS) total_bias = over_slots(total_bias, row_thread, slot);
 #ifdef ETNA_WEBGPU
     if (slot == 0)  // no thread may reach the next barrier alone
 #else
     if (slot != 0) continue;
 #endif
     if (VECTOR != 0) {
-      uint i = (q * THREADS_PER_ROW + lane) * 4, count = i < p.n ? 4 : 0;
+      uint i = (q * THREADS_PER_ROW + row_thread) * 4, count = i < p.n ? 4 : 0;
       if (WEIGHT) store_vector(p.partial_weight, group * p.n + i, count, F32, 4, total_weight);
       if (BIAS) store_vector(p.partial_bias, group * p.n + i, count, F32, 4, total_bias);
     } else {
       [[unroll]] for (uint c = 0; c < 4; ++c) {
-        uint i = (q * 4 + c) * THREADS_PER_ROW + lane;
+        uint i = (q * 4 + c) * THREADS_PER_ROW + row_thread;
         if (i >= p.n) continue;
         if (WEIGHT) BufferF32(p.partial_weight).v[group * p.n + i] = total_weight[c];
         if (BIAS) BufferF32(p.partial_bias).v[group * p.n + i] = total_bias[c];

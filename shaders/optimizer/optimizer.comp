@@ -1,7 +1,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 // One optimizer step over every parameter of a group. Bytes-bound: a parameter, its gradient and its state are read
-// once, the parameter and the state are written once; the arithmetic hides behind that. One dispatch serves all
+// once, the parameter and the state are written once; these accesses hide the arithmetic. One dispatch serves all
 // tensors, since most are small (a bias, a norm) and would not fill the GPU alone: a workgroup takes a chunk of 4096
 // elements and finds its tensor in the table. Neighbouring threads access neighbouring vectors of four elements, 16
 // elements per thread.

@@ -1,7 +1,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Divides rows of f32 by their root mean square and multiplies them by a weight, in f16 or bf16: the input of a gemm
-// with many rows. Latency-bound. A workgroup owns a row.
+// RMS norm of f32 rows with a result in f16 or bf16, for a gemm with many rows. Bound by latency. A workgroup owns a
+// row.
 //
 // variant: normed_rows
 

@@ -56,11 +56,11 @@ ETNA_BUFFER_ALIGNED(States, State, 8);
 
 layout(push_constant, scalar) uniform Push {
   uvec2 x, y;
-  uint outputs, count, piece, groups;  // elements per output, elements per chunk, workgroups per chunk
+  uint outputs, count, chunk_length, groups;  // elements per output, elements per chunk, workgroups per chunk
   uint kept_inner, reduced_inner;       // sizes of the inner dimensions
   uvec2 kept_strides, reduced_strides;  // outer, inner
   float divisor;
-  uint pieces;
+  uint chunks;
 #ifdef ETNA_PROLOGUE
   ETNA_PROLOGUE_FIELDS
 #endif
@@ -236,16 +236,17 @@ shared State states[256];
 
 void main() {
   uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
-  uint piece = group / p.groups;
-  if (piece >= p.pieces) return;
+  uint chunk = group / p.groups;
+  if (chunk >= p.chunks) return;
   uint t = gl_LocalInvocationID.x;
-  uint lane = COLUMNS != 0 ? t / SLOTS : t % THREADS_PER_ROW, slot = COLUMNS != 0 ? t % SLOTS : t / THREADS_PER_ROW;
+  uint row_thread = COLUMNS != 0 ? t / SLOTS : t % THREADS_PER_ROW;
+  uint slot = COLUMNS != 0 ? t % SLOTS : t / THREADS_PER_ROW;
   uint output_index = group % p.groups * SLOTS + slot;
   bool there = output_index < p.outputs;
 
   State s = initial();
   if (there) {
-    uint begin = piece * p.piece, end = min(begin + p.piece, p.count), i = begin + lane;
+    uint begin = chunk * p.chunk_length, end = min(begin + p.chunk_length, p.count), i = begin + row_thread;
     if (FROM_STATES != 0) {
       for (; i < end; i += THREADS_PER_ROW) merge(s, States(p.x).v[i * p.outputs + output_index]);
     } else {
@@ -254,7 +255,7 @@ void main() {
 #ifdef T_FLOAT
       if (WIDTH == 4) {
         const uint apart = 4 * THREADS_PER_ROW;
-        i = begin + 4 * lane;
+        i = begin + 4 * row_thread;
         for (; i < end; i += 4 * apart) {
           vec4 x[4];
           [[unroll]] for (uint k = 0; k < 4; ++k) {
@@ -284,15 +285,15 @@ void main() {
     states[t] = s;
     barrier();
     uint apart = COLUMNS != 0 ? SLOTS : 1;
-    for (uint half_lanes = THREADS_PER_ROW / 2; half_lanes > 0; half_lanes /= 2) {
-      if (lane < half_lanes) {
-        merge(s, states[t + half_lanes * apart]);
+    for (uint half_threads = THREADS_PER_ROW / 2; half_threads > 0; half_threads /= 2) {
+      if (row_thread < half_threads) {
+        merge(s, states[t + half_threads * apart]);
         states[t] = s;
       }
       barrier();
     }
   }
-  if (!there || lane != 0) return;
-  if (TO_STATES != 0) States(p.y).v[piece * p.outputs + output_index] = s;
+  if (!there || row_thread != 0) return;
+  if (TO_STATES != 0) States(p.y).v[chunk * p.outputs + output_index] = s;
   else finish(output_index, s);
 }

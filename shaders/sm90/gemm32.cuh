@@ -162,11 +162,11 @@ struct Gemm32 {
       for (int thread = 0; thread < 4; ++thread) {
         parts[thread] = split(x[step_of(thread, chunk * 2)], x[step_of(thread, chunk * 2 + 1)]);
       }
-      char* piece = to + (chunk ^ (n >> 1 & 3)) * 16;
-      *reinterpret_cast<uint4*>(piece) = make_uint4(parts[0].high, parts[1].high, parts[2].high, parts[3].high);
-      *reinterpret_cast<uint4*>(piece + kPlaneBytes) =
+      char* destination = to + (chunk ^ (n >> 1 & 3)) * 16;
+      *reinterpret_cast<uint4*>(destination) = make_uint4(parts[0].high, parts[1].high, parts[2].high, parts[3].high);
+      *reinterpret_cast<uint4*>(destination + kPlaneBytes) =
           make_uint4(parts[0].middle, parts[1].middle, parts[2].middle, parts[3].middle);
-      *reinterpret_cast<uint4*>(piece + 2 * kPlaneBytes) =
+      *reinterpret_cast<uint4*>(destination + 2 * kPlaneBytes) =
           make_uint4(parts[0].low, parts[1].low, parts[2].low, parts[3].low);
     }
     return any;
@@ -264,12 +264,12 @@ struct Gemm32 {
 #pragma unroll
           for (int k = 0; k < 2; ++k) {
 #pragma unroll
-            for (int piece = 0; piece < 4; ++piece) {
-              const float first = x[piece & 1][k * 4 + (piece >> 1) * 2],
-                          second = x[piece & 1][k * 4 + (piece >> 1) * 2 + 1];
+            for (int i = 0; i < 4; ++i) {
+              const float first = x[i & 1][k * 4 + (i >> 1) * 2],
+                          second = x[i & 1][k * 4 + (i >> 1) * 2 + 1];
               plain |= outside(first) || outside(second);
               const Parts parts = split(first, second);
-              high[k][piece] = parts.high, middle[k][piece] = parts.middle, low[k][piece] = parts.low;
+              high[k][i] = parts.high, middle[k][i] = parts.middle, low[k][i] = parts.low;
             }
           }
           plain = any_of_threads(2 + group, 128, plain);
@@ -287,17 +287,17 @@ struct Gemm32 {
           product_fence();
 #pragma unroll
           for (int k = 0; k < 2; ++k) {
-            product(sum, low[k], part(0, k), k > 0);
-            product(sum, high[k], part(2, k), true);
-            product(sum, middle[k], part(1, k), true);
+            wgmma(sum, low[k], part(0, k), k > 0);
+            wgmma(sum, high[k], part(2, k), true);
+            wgmma(sum, middle[k], part(1, k), true);
           }
 #pragma unroll
           for (int k = 0; k < 2; ++k) {
-            product(sum, middle[k], part(0, k), true);
-            product(sum, high[k], part(1, k), true);
+            wgmma(sum, middle[k], part(0, k), true);
+            wgmma(sum, high[k], part(1, k), true);
           }
 #pragma unroll
-          for (int k = 0; k < 2; ++k) product(sum, high[k], part(0, k), true);
+          for (int k = 0; k < 2; ++k) wgmma(sum, high[k], part(0, k), true);
           product_commit();
           product_wait<0>();
 #pragma unroll

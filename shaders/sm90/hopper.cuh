@@ -103,7 +103,7 @@ __device__ __forceinline__ std::uint64_t operand(std::uint32_t address, std::uin
 /// d[64 x 128] (+)= a[64 x 16] b[16 x 128] by a warpgroup, in f32, both operands from shared memory. ACROSS: stored
 /// with one row per k. Without `add`, d is overwritten.
 template <bool F16, bool A_ACROSS, bool B_ACROSS>
-__device__ __forceinline__ void product(float (&d)[64], std::uint64_t a, std::uint64_t b, bool add) {
+__device__ __forceinline__ void wgmma(float (&d)[64], std::uint64_t a, std::uint64_t b, bool add) {
   const int scale = add;
   if constexpr (F16) {
     asm volatile(
@@ -146,7 +146,7 @@ __device__ __forceinline__ void product(float (&d)[64], std::uint64_t a, std::ui
 
 /// The same for 64 columns.
 template <bool F16, bool A_ACROSS, bool B_ACROSS>
-__device__ __forceinline__ void product(float (&d)[32], std::uint64_t a, std::uint64_t b, bool add) {
+__device__ __forceinline__ void wgmma(float (&d)[32], std::uint64_t a, std::uint64_t b, bool add) {
   const int scale = add;
   if constexpr (F16) {
     asm volatile(
@@ -176,7 +176,7 @@ __device__ __forceinline__ void product(float (&d)[32], std::uint64_t a, std::ui
 }
 
 /// The same in bf16 with a from registers; b is stored along k.
-__device__ __forceinline__ void product(float (&d)[64], const std::uint32_t (&a)[4], std::uint64_t b, bool add) {
+__device__ __forceinline__ void wgmma(float (&d)[64], const std::uint32_t (&a)[4], std::uint64_t b, bool add) {
   const int scale = add;
   asm volatile(
       "{ .reg .pred p; setp.ne.b32 p, %69, 0; wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
@@ -198,7 +198,7 @@ __device__ __forceinline__ void product(float (&d)[64], const std::uint32_t (&a)
 }
 
 /// The same for 64 columns.
-__device__ __forceinline__ void product(float (&d)[32], const std::uint32_t (&a)[4], std::uint64_t b, bool add) {
+__device__ __forceinline__ void wgmma(float (&d)[32], const std::uint32_t (&a)[4], std::uint64_t b, bool add) {
   const int scale = add;
   asm volatile(
       "{ .reg .pred p; setp.ne.b32 p, %37, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"

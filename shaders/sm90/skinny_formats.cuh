@@ -1,29 +1,29 @@
 #pragma once
 // How skinny_gemm.cuh reads 16 rows of a weight: as f16 or bf16, or in a block format.
 //
-// A format defines the number of elements in a step of k, the bytes of a row's step in memory (kBytes) and in shared
-// memory (kPitch, without bank conflicts), and the share of a row's step of each of four threads: eights of
-// neighbouring elements. load() reads the bytes at `at` in shared memory; eight(j) returns the two registers for each
-// of two instructions. x_first(), x_flip() and x_block() give the positions of the same eights in x.
+// A format says how many elements a step of k has, how many bytes that is of a row in memory (kBytes) and in shared
+// memory (kPitch, without bank conflicts), and what a thread of four takes of a row's step: eights of neighbouring
+// elements. load() reads what lies at `at` in shared memory; eight(j) has the two registers for each of two
+// instructions. x_first(), x_flip() and x_block() say where the same eights of x are.
 #include "epilogue.cuh"
 #include "hopper.cuh"
 
 namespace hopper {
 
-/// Elements 64 b ... 64 b + 63 of the 32 rows of x take 4 KiB of shared memory. Eights of different rows and blocks are
-/// placed so that eight threads that load at once access different banks.
+/// Elements 64 b ... 64 b + 63 of the 32 rows of x take 4 KiB of shared memory, in which eights of different rows and
+/// blocks lie so that eight threads which load at once meet different banks.
 __device__ __forceinline__ std::uint32_t x_place(std::uint32_t block, std::uint32_t row, std::uint32_t eight) {
   return block * 4096 + row * 128 + (eight ^ (block & 3) ^ (row & 1) * 4) * 16;
 }
 
-/// f16 and bf16: each of four threads takes eights t and t + 4 of 64 elements.
+/// f16 and bf16: a thread of four takes eights t and t + 4 of 64 elements.
 template <bool IS_F16>
 struct HalfRow {
   static constexpr bool kF16 = IS_F16;
   static constexpr int kElements = 64, kBytes = 128, kPitch = 128, kEights = 2;
   uint4 quads[2];
 
-  /// Position of a row's 16 bytes `c`: in odd rows the halves are swapped, since two rows are read at once.
+  /// Where a row's 16 bytes `c` lie: in odd rows the halves are swapped, as two rows are read at once.
   static __device__ __forceinline__ std::uint32_t place(std::uint32_t row, std::uint32_t c) {
     return row * kPitch + (c ^ (row & 1) * 4) * 16;
   }
@@ -39,7 +39,7 @@ struct HalfRow {
   __device__ __forceinline__ uint4 eight(int j) const { return quads[j]; }
 };
 
-/// Shared by block formats: a step has 256 elements, of which each of four threads takes 64.
+/// What formats in blocks share: a step has 256 elements, of which a thread of four takes 64.
 template <int BYTES, int PITCH = BYTES>
 struct BlockRow {
   static constexpr bool kF16 = false;
@@ -65,34 +65,35 @@ __device__ __forceinline__ float half_bits(std::uint32_t bits) {
   return __half2float(__ushort_as_half(static_cast<unsigned short>(bits)));
 }
 
-/// scale · quant - minimum for quants of up to seven bits: 128 + quant is a float whose upper half is 0x4300 | quant.
+/// Scale · quant - minimum, for quants of up to seven bits: 128 + quant is a float whose upper 16 bits are 0x4300 |
+/// quant.
 struct Affine {
   float scale, offset;  ///< offset: -128 · scale - minimum
   Affine() = default;
   __device__ __forceinline__ Affine(float s, float least) : scale(s), offset(fmaf(s, -128.0f, -least)) {}
   /// Four quants, one byte each.
-  __device__ __forceinline__ uint2 operator()(std::uint32_t codes) const {
+  __device__ __forceinline__ uint2 operator()(std::uint32_t quants) const {
     float v[4];
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const std::uint32_t bits = __byte_perm(codes, 0x43000000u, 0x7044 | i << 8);  // bytes 0, 0, the quant, 0x43
+      const std::uint32_t bits = __byte_perm(quants, 0x43000000u, 0x7044 | i << 8);  // bytes 0, 0, the quant, 0x43
       v[i] = fmaf(__uint_as_float(bits), scale, offset);
     }
     return make_uint2(bf16_pair(v[0], v[1]), bf16_pair(v[2], v[3]));
   }
 };
 
-/// A block of Q4_K: d, dmin, twelve bytes of scales and minimums, four times 32 bytes with the quants of 64 elements.
+/// A block of Q4_K: d, dmin, twelve bytes of scales and minimums, four times 32 bytes with quants of 64 elements.
 struct Q4KRow : BlockRow<144> {
-  uint4 codes[2];
+  uint4 quants[2];
   Affine low, high;
 
   __device__ __forceinline__ void load(const char* at, std::uint32_t, std::uint32_t t, std::uint32_t) {
     const uint4 head = *reinterpret_cast<const uint4*>(at);
-    codes[0] = *reinterpret_cast<const uint4*>(at + 16 + 32 * t);
-    codes[1] = *reinterpret_cast<const uint4*>(at + 32 + 32 * t);
+    quants[0] = *reinterpret_cast<const uint4*>(at + 16 + 32 * t);
+    quants[1] = *reinterpret_cast<const uint4*>(at + 32 + 32 * t);
     const float d = half_bits(head.x & 0xffff), least = half_bits(head.x >> 16);
-    // For sub-blocks 2 t and 2 t + 1, one byte each.
+    // Of sub-blocks 2 t and 2 t + 1, a byte each.
     const std::uint32_t shift = 16 * (t & 1), a = head.y >> shift, b = head.z >> shift, c = head.w >> shift;
     const std::uint32_t scales = t < 2 ? a & 0x3f3f : (c & 0x0f0f) | (a >> 2 & 0x3030);
     const std::uint32_t leasts = t < 2 ? b & 0x3f3f : (c >> 4 & 0x0f0f) | (b >> 2 & 0x3030);
@@ -100,7 +101,7 @@ struct Q4KRow : BlockRow<144> {
     high = Affine(d * static_cast<float>(scales >> 8 & 0xff), least * static_cast<float>(leasts >> 8 & 0xff));
   }
   __device__ __forceinline__ uint4 eight(int j) const {
-    const uint4 q = codes[j / 2 % 2];
+    const uint4 q = quants[j / 2 % 2];
     const std::uint32_t first = j % 2 ? q.z : q.x, second = j % 2 ? q.w : q.y;
     const Affine& decode = j < 4 ? low : high;
     const int shift = j < 4 ? 0 : 4;
@@ -109,7 +110,7 @@ struct Q4KRow : BlockRow<144> {
   }
 };
 
-/// Blocks of Q8_0: the scale, then 32 quants; two blocks for each of four threads.
+/// Blocks of Q8_0: 32 quants behind their scale, two blocks for each thread of four.
 struct Q8Row : BlockRow<272> {
   std::uint32_t words[17];
 
@@ -133,18 +134,18 @@ struct Q8Row : BlockRow<272> {
   }
 };
 
-/// A block of Q6_K: 128 bytes with the low four bits, 64 with the high two, sixteen scales, d; 210 bytes in all, so a
-/// block may start at any even address. Each of four threads takes 16 neighbours of each 32 of half a block.
+/// A block of Q6_K: 128 bytes with the low four bits, 64 with the high two, sixteen scales, d; 210 in all, so that a
+/// block begins at any even address. A thread of four takes 16 neighbours of each 32 of half a block.
 struct Q6KRow : BlockRow<210, 224> {
   std::uint32_t a[4], b[4], high[4];  ///< the half's bytes 0 ... 15 and 32 ... 47 of the thread, and their high bits
   Affine decode[4];
 
-  /// The threads of the second half take eights in another order, to access other banks.
+  /// The second half's threads take eights in another order, to meet other banks.
   static __device__ __forceinline__ std::uint32_t x_first(std::uint32_t step, std::uint32_t row, std::uint32_t t) {
     return x_place(step * 4 + t / 2 * 2, row, t % 2 * 2 ^ t / 2);
   }
   static __device__ __forceinline__ constexpr std::uint32_t x_flip(int j) {
-    return (j / 2 % 2 * 4 + j % 2) ^ x_block(j);  // differs between blocks of 64 elements
+    return (j / 2 % 2 * 4 + j % 2) ^ x_block(j);  // blocks of 64 elements differ in it
   }
   static __device__ __forceinline__ constexpr std::uint32_t x_block(int j) { return j / 4; }
 
@@ -175,8 +176,8 @@ struct Q6KRow : BlockRow<210, 224> {
     const float d = half_bits(*reinterpret_cast<const std::uint16_t*>(at + 208));
 #pragma unroll
     for (int q = 0; q < 4; ++q) {
-      const auto code = static_cast<signed char>(scales[q / 2] >> (8 * from + q % 2 * 16));
-      const float scale = d * static_cast<float>(code);
+      const auto integer = static_cast<signed char>(scales[q / 2] >> (8 * from + q % 2 * 16));
+      const float scale = d * static_cast<float>(integer);
       decode[q] = Affine(scale, scale * 32);
     }
   }

@@ -44,7 +44,7 @@ for (const unit of [1, 2, 4, 8]) {
       spec: [unit, 2],
       args: {
         y: joined,
-        parts: [at, gpu.tensor(dtype, more)],
+        tensors: [at, gpu.tensor(dtype, more)],
         ends: [width, width + 2],
         n: joined.length,
         stride: width + 2,

@@ -37,14 +37,14 @@ Object.entries(KINDS).forEach(([name, f], kind) =>
         y,
         outputs,
         count: n,
-        piece: n,
+        chunk_length: n,
         groups: 2,
         kept_inner: outputs,
         reduced_inner: n,
         kept_strides: [0, n],
         reduced_strides: [0, 1],
         divisor: n,
-        pieces: 1,
+        chunks: 1,
       },
       groups: [2],
     });
@@ -69,12 +69,12 @@ test('reduce in vectors, in chunks whose states a second dispatch merges', async
   };
   await gpu.run('reduce_float', {
     spec: [8, 1, 1, 256, 0, 0, 1, 4],
-    args: { ...common, x: gpu.f32(x), y: states, count: n, piece: n / 4, pieces: 4 },
+    args: { ...common, x: gpu.f32(x), y: states, count: n, chunk_length: n / 4, chunks: 4 },
     groups: [4],
   });
   await gpu.run('reduce_float', {
     spec: [8, 1, 1, 256, 0, 1, 0, 1],
-    args: { ...common, x: states, y, count: 4, piece: 4, pieces: 1 },
+    args: { ...common, x: states, y, count: 4, chunk_length: 4, chunks: 1 },
     groups: [1],
   });
   close(await gpu.read(y), [KINDS.var(x)], 1e-5);
@@ -91,13 +91,13 @@ test('reduce_int: the largest of i32', async () => {
       y,
       outputs: 1,
       count: 500,
-      piece: 500,
+      chunk_length: 500,
       groups: 1,
       kept_inner: 1,
       reduced_inner: 500,
       kept_strides: [0, 500],
       reduced_strides: [0, 1],
-      pieces: 1,
+      chunks: 1,
     },
   });
   close(await gpu.read(y), [Math.max(...x)], 0, 0);
@@ -110,7 +110,7 @@ test('column_sums', async () => {
     x = random(rows * columns),
     y = gpu.empty('f32', columns);
   await gpu.run('column_sums', {
-    args: { x: gpu.f32(x), y, rows, columns, stride: columns, piece: rows, groups: 2, pieces: 1 },
+    args: { x: gpu.f32(x), y, rows, columns, stride: columns, chunk_length: rows, groups: 2, chunks: 1 },
     groups: [2],
   });
   close(
