@@ -1,22 +1,30 @@
 #pragma once
 
-/// Everything a program needs.
+/// Everything a program needs. Two headers are for some programs only: <etna/tensor/eigen.h> needs Eigen, and
+/// <etna/tensor/ops/kernel.h> launches shaders of the program's own.
 #include <etna/autograd/autograd.h>
 #include <etna/autograd/functional.h>
-#include <etna/autograd/saved_tensors.h>
+#include <etna/data/corpora/prepared_corpus.h>
 #include <etna/data/data.h>
 #include <etna/data/tokenizers/bpe_tokenizer.h>
+#include <etna/data/tokenizers/chat_template.h>
+#include <etna/data/tokenizers/model_tokenizer.h>
+#include <etna/data/tokenizers/stream_decoder.h>
 #include <etna/data/tokenizers/tokenizer.h>
 #include <etna/data/tokenizers/word_tokenizer.h>
 #include <etna/device/device.h>
 #include <etna/device/error.h>
 #include <etna/device/file_path.h>
 #include <etna/device/memory.h>
+#include <etna/device/output_file.h>
+#include <etna/device/profile/profile.h>
 #include <etna/device/profile/profiler.h>
-#include <etna/device/profile/report.h>
-#include <etna/device/profile/step_profiler.h>
-#include <etna/device/profile/trace_file.h>
-#include <etna/device/transfers.h>
+#include <etna/models/decoder.h>
+#include <etna/models/generator.h>
+#include <etna/models/gptq.h>
+#include <etna/models/kv_cache.h>
+#include <etna/models/model_file.h>
+#include <etna/models/sampling.h>
 #include <etna/nn/nn.h>
 #include <etna/optim/optim.h>
 #include <etna/tensor/autocast.h>
@@ -28,7 +36,8 @@
 #include <etna/tensor/io/torch_file.h>
 #include <etna/tensor/literal.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/readback.h>
-#include <etna/tensor/stream.h>
+#include <etna/tensor/ops/random/random.h>
+#include <etna/tensor/quant/block_format.h>
+#include <etna/tensor/quant/quantized_tensor.h>
 #include <etna/tensor/tensor.h>
 #include <etna/train/train.h>

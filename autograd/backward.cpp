@@ -9,10 +9,10 @@
 
 #include <etna/autograd/autograd.h>
 #include <etna/autograd/internal/node.h>
-#include <etna/device/internal/pending.h>
 #include <etna/device/profile/profiler.h>
 #include <etna/tensor/autocast.h>
-#include <etna/tensor/internal/recording.h>
+#include <etna/tensor/internal/capture_hooks.h>
+#include <etna/tensor/internal/fusion.h>
 #include <etna/tensor/ops.h>
 
 namespace etna::autograd {
@@ -38,10 +38,7 @@ void accumulate(Tensor& into, bool& owned, const Tensor& grad, bool create_graph
   }
 }
 
-bool is_shared(const Tensor& grad) {
-  finish_pending();  // calls held back refer to their tensors
-  return grad.impl_ptr().use_count() > 1 || grad.storage().use_count() > 1;
-}
+bool is_shared(const Tensor& grad) { return fusion::owners(grad) > 1; }
 
 void check_finite(const Node& node, const TensorList& grads) {
   for (std::size_t i = 0; i < grads.size(); ++i) {
@@ -372,7 +369,7 @@ TensorList run_backward(std::span<const Tensor> roots, std::span<const Tensor> r
       for (std::size_t t : *found) caught[t] = leaf.grad;
     }
     if (!targets.empty()) continue;
-    recording::note_gradient(leaf.leaf, recording::Touch::read);
+    capture_hooks::note_gradient(leaf.leaf, capture_hooks::Touch::read);
     if (!meta.grad.defined()) {
       // A gradient passed on unchanged may be shared with another leaf. A leaf must own its .grad(), so that it can be
       // scaled in place.

@@ -6,7 +6,6 @@
 
 #include <etna/autograd/autograd.h>
 #include <etna/autograd/internal/node.h>
-#include <etna/autograd/saved_tensors.h>
 #include <etna/tensor/ops.h>
 
 // Writes in place on the tape. A write is computed by an op that returns a new tensor. Its values are then copied, and

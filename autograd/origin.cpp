@@ -19,8 +19,11 @@
 namespace etna::autograd {
 namespace {
 
-thread_local std::vector<std::string> scopes;
-thread_local std::uint64_t recorded = 0;
+struct Recorded {
+  std::vector<std::string> scopes;  ///< open now
+  std::uint64_t ops = 0;            ///< so far
+};
+thread_local Recorded by_thread;
 
 #ifdef ETNA_HAS_BACKTRACE
 std::string demangled(const char* symbol) {
@@ -48,11 +51,11 @@ std::string described(void* frame) {
 
 }  // namespace
 
-NameScope::NameScope(std::string name) { scopes.push_back(std::move(name)); }
-NameScope::~NameScope() { scopes.pop_back(); }
+NameScope::NameScope(std::string name) { by_thread.scopes.push_back(std::move(name)); }
+NameScope::~NameScope() { by_thread.scopes.pop_back(); }
 
 Origin origin_here() {
-  Origin origin{fmt::format("{}", fmt::join(scopes, "/")), {}, ++recorded};
+  Origin origin{fmt::format("{}", fmt::join(by_thread.scopes, "/")), {}, ++by_thread.ops};
 #ifdef ETNA_HAS_BACKTRACE
   origin.frames.resize(48);
   origin.frames.resize(

@@ -6,8 +6,7 @@
 
 #include <etna/autograd/autograd.h>
 #include <etna/autograd/internal/node.h>
-#include <etna/autograd/saved_tensors.h>
-#include <etna/tensor/internal/recording.h>
+#include <etna/tensor/internal/capture_hooks.h>
 
 namespace etna {
 namespace autograd {
@@ -53,11 +52,6 @@ class Recorder final : public GradRecorder {
     for (std::size_t i = 0; i < outputs.size(); ++i)
       node->out.push_back(has(out, i) ? saved_values(outputs[i], true) : saved_shape(outputs[i]));
     attach(node, outputs);
-  }
-
-  const OpDef* made_by(const Tensor& x) const override {
-    const Meta* meta = x.defined() ? find_meta(x) : nullptr;
-    return meta != nullptr && meta->node ? meta->node->op : nullptr;
   }
 
   bool wants_write(const char* op, const Tensor& x, const Tensor& source) const override {
@@ -260,15 +254,15 @@ Tensor& Tensor::requires_grad_(bool on) {
         fmt::format("requires_grad_: the tensor holds {}; only floating tensors have gradients", name(dtype())));
   }
   if (!is_leaf()) throw GradError("requires_grad_: the tensor is the result of a recorded op; detach() it first");
-  recording::note_requires_grad(*this, recording::Touch::write);
-  if (std::exchange(impl_->requires_grad, on) != on) recording::changed();
+  capture_hooks::note_requires_grad(*this, capture_hooks::Touch::write);
+  if (std::exchange(impl_->requires_grad, on) != on) capture_hooks::changed();
   if (on) impl_->base = nullptr, impl_->view = TensorImpl::View::recorded;  // a variable of its own
   return *this;
 }
 
 Tensor Tensor::grad() const {
   shape();
-  recording::note_gradient(*this, recording::Touch::read);
+  capture_hooks::note_gradient(*this, capture_hooks::Touch::read);
   autograd::Meta* meta = autograd::find_meta(*this);
   return meta != nullptr ? meta->grad : Tensor();
 }
@@ -278,7 +272,7 @@ void Tensor::set_grad(const Tensor& grad) {
     throw ShapeError(fmt::format("set_grad: a gradient {} on {} does not fit a tensor {} on {}",
                                  etna::str(grad.shape()), grad.device().str(), etna::str(shape()), device().str()));
   }
-  recording::note_gradient(*this, recording::Touch::write);
+  capture_hooks::note_gradient(*this, capture_hooks::Touch::write);
   autograd::meta_of(*this).grad = grad;
 }
 

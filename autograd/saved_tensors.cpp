@@ -1,4 +1,4 @@
-#include <etna/autograd/saved_tensors.h>
+#include <etna/autograd/autograd.h>
 
 #include <utility>
 

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
-#include <etna/device/internal/output_file.h>
+#include <etna/device/output_file.h>
 
 namespace bench {
 

@@ -9,9 +9,11 @@ namespace {
 
 const std::vector<Workload>& workloads() {
   static const std::vector<Workload> all = {
-      {"tiny", {.layers = 2, .heads = 4, .dim = 128, .ffn = 512, .seq = 64, .vocab = 33278}, 16},
-      {"small", {.layers = 6, .heads = 8, .dim = 512, .ffn = 2048, .seq = 256, .vocab = 33278}, 32},
-      {"gpt2", {.layers = 12, .heads = 12, .dim = 768, .ffn = 3072, .seq = 1024, .vocab = 50257}, 16},
+      {"tiny", {.vocabulary = 33278, .context = 64, .width = 128, .layers = 2, .heads = 4, .feed_forward = 512}, 16},
+      {"small", {.vocabulary = 33278, .context = 256, .width = 512, .layers = 6, .heads = 8, .feed_forward = 2048}, 32},
+      {"gpt2",
+       {.vocabulary = 50257, .context = 1024, .width = 768, .layers = 12, .heads = 12, .feed_forward = 3072},
+       16},
   };
   return all;
 }

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <etna/train/internal/nearest_name.h>
-#include <etna/train/terminal_text.h>
+#include <etna/train/progress.h>
+#include <etna/train/settings.h>
 
 namespace etna::cli {
 

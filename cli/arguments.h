@@ -4,7 +4,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include <etna/train/internal/number_range.h>
+#include <etna/train/settings.h>
 
 /// What CLI11 lacks for the command line.
 namespace etna::cli {

@@ -3,8 +3,8 @@
 
 #include <fmt/core.h>
 
-#include <etna/device/internal/atomic_file.h>
 #include <etna/device/memory.h>
+#include <etna/device/output_file.h>
 
 #include "bench.h"
 #include "commands.h"

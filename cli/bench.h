@@ -64,7 +64,7 @@ class Sheet {
   bool failed_ = false;
 };
 
-void bench_dispatches(Sheet& sheet);  ///< GPU: recording, dispatching, submitting
+void bench_dispatches(Sheet& sheet);  ///< GPU: queueing, dispatching, submitting
 void bench_replays(Sheet& sheet);     ///< GPU: captured steps
 void bench_memory(Sheet& sheet);      ///< GPU: copies, transfers, allocation
 void bench_processor(Sheet& sheet);   ///< CPU: eager ops, copies, threads

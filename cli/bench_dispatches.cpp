@@ -41,8 +41,8 @@ void dispatch(const Tensor& cells, std::int64_t from, std::int64_t to) {
       .dispatch(1);
 }
 
-/// Records fewer dispatches than the recorder collects before it submits, so that the measurement includes no submit.
-Measured record_one(const Sheet& sheet) {
+/// Queues fewer dispatches than the queue collects before it submits, so that the measurement includes no submit.
+Measured queue_one(const Sheet& sheet) {
   constexpr std::int64_t kCount = 64;
   const Tensor x = cells(sheet.device(), 2 * kCount + 2);
   std::vector<double> runs;
@@ -56,7 +56,7 @@ Measured record_one(const Sheet& sheet) {
   return {median(std::move(runs))};
 }
 
-/// Replayed, so that the host does not record while the GPU works: recording a dispatch may take longer than running
+/// Replayed, so that the host does not queue while the GPU works: queueing a dispatch may take longer than running
 /// it.
 Measured dispatch_one(const Sheet& sheet, bool chained) {
   const std::int64_t count = sheet.effort().quick ? 100 : 1000;
@@ -69,14 +69,14 @@ Measured dispatch_one(const Sheet& sheet, bool chained) {
       {.device = sheet.device(), .name = "dispatches"});
   program();
   program();
-  if (!program.captured()) throw LeftOut("ETNA_CAPTURE=0 turns recordings off");
+  if (!program.captured()) throw LeftOut("ETNA_CAPTURE=0 turns captures off");
   const double seconds = seconds_a_call(sheet.device(), sheet.effort(), [&] { program(); });
   const std::int64_t barriers = program.report().barriers;
   return {seconds * 1e6 / static_cast<double>(count),
           fmt::format("{} of them behind {} barrier{}", count, barriers, barriers == 1 ? "" : "s")};
 }
 
-/// The recorder submits when it has collected enough. The call that submits takes longer than the others by that much.
+/// The queue submits when it has collected enough. The call that submits takes longer than the others by that much.
 Measured submit_one(const Sheet& sheet) {
   constexpr std::int64_t kMost = 4096;
   const Tensor x = cells(sheet.device(), 2 * kMost);
@@ -120,7 +120,7 @@ auto captured_adds(Device device) {
       {.device = device, .name = "adds"});
   adds();
   adds();
-  if (!adds.captured()) throw LeftOut("ETNA_CAPTURE=0 turns recordings off");
+  if (!adds.captured()) throw LeftOut("ETNA_CAPTURE=0 turns captures off");
   return adds;
 }
 
@@ -150,11 +150,11 @@ Measured replay_dispatch(const Sheet& sheet) {
 }  // namespace
 
 void bench_dispatches(Sheet& sheet) {
-  sheet.add({.key = "record_dispatch_us",
-             .label = "record a dispatch",
+  sheet.add({.key = "queue_dispatch_us",
+             .label = "queue a dispatch",
              .unit = "us",
              .meaning = "host time to check a dispatch for hazards and put it in the command buffer"},
-            [&] { return record_one(sheet); });
+            [&] { return queue_one(sheet); });
   sheet.add({.key = "dispatch_us",
              .label = "dispatch, no barrier",
              .unit = "us",
@@ -174,7 +174,7 @@ void bench_dispatches(Sheet& sheet) {
   sheet.add({.key = "round_trip_us",
              .label = "round trip",
              .unit = "us",
-             .meaning = "one dispatch recorded, submitted and waited for"},
+             .meaning = "one dispatch queued, submitted and waited for"},
             [&] { return round_trip(sheet); });
 }
 

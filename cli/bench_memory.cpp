@@ -41,8 +41,8 @@ Measured copy_by_op(const Sheet& sheet) {
 Measured copy_by_command(const Sheet& sheet) {
   const std::size_t bytes = copied_bytes(sheet);
   const StoragePtr from = allocate(sheet.device(), bytes), to = allocate(sheet.device(), bytes);
-  gpu::record_fill(sheet.device(), *from, 0, bytes, 1);
-  return rate(sheet, 2 * bytes, bytes, [&] { gpu::record_copy(sheet.device(), *from, 0, *to, 0, bytes); });
+  gpu::enqueue_fill(sheet.device(), *from, 0, bytes, 1);
+  return rate(sheet, 2 * bytes, bytes, [&] { gpu::enqueue_copy(sheet.device(), *from, 0, *to, 0, bytes); });
 }
 
 Measured transfer(const Sheet& sheet, bool up) {
@@ -50,13 +50,13 @@ Measured transfer(const Sheet& sheet, bool up) {
   std::vector<std::byte> host(bytes, std::byte{1});
   const StoragePtr there = allocate(sheet.device(), bytes);
   if (up) return rate(sheet, bytes, bytes, [&] { upload(host.data(), *there, 0, bytes); });
-  gpu::record_fill(sheet.device(), *there, 0, bytes, 1);
+  gpu::enqueue_fill(sheet.device(), *there, 0, bytes, 1);
   return rate(sheet, bytes, bytes, [&] { download(*there, 0, host.data(), bytes); });
 }
 
 Measured read_a_number(const Sheet& sheet) {
   const StoragePtr there = allocate(sheet.device(), 4);
-  gpu::record_fill(sheet.device(), *there, 0, 4, 1);
+  gpu::enqueue_fill(sheet.device(), *there, 0, 4, 1);
   std::uint32_t word = 0;
   const double seconds = seconds_a_call(sheet.device(), sheet.effort(), [&] { download(*there, 0, &word, 4); });
   return {seconds * 1e6};

@@ -8,13 +8,11 @@
 #include <nlohmann/json.hpp>
 
 #include <etna/device/error.h>
-#include <etna/device/internal/atomic_file.h>
 #include <etna/device/memory.h>
+#include <etna/device/output_file.h>
+#include <etna/device/profile/profile.h>
 #include <etna/device/profile/profiler.h>
-#include <etna/device/profile/summary.h>
-#include <etna/train/interrupt.h>
 #include <etna/train/progress.h>
-#include <etna/train/terminal_text.h>
 
 #include "arguments.h"
 #include "bench.h"
@@ -76,7 +74,7 @@ Speed measure(ModelBenchOptions options, const std::string& device, const traini
   };
   Speed speed{.device = model.device, .load_seconds = model.seconds, .times = {}, .op_ms = {}};
   std::vector<double> prompts, decodes;
-  // The first run compiles and records.
+  // The first run compiles and captures.
   for (std::int64_t i = 0; i <= options.repeat && !interrupt.requested(); ++i) {
     const models::GenerationTimes prompt = generate(options.prompt, 1, static_cast<std::uint32_t>(i), 1);
     const models::GenerationTimes decode =

@@ -7,9 +7,8 @@
 #include <etna/data/tokenizers/chat_template.h>
 #include <etna/data/tokenizers/internal/chat/jinja_template.h>
 #include <etna/device/error.h>
-#include <etna/device/internal/atomic_file.h>
-#include <etna/train/interrupt.h>
-#include <etna/train/terminal_text.h>
+#include <etna/device/output_file.h>
+#include <etna/train/progress.h>
 
 #include "generation.h"
 #include "line_reader.h"

@@ -6,15 +6,11 @@
 
 #include <etna/data/text_file.h>
 #include <etna/device/error.h>
-#include <etna/models/adapter_file.h>
-#include <etna/models/gguf_export.h>
 #include <etna/models/gptq.h>
-#include <etna/models/suspicious_weights.h>
-#include <etna/tensor/io/gguf_header.h>
+#include <etna/models/model_file.h>
+#include <etna/tensor/io/gguf.h>
 #include <etna/tensor/quant/block_format.h>
-#include <etna/train/interrupt.h>
 #include <etna/train/progress.h>
-#include <etna/train/terminal_text.h>
 
 #include "generation.h"
 #include "model_kind.h"

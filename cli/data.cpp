@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include <etna/device/error.h>
-#include <etna/train/terminal_text.h>
+#include <etna/train/progress.h>
 
 #include "arguments.h"
 #include "output.h"

@@ -8,7 +8,6 @@
 #include <etna/data/corpora/internal/corpus_reader.h>
 #include <etna/device/error.h>
 #include <etna/train/progress.h>
-#include <etna/train/terminal_text.h>
 
 #include "data.h"
 #include "data_table.h"

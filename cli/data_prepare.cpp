@@ -8,13 +8,11 @@
 
 #include <fmt/format.h>
 
-#include <etna/data/corpora/prepare_corpus.h>
+#include <etna/data/corpora/prepared_corpus.h>
 #include <etna/data/text_file.h>
 #include <etna/device/error.h>
-#include <etna/device/internal/atomic_file.h>
-#include <etna/train/interrupt.h>
+#include <etna/device/output_file.h>
 #include <etna/train/progress.h>
-#include <etna/train/terminal_text.h>
 
 #include "data_table.h"
 #include "output.h"

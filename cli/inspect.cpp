@@ -7,12 +7,11 @@
 #include <nlohmann/json.hpp>
 
 #include <etna/device/error.h>
-#include <etna/device/internal/atomic_file.h>
 #include <etna/device/memory.h>
+#include <etna/device/output_file.h>
 #include <etna/models/model_file.h>
-#include <etna/tensor/quant/suspicious_weights.h>
+#include <etna/tensor/quant/block_format.h>
 #include <etna/train/progress.h>
-#include <etna/train/terminal_text.h>
 
 #include "model_kind.h"
 #include "models.h"

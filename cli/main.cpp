@@ -5,8 +5,8 @@
 
 #include <etna/device/error.h>
 #include <etna/device/internal/os/process.h>
-#include <etna/models/suspicious_weights.h>
-#include <etna/train/terminal_text.h>
+#include <etna/models/model_file.h>
+#include <etna/train/progress.h>
 
 #include "arguments.h"
 #include "commands.h"

@@ -5,11 +5,11 @@
 
 #include <fmt/format.h>
 
+#include <etna/device/device.h>
 #include <etna/device/error.h>
-#include <etna/device/strict_device.h>
-#include <etna/models/adapter_file.h>
+#include <etna/models/model_file.h>
 #include <etna/train/checkpointer.h>
-#include <etna/train/terminal_text.h>
+#include <etna/train/progress.h>
 
 #include "generation.h"
 #include "model_kind.h"

@@ -11,7 +11,7 @@
 
 #include <etna/device/error.h>
 #include <etna/device/internal/os/terminal.h>
-#include <etna/train/terminal_text.h>
+#include <etna/train/progress.h>
 
 namespace etna::cli {
 namespace {

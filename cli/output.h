@@ -6,7 +6,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include <etna/device/internal/output_file.h>
+#include <etna/device/output_file.h>
 
 namespace etna::cli {
 

@@ -7,11 +7,9 @@
 
 #include <etna/data/text_file.h>
 #include <etna/device/error.h>
-#include <etna/models/suspicious_weights.h>
+#include <etna/models/model_file.h>
 #include <etna/tensor/ops.h>
-#include <etna/train/interrupt.h>
 #include <etna/train/progress.h>
-#include <etna/train/terminal_text.h>
 
 #include "arguments.h"
 #include "generation.h"

@@ -8,13 +8,10 @@
 
 #include <etna/device/error.h>
 #include <etna/device/memory.h>
-#include <etna/models/suspicious_weights.h>
+#include <etna/models/model_file.h>
 #include <etna/tensor/io/gguf.h>
-#include <etna/tensor/quant/error_statistics.h>
-#include <etna/tensor/quant/suspicious_weights.h>
-#include <etna/train/interrupt.h>
+#include <etna/tensor/quant/block_format.h>
 #include <etna/train/progress.h>
-#include <etna/train/terminal_text.h>
 
 #include "models.h"
 #include "output.h"

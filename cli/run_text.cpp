@@ -10,9 +10,8 @@
 #include <etna/device/error.h>
 #include <etna/device/internal/os/terminal.h>
 #include <etna/device/memory.h>
-#include <etna/models/suspicious_weights.h>
-#include <etna/train/interrupt.h>
-#include <etna/train/terminal_text.h>
+#include <etna/models/model_file.h>
+#include <etna/train/progress.h>
 
 #include "generation.h"
 #include "output.h"

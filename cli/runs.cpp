@@ -16,7 +16,6 @@
 #include <etna/device/internal/os/folders.h>
 #include <etna/train/internal/summary_numbers.h>
 #include <etna/train/progress.h>
-#include <etna/train/terminal_text.h>
 
 #include "arguments.h"
 #include "output.h"

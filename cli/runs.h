@@ -8,7 +8,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include <etna/train/run_list.h>
+#include <etna/train/runs.h>
 
 /// `etna runs`: the list of training runs, compared and plotted.
 namespace etna::cli {

@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
-#include <etna/device/internal/atomic_file.h>
+#include <etna/device/output_file.h>
 #include <etna/train/metrics.h>
-#include <etna/train/plot.h>
+#include <etna/train/report.h>
 
 #include "output.h"
 #include "runs.h"

@@ -7,7 +7,6 @@
 #include <random>
 #include <utility>
 
-#include <etna/data/tokenizers/stop_words.h>
 #include <etna/data/tokenizers/stream_decoder.h>
 #include <etna/device/error.h>
 

@@ -6,7 +6,7 @@
 
 #include <etna/data/tokenizers/tokenizer.h>
 #include <etna/models/generator.h>
-#include <etna/train/interrupt.h>
+#include <etna/train/progress.h>
 
 #include "generation.h"
 

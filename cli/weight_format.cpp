@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <etna/tensor/io/gguf.h>
-#include <etna/train/terminal_text.h>
+#include <etna/train/progress.h>
 
 namespace etna::cli {
 namespace {

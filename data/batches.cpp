@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <etna/data/dataset.h>
 #include <etna/data/prefetcher.h>
-#include <etna/data/random.h>
 #include <etna/device/error.h>
 
 namespace etna::data {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <etna/data/token_file.h>
+#include <etna/device/owned.h>
 #include <etna/tensor/tensor.h>
 
 namespace etna::data {
@@ -112,7 +113,77 @@ class BatchLoader {
 
  private:
   struct Reader;
-  std::unique_ptr<Reader> reader_;
+  Owned<Reader> reader_;
 };
+
+/// The batches of StreamBatches, sliced on the device from tokens uploaded once. A replayed step uploads no tokens:
+/// before each replay the host writes only the number at which the batch begins.
+///
+///     data::ResidentBatches batches(streams, device);
+///     auto step = capture([&] { auto [x, y, number] = batches.next(); return train_step(x, y); });
+///     while (…) step();
+class ResidentBatches {
+ public:
+  /// Uploads i32 [batch, n], four bytes a token; the ids are not needed afterwards.
+  ResidentBatches(const StreamBatches& streams, Device device);
+
+  /// The batch of step(), on the device; then advances. After the last step comes the first. In a captured step every
+  /// replay does the same, but Batch::step keeps its value from the recording.
+  Batch next();
+
+  /// The step within the epoch that the next call of next(), or the next replay, uses.
+  std::int64_t step() const { return position_->step; }
+  std::int64_t steps() const { return position_->steps; }
+  /// Continues from `step`; recorded steps do too. @throws ShapeError for a step outside [0, steps)
+  void seek(std::int64_t step);
+
+ private:
+  /// Shared with recorded steps, so that it survives a move of this object.
+  struct Position {
+    std::int64_t step, steps, seq;
+  };
+  std::shared_ptr<Position> position_;
+  Tensor tokens_;  ///< [batch, n]
+};
+
+/// Where a run of a document's tokens lies in a packed sequence.
+struct PackedRun {
+  std::int64_t document;  ///< index of the document
+  std::int64_t begin;     ///< the first token within the document
+  std::int64_t count;
+  std::int64_t at;         ///< the first position within the sequence
+  bool end_token = false;  ///< the last of the `count` is the end token
+};
+
+/// Documents placed in sequences of one length.
+struct Packing {
+  std::int64_t seq = 0;
+  std::vector<std::vector<PackedRun>> sequences;
+  /// Follows the last token of every document, if there is one.
+  std::optional<std::int32_t> end_token = {};
+
+  /// Tokens, end tokens among them, over positions of all sequences; 1 for no sequences.
+  double efficiency() const;
+  /// Writes sequence `index`: `ids` gets its tokens, then `padding`; `documents` the index of each position's document,
+  /// -1 for padding, so that attention can be masked to positions of the same document. Both hold seq elements.
+  /// @throws ShapeError for an index, a document or a size that does not fit
+  void fill(std::int64_t index, std::span<const std::span<const std::int32_t>> texts, std::int32_t padding,
+            std::span<std::int32_t> ids, std::span<std::int32_t> documents) const;
+};
+
+/// Places documents by best fit, longest first: each goes where it leaves the least room. A document longer than `seq`
+/// is first cut into full sequences and a rest; empty ones are left out. O(n log n), and the same for the same lengths.
+/// @throws ShapeError for seq < 1 or a negative length
+Packing pack_best_fit(std::span<const std::int64_t> lengths, std::int64_t seq);
+
+/// What becomes of the tokens at the end that fill no sequence.
+enum class Remainder { drop, pad };
+
+/// Joins documents in order, each followed by the end token, and cuts the result into full sequences, wherever that is
+/// within a document. Empty documents are left out. O(n), and no position is padded, but for those of
+/// a last sequence with Remainder::pad.
+/// @throws ShapeError for seq < 1 or a negative length
+Packing pack_concatenated(std::span<const std::int64_t> lengths, std::int64_t seq, std::int32_t end_token,
+                          Remainder remainder = Remainder::drop);
 
 }  // namespace etna::data

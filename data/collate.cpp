@@ -1,4 +1,4 @@
-#include <etna/data/collate.h>
+#include <etna/data/dataset.h>
 
 #include <cstddef>
 #include <cstring>

@@ -5,9 +5,9 @@
 #include <filesystem>
 #include <utility>
 
-#include <etna/data/text_blocks.h>
-#include <etna/data/text_sources.h>
-#include <etna/data/words.h>
+#include <etna/data/internal/text_blocks.h>
+#include <etna/data/internal/text_sources.h>
+#include <etna/data/internal/words.h>
 #include <etna/device/error.h>
 
 namespace etna::data {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include <etna/data/dataset.h>
-#include <etna/data/ordered_workers.h>
+#include <etna/data/prefetcher.h>
 #include <etna/data/sampler.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/tensor.h>

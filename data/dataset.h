@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <concepts>
 #include <cstdint>
 #include <functional>
@@ -7,15 +8,55 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
-#include <etna/data/collate.h>
-#include <etna/data/random.h>
 #include <etna/tensor/tensor.h>
 
 namespace etna::data {
+
+/// Random numbers of one sample or one shuffle: Philox4x32-10, a pure function of (seed, stream, position). Integer
+/// arithmetic only, so that every machine and every number of worker threads draws the same.
+class Random {
+ public:
+  explicit Random(std::uint64_t seed = 0, std::uint64_t stream = 0) : seed_(seed), stream_(stream) {}
+  /// The numbers of one sample in one epoch.
+  static Random of_sample(std::uint64_t seed, std::uint64_t epoch, std::uint64_t index);
+
+  std::uint32_t bits();
+  std::uint64_t bits64();
+  /// Uniform in [0, end), without bias. @throws Error unless end > 0
+  std::int64_t below(std::int64_t end);
+  /// Uniform in [0, 1), of 53 bits.
+  double uniform();
+  /// True with this probability.
+  bool chance(double probability) { return uniform() < probability; }
+  /// 0 ... n-1, shuffled. @throws Error for a negative n
+  std::vector<std::int64_t> permutation(std::int64_t n);
+  void shuffle(std::vector<std::int64_t>& values);
+
+ private:
+  std::uint64_t seed_, stream_, block_ = 0;
+  std::array<std::uint32_t, 4> words_{};
+  unsigned used_ = 4;
+};
+
+/// A sample, or a batch of samples: what a network gets and what it should answer. Either may be undefined.
+struct Example {
+  Tensor data, target;
+
+  Example to(Device device) const;
+};
+
+/// Tensors of equal shape and dtype, stacked along a new first dimension; undefined if all are undefined.
+/// @param what for errors: "data"
+/// @throws ShapeError, DtypeError naming the first sample that differs
+Tensor collate(const std::vector<Tensor>& samples, const std::string& what = "the tensor");
+Example collate(const std::vector<Example>& samples);
+/// Stacks the first tensors of all samples, the second ones, and so on.
+std::vector<Tensor> collate(const std::vector<std::vector<Tensor>>& samples);
 
 /// Samples by index. Item is Example, std::vector<Tensor>, Tensor, or a struct of your own (with a collate function).
 ///     struct Squares : data::Dataset<> {

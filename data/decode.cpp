@@ -1,7 +1,8 @@
 #include <algorithm>
 #include <string_view>
 
-#include <etna/data/words.h>
+#include <etna/data/corpus.h>
+#include <etna/data/internal/words.h>
 
 namespace etna::data {
 namespace {

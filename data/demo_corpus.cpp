@@ -1,4 +1,4 @@
-#include <etna/data/demo_corpus.h>
+#include <etna/data/corpus.h>
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include <etna/data/internal/demo_grammar.h>
-#include <etna/data/words.h>
+#include <etna/data/internal/words.h>
 #include <etna/device/error.h>
 
 namespace etna::data {

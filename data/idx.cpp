@@ -1,4 +1,4 @@
-#include <etna/data/idx.h>
+#include <etna/data/vision.h>
 
 #include <algorithm>
 #include <cstring>

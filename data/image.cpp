@@ -1,4 +1,4 @@
-#include <etna/data/image.h>
+#include <etna/data/vision.h>
 
 #include <string_view>
 #include <utility>
@@ -8,7 +8,7 @@
 
 #include <etna/data/internal/codecs/codecs.h>
 #include <etna/device/internal/atomic_file.h>
-#include <etna/tensor/io/mapped_file.h>
+#include <etna/tensor/io/internal/mapped_file.h>
 #include <etna/tensor/op.h>
 
 namespace etna::data {

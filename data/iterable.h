@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include <etna/data/collate.h>
+#include <etna/data/dataset.h>
 #include <etna/data/prefetcher.h>
 #include <etna/device/error.h>
 #include <etna/tensor/op.h>

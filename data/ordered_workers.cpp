@@ -1,4 +1,4 @@
-#include <etna/data/ordered_workers.h>
+#include <etna/data/prefetcher.h>
 
 #include <algorithm>
 #include <condition_variable>

@@ -1,4 +1,4 @@
-#include <etna/data/packing.h>
+#include <etna/data/batches.h>
 
 #include <fmt/format.h>
 

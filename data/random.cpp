@@ -1,4 +1,4 @@
-#include <etna/data/random.h>
+#include <etna/data/dataset.h>
 
 #include <numeric>
 #include <utility>

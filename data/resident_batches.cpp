@@ -1,4 +1,4 @@
-#include <etna/data/resident_batches.h>
+#include <etna/data/batches.h>
 
 #include <cstring>
 

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include <etna/data/random.h>
+#include <etna/data/dataset.h>
 #include <etna/device/error.h>
 
 namespace etna::data {

@@ -6,10 +6,10 @@
 
 #include <fmt/format.h>
 
-#include <etna/data/token_hash.h>
+#include <etna/data/internal/token_hash.h>
 #include <etna/device/error.h>
 #include <etna/device/internal/atomic_file.h>
-#include <etna/tensor/io/mapped_file.h>
+#include <etna/tensor/io/internal/mapped_file.h>
 
 namespace etna::data {
 namespace {

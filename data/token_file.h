@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <etna/device/file_path.h>
+#include <etna/device/owned.h>
 
 namespace etna::io {
 class AtomicFile;
@@ -72,8 +73,8 @@ class TokenFileWriter {
  private:
   void write(const void* bytes, std::size_t count);
 
-  std::unique_ptr<io::AtomicFile> file_;
-  std::unique_ptr<TokenHash> hash_;
+  Owned<io::AtomicFile> file_;
+  Owned<TokenHash> hash_;
   std::int64_t vocabulary_, size_ = 0;
   std::uint64_t tokenizer_hash_;
   std::vector<std::uint16_t> narrow_;

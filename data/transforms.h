@@ -8,7 +8,6 @@
 #include <vector>
 
 #include <etna/data/dataset.h>
-#include <etna/data/random.h>
 #include <etna/tensor/tensor.h>
 
 /// Functions of one picture [C, H, W] on the CPU, as torchvision has them. What is random draws from the numbers of its

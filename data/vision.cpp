@@ -8,8 +8,7 @@
 
 #include <fmt/format.h>
 
-#include <etna/data/idx.h>
-#include <etna/tensor/io/mapped_file.h>
+#include <etna/tensor/io/internal/mapped_file.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 

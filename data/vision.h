@@ -1,11 +1,39 @@
 #pragma once
 
+#include <cstddef>
+#include <span>
+
 #include <etna/data/dataset.h>
 #include <etna/device/file_path.h>
+#include <etna/tensor/tensor.h>
 
-/// The image collections that everybody begins with. Pictures are u8 [C, H, W], targets i64 numbers; a transform
-/// (transforms.h) or the step itself makes floating numbers of them.
+/// Pictures in files, and the image collections that everybody begins with. Pictures are u8 [C, H, W]: C is 1 (gray),
+/// 2 (gray and alpha), 3 (RGB) or 4 (RGB and alpha). Targets are i64 numbers; a transform (transforms.h) or the step
+/// itself makes floating numbers of the pictures. PNG is read by libpng, JPEG by libjpeg; a build without one of them
+/// says so in the error.
 namespace etna::data {
+
+/// The channels wanted; `unchanged` keeps the file's. Palettes and fewer than eight bits become plain channels, sixteen
+/// bits become eight. Gray of RGB is 0.299 R + 0.587 G + 0.114 B; alpha is dropped, not blended.
+enum class ImageMode { unchanged, gray, rgb };
+
+/// Reads a PNG or JPEG file; its first bytes tell which.
+/// @throws FormatError for a file that is missing, damaged, cut short, of another format, or has more than 2^28 pixels
+Tensor read_image(const FilePath& path, ImageMode mode = ImageMode::unchanged);
+/// The same from memory. @throws FormatError with text that fits after "FILE: "
+Tensor decode_image(std::span<const std::byte> bytes, ImageMode mode = ImageMode::unchanged);
+
+/// Writes u8 [C, H, W] or [H, W], atomically. @throws DtypeError, ShapeError for another tensor; FormatError if the
+/// file cannot be written
+void write_png(const FilePath& path, const Tensor& image);
+
+/// Reads an IDX file, the format of MNIST and its relatives, plain or compressed by gzip: an array of u8, i8, i16
+/// (which becomes i32), i32, f32 or f64.
+/// @throws FormatError for a file that is missing or damaged, naming the file and the fault
+Tensor read_idx(const FilePath& path, Device device = {});
+/// Writes u8, i8, i32, f32 and f64, uncompressed, atomically. @throws DtypeError for others; FormatError if the file
+/// cannot be written; ShapeError for sizes beyond 32 bits
+void write_idx(const FilePath& path, const Tensor& tensor);
 
 /// Handwritten digits (LeCun et al. 1998): 60,000 and 10,000 pictures u8 [1, 28, 28], ten classes. Reads
 /// train-images-idx3-ubyte, train-labels-idx1-ubyte and their t10k relatives, with or without .gz, in the folder or in

@@ -1,14 +1,14 @@
-#include <etna/data/vocabulary.h>
+#include <etna/data/corpus.h>
 
 #include <fmt/format.h>
 
 #include <functional>
 #include <limits>
 
+#include <etna/data/internal/words.h>
 #include <etna/data/text_file.h>
-#include <etna/data/words.h>
 #include <etna/device/error.h>
-#include <etna/device/internal/atomic_file.h>
+#include <etna/device/output_file.h>
 
 namespace etna::data {
 
@@ -91,6 +91,12 @@ Vocabulary Vocabulary::load(const FilePath& file) {
     vocab.add(word);
   }
   return vocab;
+}
+
+std::vector<std::int32_t> encode(std::string_view text, const Vocabulary& vocab) {
+  std::vector<std::int32_t> ids;
+  for_each_token(text, [&](std::string_view word, bool) { ids.push_back(vocab.id(word)); });
+  return ids;
 }
 
 }  // namespace etna::data

@@ -2,6 +2,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <iosfwd>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,6 +32,9 @@ struct Device {
   friend constexpr auto operator<=>(const Device&, const Device&) = default;
 };
 
+/// "vulkan:0"
+std::ostream& operator<<(std::ostream& out, Device device);
+
 inline constexpr Device kCPU{};
 inline constexpr Device kVulkan{DeviceType::vulkan, 0};
 
@@ -54,6 +58,11 @@ std::vector<AdapterInfo> adapters();
 /// CPU; a software rasterizer only when named.
 /// @throws DeviceError where a named device is missing: what was found, why each candidate was rejected, what to try.
 Device select_device(std::string_view requested = {});
+
+/// Chooses a device for work that must run where the user thinks it does: turns strict mode on, and takes a software
+/// rasterizer only where it was named with its number ("vulkan:1"), not by the name of its kind ("vulkan").
+/// @throws DeviceError as select_device()
+Device select_device_strictly(std::string_view requested = {});
 
 /// `device: requested=auto detected=[vulkan:0 NVIDIA H200, cpu] selected=vulkan:0`, the line that programs print at
 /// startup.

@@ -24,7 +24,7 @@ struct Shader {
 struct ElementwiseInfo;
 struct PrologueFusion;
 
-/// One dispatch. Spans only need to live until record() returns.
+/// One dispatch. Spans only need to live until enqueue() returns.
 struct Dispatch {
   const Shader& shader;
   std::string_view op;                              ///< for errors and the profiler
@@ -43,7 +43,7 @@ struct CubinKernel {
   std::uint32_t architecture;  ///< 90: sm_90a
 };
 
-/// One launch of such a kernel, which takes one struct by value. Spans only need to live until record() returns.
+/// One launch of such a kernel, which takes one struct by value. Spans only need to live until enqueue() returns.
 struct CubinDispatch {
   const CubinKernel& kernel;
   std::string_view op;
@@ -59,20 +59,20 @@ struct CubinDispatch {
 bool runs_kernels(Device device);
 
 /// Queues a dispatch after everything queued before it on the device; a barrier goes between where ranges conflict.
-/// While this thread records a graph (graph/graph.h), this function and those below record for replay instead, and an
-/// update becomes a constant.
+/// While this thread captures a step (graph/graph.h), this function and those below queue for its replays instead, and
+/// an update becomes a constant.
 /// @throws DeviceLost, DeviceError (pipeline cannot be built, shared memory over the limit ...)
-void record(Device device, const Dispatch& dispatch);
-void record(Device device, const CubinDispatch& dispatch);
+void enqueue(Device device, const Dispatch& dispatch);
+void enqueue(Device device, const CubinDispatch& dispatch);
 
 /// Queues a copy between two storages / a fill with a repeated u32 / an update with bytes stored in the command buffer
 /// (a multiple of 4; for tables and small numbers; not counted as a transfer).
-void record_copy(Device device, const Storage& from, std::size_t from_offset, Storage& to, std::size_t to_offset,
-                 std::size_t bytes);
-void record_fill(Device device, Storage& to, std::size_t offset, std::size_t bytes, std::uint32_t word);
-void record_update(Device device, Storage& to, std::size_t offset, std::span<const std::byte> bytes);
+void enqueue_copy(Device device, const Storage& from, std::size_t from_offset, Storage& to, std::size_t to_offset,
+                  std::size_t bytes);
+void enqueue_fill(Device device, Storage& to, std::size_t offset, std::size_t bytes, std::uint32_t word);
+void enqueue_update(Device device, Storage& to, std::size_t offset, std::span<const std::byte> bytes);
 /// The same for a table that contains addresses.
-void record_update(Device device, Storage& to, std::size_t offset, const Arguments& rows);
+void enqueue_update(Device device, Storage& to, std::size_t offset, const Arguments& rows);
 
 /// Element types of cooperative matrices: operands or sums.
 enum class MatrixElement : std::uint8_t { f16, bf16, f32, i8, i32 };

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include <etna/device/device.h>
 
@@ -72,8 +73,8 @@ class Storage {
 
   Device device() const { return device_; }
   std::size_t bytes() const { return bytes_; }
-  /// Host pointer on the CPU, null on a GPU.
-  std::byte* host() const { return host_; }
+  /// Host pointer on the CPU, null on a GPU. First runs what this thread holds back on the CPU.
+  std::byte* host() const;
   /// Buffer device address on a GPU (what kernels get), the host pointer's value on the CPU.
   std::uint64_t address() const { return address_; }
 
@@ -128,5 +129,24 @@ AllocationHook* set_allocation_hook(AllocationHook* hook);
 /// the bounds.
 void upload(const void* source, Storage& to, std::size_t offset, std::size_t bytes);
 void download(const Storage& from, std::size_t offset, void* target, std::size_t bytes);
+
+/// Copies between host and devices since the start or reset_transfers(), summed over devices.
+struct Transfers {
+  std::uint64_t h2d_bytes = 0, h2d_calls = 0;
+  std::uint64_t d2h_bytes = 0, d2h_calls = 0;
+  std::uint64_t moved_tensors = 0;  ///< host tensors an op moved to a GPU because another input was there
+  std::uint64_t fallbacks = 0;      ///< ops that ran composed, or on the CPU, because they had no kernel
+};
+
+Transfers transfers();
+void reset_transfers();
+
+namespace detail {
+void count_h2d(std::uint64_t bytes);
+void count_d2h(std::uint64_t bytes);
+/// Counts the event and warns once per message. In strict mode throws DeviceError instead.
+void count_moved_tensor(std::string_view op, std::string_view what);
+void count_fallback(std::string_view op, std::string_view why);
+}  // namespace detail
 
 }  // namespace etna

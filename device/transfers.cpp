@@ -1,4 +1,4 @@
-#include <etna/device/transfers.h>
+#include <etna/device/memory.h>
 
 #include <mutex>
 #include <set>

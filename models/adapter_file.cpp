@@ -1,4 +1,4 @@
-#include <etna/models/adapter_file.h>
+#include <etna/models/model_file.h>
 
 #include <algorithm>
 #include <cmath>
@@ -23,23 +23,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Layer {
-  std::string name;  ///< "blocks.0.attention.query"
-  Projection* layer;
-};
-
-std::vector<Layer> adapter_file_layers_of(Decoder& decoder) {
-  std::vector<Layer> list;
+/// With names such as "blocks.0.attention.query".
+std::vector<NamedProjection> adapter_file_layers_of(Decoder& decoder) {
+  std::vector<NamedProjection> list;
   for (std::size_t i = 0; i < decoder.blocks.size(); ++i) {
-    DecoderBlock& b = decoder.blocks[i];
-    for (const auto& [part, layer] : {std::pair<const char*, Projection*>{"attention.query", &b.attention.query},
-                                      {"attention.key", &b.attention.key},
-                                      {"attention.value", &b.attention.value},
-                                      {"attention.output", &b.attention.output},
-                                      {"ffn.gate", b.ffn.gate.get()},
-                                      {"ffn.up", &b.ffn.up},
-                                      {"ffn.down", &b.ffn.down}})
-      if (layer != nullptr) list.push_back({fmt::format("blocks.{}.{}", i, part), layer});
+    for (const NamedProjection& own : decoder.blocks[i].projections())
+      list.push_back({fmt::format("blocks.{}.{}", i, own.name), own.layer});
   }
   return list;
 }
@@ -54,8 +43,9 @@ class FileKind {
   /// The place of a layer's matrix in the model's file, which may have several in one.
   /// @param has true for a matrix that has an adapter of its own
   StoredPlace place_of(const std::string& layer, const HasTensor& has) const {
-    if (gguf_) return gguf_places(config_, has)(layer + ".weight");
-    return hugging_face_places(config_, std::string(architecture_.prefix), has)(layer + ".weight");
+    const StoredWeights::Locate places =
+        gguf_ ? gguf_places(config_, has) : hugging_face_places(config_, std::string(architecture_.prefix), has);
+    return places(layer + ".weight").front();
   }
   /// Whether files that are written have a matrix for itself.
   bool writes_alone(const std::string& matrix) const {
@@ -105,13 +95,13 @@ class FileKind {
 /// A matrix of a model's file: the decoder's layers that have their rows in it, and where these begin.
 struct FileMatrix {
   std::string name;
-  std::vector<std::pair<Layer, std::int64_t>> layers;
+  std::vector<std::pair<NamedProjection, std::int64_t>> layers;
   std::int64_t rows = 0;
 };
 
 std::vector<FileMatrix> matrices_of(Decoder& decoder, const FileKind& kind, const HasTensor& has) {
   std::vector<FileMatrix> list;
-  for (const Layer& layer : adapter_file_layers_of(decoder)) {
+  for (const NamedProjection& layer : adapter_file_layers_of(decoder)) {
     const StoredPlace place = kind.place_of(layer.name, has);
     const auto same = [&](const FileMatrix& matrix) { return matrix.name == place.name; };
     auto found = std::find_if(list.begin(), list.end(), same);

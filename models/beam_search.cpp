@@ -1,4 +1,4 @@
-#include <etna/models/beam_search.h>
+#include <etna/models/sampling.h>
 
 #include <algorithm>
 #include <cmath>
@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <etna/autograd/autograd.h>
+#include <etna/models/decoder.h>
 #include <etna/models/kv_cache.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/indexing/indexing.h>

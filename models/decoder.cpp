@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <etna/autograd/autograd.h>
 #include <etna/tensor/internal/fusion.h>
 #include <etna/tensor/ops.h>
 
@@ -35,47 +36,54 @@ Decoder::Decoder(const DecoderConfig& given, Weights& weights)
           config.positions == PositionKind::learned
               ? std::make_unique<Projection>(weights, "position_embedding", config.width, config.context, false)
               : nullptr),
+      dropout(config.dropout),
       norm(weights, "norm", config.norm, config.width, config.norm_eps, config.norm_bias),
       output(config.tied
                  ? nullptr
                  : std::make_unique<Projection>(weights, "output", config.width, config.vocabulary, config.head_bias)) {
   register_module("token_embedding", token_embedding);
   if (position_embedding) register_module("position_embedding", *position_embedding);
+  register_module("dropout", dropout);
   register_module("blocks", blocks);
   for (std::int64_t i = 0; i < config.layers; ++i) blocks.emplace_back(weights, fmt::format("blocks.{}", i), config, i);
   register_module("norm", norm);
   if (output) register_module("output", *output);
 }
 
-Decoder::Decoder(const DecoderConfig& config) : Decoder(config, lasting(FreshWeights(config.layers))) {}
+Decoder::Decoder(const DecoderConfig& config) : Decoder(config, lasting(FreshWeights(config))) {}
 
 std::unique_ptr<nn::Module> Decoder::another() const {
   if (frozen()) throw Error("clone: a decoder with weights in block formats cannot be copied; load its file again");
   return std::make_unique<Decoder>(config);
 }
 
-Tensor Decoder::embed(const Tensor& tokens, const Tensor& positions) const {
+Tensor Decoder::token_rows(const Tensor& tokens) const {
   if (tokens.dim() != 2) throw ShapeError(fmt::format("Decoder: tokens are {}; wanted [B, T]", str(tokens.shape())));
-  Tensor x = decoder_rows_of(token_embedding, tokens);
-  if (config.embedding_scale != 1) x = x * config.embedding_scale;
-  return position_embedding ? x + decoder_rows_of(*position_embedding, positions) : x;
+  const Tensor x = decoder_rows_of(token_embedding, tokens);
+  return config.embedding_scale == 1 ? x : x * config.embedding_scale;
 }
 
 Tensor Decoder::embedded(const Tensor& tokens) const {
-  Tensor positions;
-  if (position_embedding) {
-    if (tokens.dim() == 2 && tokens.size(1) > config.context) {
-      throw ShapeError(fmt::format("Decoder: tokens {} are longer than the {} positions the model has",
-                                   str(tokens.shape()), config.context));
-    }
-    positions = arange(0, tokens.size(-1), 1, {i64, tokens.device()});
+  if (!position_embedding) return token_rows(tokens);
+  if (tokens.dim() == 2 && tokens.size(1) > config.context) {
+    throw ShapeError(fmt::format("Decoder: tokens {} are longer than the {} positions the model has",
+                                 str(tokens.shape()), config.context));
   }
-  return embed(tokens, positions);
+  const Projection& table = *position_embedding;
+  if (!table.frozen()) return token_rows(tokens) + table.weight.slice(0, 0, tokens.size(-1));
+  return token_rows(tokens) + decoder_rows_of(table, arange(0, tokens.size(-1), 1, {i64, tokens.device()}));
 }
 
 Tensor Decoder::hidden(const Tensor& tokens) const {
-  Tensor x = embedded(tokens);
-  for (const DecoderBlock& block : blocks) x = block(x);
+  Tensor x = dropout(embedded(tokens));
+  if (!config.recompute_blocks || !grad_enabled()) {
+    for (const DecoderBlock& block : blocks) x = block(x);
+    return norm(x);
+  }
+  // Frozen embeddings give no input that requires grad, and nothing inside a checkpoint would be differentiated.
+  if (!x.requires_grad()) x = x.detach().requires_grad_();
+  for (const DecoderBlock& block : blocks)
+    x = autograd::checkpoint([&block](const TensorList& in) { return TensorList{block(in[0])}; }, {x})[0];
   return norm(x);
 }
 
@@ -102,32 +110,27 @@ Tensor Decoder::extend(const Tensor& tokens, const DecoderCache& cache) const {
   }
   const GradMode off(false);
   const fusion::OnCpu on_cpu(tokens.device());
-  Tensor x = embed(tokens, positions);
+  Tensor x = token_rows(tokens);
+  if (position_embedding) x = x + decoder_rows_of(*position_embedding, positions);
   for (const DecoderBlock& block : blocks) x = block.forward(x, &cache);
   return x;
 }
 
 Tensor Decoder::head(const Tensor& x) const {
   const fusion::OnCpu on_cpu(x.device());
-  return capped(head_weights()(norm(x)));
+  return capped(head_weights()(norm(x), true));
 }
 
 bool Decoder::frozen() const {
-  const std::vector<Projection*> all = const_cast<Decoder*>(this)->projections(true);
+  const std::vector<Projection*> all = projections(true);
   return token_embedding.frozen() ||
          std::any_of(all.begin(), all.end(), [](const Projection* p) { return p->frozen(); });
 }
 
-std::vector<Projection*> Decoder::projections(bool all) {
+std::vector<Projection*> Decoder::projections(bool all) const {
   std::vector<Projection*> list;
-  for (DecoderBlock& block : blocks) {
-    for (Projection* layer :
-         {&block.attention.query, &block.attention.key, &block.attention.value, &block.attention.output})
-      list.push_back(layer);
-    if (!all) continue;
-    for (Projection* layer : {block.ffn.gate.get(), &block.ffn.up, &block.ffn.down})
-      if (layer != nullptr) list.push_back(layer);
-  }
+  for (const DecoderBlock& block : blocks)
+    for (const NamedProjection& own : const_cast<DecoderBlock&>(block).projections(all)) list.push_back(own.layer);
   return list;
 }
 

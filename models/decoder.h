@@ -3,12 +3,17 @@
 #include <etna/models/decoder_block.h>
 #include <etna/models/decoder_config.h>
 #include <etna/models/projection.h>
+#include <etna/nn/containers.h>
+#include <etna/nn/dropout.h>
 #include <etna/nn/module.h>
-#include <etna/nn/module_list.h>
 
 namespace etna::models {
 
-/// A decoder of the llama kind, or what DecoderConfig makes of it: token embeddings, blocks, a norm and a head.
+/// A decoder of the kind of GPT-2, Llama, or what else DecoderConfig makes of it: token embeddings, blocks, a norm and
+/// a head.
+///     models::Decoder model(models::decoder_config("gpt2", {.vocabulary = 33278, .context = 64, .width = 128,
+///                                                           .layers = 2, .heads = 4, .feed_forward = 512}));
+///     model.loss(tokens, targets).backward();
 class Decoder : public nn::UnaryModule {
  public:
   /// It cannot be moved: its blocks refer to its configuration.
@@ -16,7 +21,7 @@ class Decoder : public nn::UnaryModule {
   Decoder& operator=(Decoder&&) = delete;
   /// @throws FormatError as DecoderConfig::check()
   Decoder(const DecoderConfig& config, Weights& weights);
-  /// With fresh weights, to be trained.
+  /// With FreshWeights, to be trained.
   explicit Decoder(const DecoderConfig& config);
 
   /// @param tokens [B, T] i64 or i32 @return logits [B, T, vocabulary]
@@ -29,7 +34,7 @@ class Decoder : public nn::UnaryModule {
   /// The first block's input: token embeddings, with learned positions. @return [B, T, width]
   Tensor embedded(const Tensor& tokens) const;
 
-  /// As hidden(), for tokens behind those that the cache has, which takes them up. Without gradients.
+  /// As hidden(), for tokens behind those that the cache has, which takes them up. Without gradients and dropout.
   /// @param tokens [B, T] @return the last block's output [B, T, width], to be given to head()
   Tensor extend(const Tensor& tokens, const DecoderCache& cache) const;
   /// The final norm, the head and the cap of logits. @param x [..., width] @return [..., vocabulary]
@@ -45,6 +50,7 @@ class Decoder : public nn::UnaryModule {
   const DecoderConfig config;
   Projection token_embedding;                      ///< [vocabulary, width]
   std::unique_ptr<Projection> position_embedding;  ///< [context, width], or null
+  nn::Dropout dropout;                             ///< of the first block's input
   nn::ModuleList<DecoderBlock> blocks;
   Norm norm;
   std::unique_ptr<Projection> output;  ///< null where the head is the token embedding
@@ -53,10 +59,10 @@ class Decoder : public nn::UnaryModule {
   std::unique_ptr<nn::Module> another() const override;
 
  private:
-  Tensor embed(const Tensor& tokens, const Tensor& positions) const;
+  Tensor token_rows(const Tensor& tokens) const;
   Tensor capped(const Tensor& logits) const;
   const Projection& head_weights() const { return output ? *output : token_embedding; }
-  std::vector<Projection*> projections(bool all);
+  std::vector<Projection*> projections(bool all) const;
 };
 
 }  // namespace etna::models

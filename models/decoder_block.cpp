@@ -14,6 +14,11 @@ std::unique_ptr<Norm> rms_norm_if(bool there, Weights& weights, const std::strin
   return there ? std::make_unique<Norm>(weights, name, NormKind::rms, size, config.norm_eps) : nullptr;
 }
 
+std::unique_ptr<Projection> projection_if(bool there, Weights& weights, const std::string& name, std::int64_t rows,
+                                          const DecoderConfig& config) {
+  return there ? std::make_unique<Projection>(weights, name, config.width, rows, config.query_bias) : nullptr;
+}
+
 std::unique_ptr<Norm> block_norm_if(bool there, Weights& weights, const std::string& name,
                                     const DecoderConfig& config) {
   return there ? std::make_unique<Norm>(weights, name, config.norm, config.width, config.norm_eps, config.norm_bias)
@@ -39,9 +44,10 @@ std::string Norm::extra_repr() const {
 
 DecoderAttention::DecoderAttention(Weights& weights, const std::string& name, const DecoderConfig& config,
                                    std::int64_t layer)
-    : query(weights, name + ".query", config.width, config.query_rows(), config.query_bias),
-      key(weights, name + ".key", config.width, config.kv_rows(), config.query_bias),
-      value(weights, name + ".value", config.width, config.kv_rows(), config.query_bias),
+    : qkv(projection_if(config.packed_qkv, weights, name + ".qkv", config.query_rows() + 2 * config.kv_rows(), config)),
+      query(projection_if(!config.packed_qkv, weights, name + ".query", config.query_rows(), config)),
+      key(projection_if(!config.packed_qkv, weights, name + ".key", config.kv_rows(), config)),
+      value(projection_if(!config.packed_qkv, weights, name + ".value", config.kv_rows(), config)),
       output(weights, name + ".output", config.query_rows(), config.width, config.output_bias),
       query_norm(rms_norm_if(config.query_key_norm, weights, name + ".query_norm", config.head_size, config)),
       key_norm(rms_norm_if(config.query_key_norm, weights, name + ".key_norm", config.head_size, config)),
@@ -49,11 +55,15 @@ DecoderAttention::DecoderAttention(Weights& weights, const std::string& name, co
       config_(config),
       layer_(layer),
       window_(config.has_window(layer) ? config.window : 0) {
-  register_module("query", query);
-  register_module("key", key);
-  register_module("value", value);
+  if (qkv) {
+    register_module("qkv", *qkv);
+  } else {
+    register_module("query", *query);
+    register_module("key", *key);
+    register_module("value", *value);
+    concat_weights({query.get(), key.get(), value.get()});
+  }
   register_module("output", output);
-  concat_weights({&query, &key, &value});
   if (query_norm) register_module("query_norm", *query_norm);
   if (key_norm) register_module("key_norm", *key_norm);
   if (sub_norm) register_module("sub_norm", *sub_norm);
@@ -93,6 +103,15 @@ Tensor DecoderAttention::attend(const Tensor& query, const Tensor& key, const Te
   return dot_product_attention(q, k, heads_of(value, nullptr), settings).transpose(1, 2).reshape({batch, steps, -1});
 }
 
+/// The same. @param qkv [B, T, (heads + 2 kv_heads) · D], read in place if attention has no more to it
+Tensor DecoderAttention::attend(const Tensor& qkv) const {
+  const bool masked = window_ > 0 && qkv.size(1) > window_;
+  if (!query_norm && !masked && config_.attention_softcap == 0)
+    return self_attention(qkv, config_.heads, config_.kv_heads, true, config_.score_scale());
+  const std::int64_t key_at = config_.query_rows(), value_at = key_at + config_.kv_rows();
+  return attend(qkv.slice(-1, 0, key_at), qkv.slice(-1, key_at, value_at), qkv.slice(-1, value_at, qkv.size(-1)));
+}
+
 Tensor DecoderAttention::attend_to_cache(const Tensor& qkv, const DecoderCache& cache) const {
   const RotarySettings rotary{.heads = config_.heads,
                               .kv_heads = config_.kv_heads,
@@ -107,15 +126,18 @@ Tensor DecoderAttention::attend_to_cache(const Tensor& qkv, const DecoderCache& 
 }
 
 Tensor DecoderAttention::forward(const Tensor& x, const DecoderCache* cache) const {
+  const bool generates = cache != nullptr;
   Tensor y;
-  if (cache == nullptr) {
-    const Tensor q = query(x), k = key(x), v = value(x);
-    y = attend(q, k, v);
+  if (generates) {
+    const Tensor rows = qkv ? (*qkv)(x, true) : cat({(*query)(x, true), (*key)(x, true), (*value)(x, true)}, -1);
+    y = attend_to_cache(rows, *cache);
+  } else if (qkv) {
+    y = attend((*qkv)(x));
   } else {
-    const Tensor qkv = cat({query(x), key(x), value(x)}, -1);
-    y = attend_to_cache(qkv, *cache);
+    const Tensor q = (*query)(x), k = (*key)(x), v = (*value)(x);
+    y = attend(q, k, v);
   }
-  return output(sub_norm ? (*sub_norm)(y) : y);
+  return output(sub_norm ? (*sub_norm)(y) : y, generates);
 }
 
 DecoderFeedForward::DecoderFeedForward(Weights& weights, const std::string& name, const DecoderConfig& config)
@@ -133,10 +155,12 @@ DecoderFeedForward::DecoderFeedForward(Weights& weights, const std::string& name
   if (gate) concat_weights({gate.get(), &up});
 }
 
-Tensor DecoderFeedForward::forward(const Tensor& x) const {
-  Tensor h = activate(gate ? (*gate)(x) : up(x), activation_);
-  if (gate) h = h * up(x);
-  return down(sub_norm ? (*sub_norm)(h) : h);
+Tensor DecoderFeedForward::forward(const Tensor& x, bool generates) const {
+  if (!generates && !gate && !sub_norm && up.plain() && down.plain())
+    return feed_forward(x, up.weight, up.bias, down.weight, down.bias, activation_);
+  Tensor h = activate(gate ? (*gate)(x, generates) : up(x, generates), activation_);
+  if (gate) h = h * up(x, generates);
+  return down(sub_norm ? (*sub_norm)(h) : h, generates);
 }
 
 DecoderBlock::DecoderBlock(Weights& weights, const std::string& name, const DecoderConfig& config, std::int64_t layer)
@@ -145,23 +169,46 @@ DecoderBlock::DecoderBlock(Weights& weights, const std::string& name, const Deco
       attention_post_norm(block_norm_if(config.post_norms, weights, name + ".attention_post_norm", config)),
       ffn_norm(block_norm_if(!config.parallel, weights, name + ".ffn_norm", config)),
       ffn(weights, name + ".ffn", config),
-      ffn_post_norm(block_norm_if(config.post_norms, weights, name + ".ffn_post_norm", config)) {
+      ffn_post_norm(block_norm_if(config.post_norms, weights, name + ".ffn_post_norm", config)),
+      dropout(config.dropout) {
   register_module("attention_norm", attention_norm);
   register_module("attention", attention);
   if (attention_post_norm) register_module("attention_post_norm", *attention_post_norm);
   if (ffn_norm) register_module("ffn_norm", *ffn_norm);
   register_module("ffn", ffn);
   if (ffn_post_norm) register_module("ffn_post_norm", *ffn_post_norm);
+  register_module("dropout", dropout);
+}
+
+std::vector<NamedProjection> DecoderBlock::projections(bool all) {
+  std::vector<NamedProjection> list;
+  const auto add = [&](const char* name, Projection* layer) {
+    if (layer != nullptr) list.push_back({name, layer});
+  };
+  add("attention.qkv", attention.qkv.get());
+  add("attention.query", attention.query.get());
+  add("attention.key", attention.key.get());
+  add("attention.value", attention.value.get());
+  add("attention.output", &attention.output);
+  if (!all) return list;
+  add("ffn.gate", ffn.gate.get());
+  add("ffn.up", &ffn.up);
+  add("ffn.down", &ffn.down);
+  return list;
 }
 
 Tensor DecoderBlock::forward(const Tensor& x, const DecoderCache* cache) const {
-  const auto normed = [](const std::unique_ptr<Norm>& norm, const Tensor& y) { return norm ? (*norm)(y) : y; };
+  const bool generates = cache != nullptr;
+  const auto added = [&](const Tensor& y, const std::unique_ptr<Norm>& post_norm) {
+    const Tensor z = post_norm ? (*post_norm)(y) : y;
+    return generates ? z : dropout(z);
+  };
   if (ffn_norm == nullptr) {
     const Tensor n = attention_norm(x);
-    return x + attention.forward(n, cache) + ffn.forward(n);
+    return x + added(attention.forward(n, cache), nullptr) + added(ffn.forward(n, generates), nullptr);
   }
-  const Tensor y = x + normed(attention_post_norm, attention.forward(attention_norm(x), cache));
-  return y + normed(ffn_post_norm, ffn.forward((*ffn_norm)(y)));
+  const Tensor y = x + added(attention.forward(attention_norm(x), cache), attention_post_norm);
+  return y + added(ffn.forward((*ffn_norm)(y), generates), ffn_post_norm);
 }
 
 }  // namespace etna::models

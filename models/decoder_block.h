@@ -6,6 +6,7 @@
 
 #include <etna/models/decoder_config.h>
 #include <etna/models/projection.h>
+#include <etna/nn/dropout.h>
 #include <etna/nn/module.h>
 #include <etna/tensor/ops/attention/attention.h>
 
@@ -37,13 +38,16 @@ class DecoderAttention : public nn::Module {
   /// @return [B, T, width]
   Tensor forward(const Tensor& x, const DecoderCache* cache = nullptr) const;
 
-  Projection query, key, value, output;
+  std::unique_ptr<Projection> qkv;                ///< all three, rows one below the other; null where they are separate
+  std::unique_ptr<Projection> query, key, value;  ///< null where they are one
+  Projection output;
   std::unique_ptr<Norm> query_norm, key_norm, sub_norm;  ///< null where the model has none
 
  private:
   Tensor frequencies_on(Device device) const;
   Tensor rotated(const Tensor& x) const;
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value) const;
+  Tensor attend(const Tensor& qkv) const;
   Tensor attend_to_cache(const Tensor& qkv, const DecoderCache& cache) const;
 
   const DecoderConfig& config_;
@@ -55,7 +59,8 @@ class DecoderAttention : public nn::Module {
 class DecoderFeedForward : public nn::Module {
  public:
   DecoderFeedForward(Weights& weights, const std::string& name, const DecoderConfig& config);
-  Tensor forward(const Tensor& x) const;
+  /// @param generates as for Projection
+  Tensor forward(const Tensor& x, bool generates = false) const;
 
   std::unique_ptr<Projection> gate;  ///< null where there is none
   Projection up, down;
@@ -63,6 +68,12 @@ class DecoderFeedForward : public nn::Module {
 
  private:
   const Activation activation_;
+};
+
+/// A projection and what its block calls it: "attention.query".
+struct NamedProjection {
+  std::string name;
+  Projection* layer;
 };
 
 /// x + attention(norm(x)), then the same with the feed-forward layer; parallel blocks add both to x at once.
@@ -73,12 +84,16 @@ class DecoderBlock : public nn::UnaryModule {
   /// @param cache as for DecoderAttention
   Tensor forward(const Tensor& x, const DecoderCache* cache) const;
 
+  /// Those that there are, in the order in which they run. @param all also those of the feed-forward layer
+  std::vector<NamedProjection> projections(bool all = true);
+
   Norm attention_norm;
   DecoderAttention attention;
   std::unique_ptr<Norm> attention_post_norm;
   std::unique_ptr<Norm> ffn_norm;  ///< null in parallel blocks
   DecoderFeedForward ffn;
   std::unique_ptr<Norm> ffn_post_norm;
+  nn::Dropout dropout;  ///< of what is added to x; not while generating
 };
 
 }  // namespace etna::models

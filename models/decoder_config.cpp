@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include <etna/models/internal/architecture.h>
+
 namespace etna::models {
 namespace {
 
@@ -150,6 +152,26 @@ void DecoderConfig::check() const {
     }
   }
   if (window < 0 || window_every < 1) refuse(fmt::format("a window of {} in layers of {}", window, window_every));
+  if (packed_qkv && positions == PositionKind::rotary)
+    refuse("queries, keys and values of rotary positions cannot be one projection; set packed_qkv to false");
+  if (!(dropout >= 0 && dropout <= 1)) refuse(fmt::format("dropout is {}; it must be from 0 to 1", dropout));
+}
+
+DecoderConfig decoder_config(std::string_view architecture, const DecoderOptions& options) {
+  DecoderConfig c;
+  require_architecture(architecture).apply(c);
+  c.architecture = architecture;
+  c.vocabulary = options.vocabulary;
+  c.context = options.context;
+  c.width = options.width;
+  c.layers = options.layers;
+  c.heads = options.heads;
+  c.feed_forward = options.feed_forward;
+  c.dropout = options.dropout;
+  c.recompute_blocks = options.recompute_blocks;
+  c.rope.interleaved = false;
+  fill_defaults(c);
+  return c;
 }
 
 }  // namespace etna::models

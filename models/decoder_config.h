@@ -67,6 +67,7 @@ struct DecoderConfig {
   bool gated = true;                         ///< down(act(gate(x)) ⊙ up(x)), else down(act(up(x)))
   Activation activation = Activation::silu;  ///< of the feed-forward layer
   bool query_bias = false;                   ///< of queries, keys and values
+  bool packed_qkv = false;                   ///< these are one projection (GPT-2); with learned positions only
   bool output_bias = false;                  ///< of attention's output
   bool ffn_bias = false;
   bool norm_bias = false;  ///< of layer norms
@@ -84,6 +85,13 @@ struct DecoderConfig {
   std::int64_t window = 0;        ///< a position attends to so many positions, itself included; 0: to all
   std::int64_t window_every = 1;  ///< layers 0 ... n-2 of each n have the window, the last sees all; 1: all have it
   double window_rope_base = 0;    ///< base of rope in layers with a window (Gemma 3); 0: as the others
+
+  // ---- training; no file says it
+  double dropout = 0;  ///< share of elements zeroed of the embeddings, and of what each sublayer adds to x
+  /// Activation checkpointing: training keeps the input of each block only, and computes the rest again in backward.
+  bool recompute_blocks = false;
+  /// Fresh matrices that write to the residual stream are divided by √(2 · layers) (Radford et al. 2019).
+  bool scaled_start = true;
 
   /// Whether a layer attends within the window only.
   bool has_window(std::int64_t layer) const {
@@ -107,6 +115,16 @@ struct DecoderConfig {
   void check() const;
 };
 
+/// Sizes and settings of a model that is to be trained, as in DecoderConfig.
+struct DecoderOptions {
+  std::int64_t vocabulary = 0, context = 0, width = 0, layers = 0, heads = 0, feed_forward = 0;
+  double dropout = 0;
+  bool recompute_blocks = false;
+};
+/// The design that the name of an architecture, as GGUF has it, stands for, in these sizes: with as many heads of keys
+/// as of queries, and pairs of rope half a head apart.
+/// @throws FormatError for an architecture that does not run here
+DecoderConfig decoder_config(std::string_view architecture, const DecoderOptions& options);
 /// From the metadata and the tensors of a GGUF file.
 /// @throws FormatError naming the file, for an architecture that does not run here, and for values that make no model
 DecoderConfig decoder_config(const io::GgufFile& file);

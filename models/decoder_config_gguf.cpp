@@ -115,12 +115,8 @@ void read_windows(const io::GgufFile& file, DecoderConfig& c) {
 DecoderConfig decoder_config_gguf_read_config(const io::GgufFile& file) {
   DecoderConfig c;
   c.architecture = file.string("general.architecture");
-  const Architecture* architecture = find_architecture_gguf(c.architecture);
-  if (architecture == nullptr) {
-    throw FormatError(fmt::format("models of the architecture '{}' do not run here; these do: {}", c.architecture,
-                                  architecture_names()));
-  }
-  architecture->apply(c);
+  const Architecture& architecture = require_architecture(c.architecture);
+  architecture.apply(c);
   const Reader read(file, c.architecture);
   c.name = file.string("general.name", "");
   c.context = read.integer("context_length");
@@ -162,7 +158,7 @@ DecoderConfig decoder_config_gguf_read_config(const io::GgufFile& file) {
   c.query_key_norm = has("blk.0.attn_q_norm.weight");
   c.ternary_scales = has("blk.0.attn_q.scale");
   // Gemma 2 and 3 with 27 billion weights scale by what a head has of the width. Their files do not say so.
-  if (architecture->wide_scores_at_layers == c.layers && c.attention_scale == 0 && c.heads > 0)
+  if (architecture.wide_scores_at_layers == c.layers && c.attention_scale == 0 && c.heads > 0)
     c.attention_scale = 1 / std::sqrt(static_cast<double>(c.width / c.heads));
   return c;
 }

@@ -91,7 +91,6 @@ std::vector<float> read_factors(const Json& scaling, const char* key) {
 }
 
 void read_yarn(const Json& scaling, RopeConfig& rope) {
-  rope.scaling = RopeScaling::yarn;
   rope.beta_fast = read(scaling, "beta_fast", rope.beta_fast);
   rope.beta_slow = read(scaling, "beta_slow", rope.beta_slow);
   rope.attention_factor = read(scaling, "attention_factor", 0.0);
@@ -103,40 +102,55 @@ void read_yarn(const Json& scaling, RopeConfig& rope) {
   if (rope.attention_factor == 0 && above > 0 && below > 0) rope.attention_factor = magnitude(above) / magnitude(below);
 }
 
+/// Scalings of rope by their `rope_type`; the first name of each is the one that is written.
+constexpr std::pair<std::string_view, RopeScaling> kScalingNames[] = {
+    {"linear", RopeScaling::linear},
+    {"ntk", RopeScaling::ntk},
+    {"yarn", RopeScaling::yarn},
+    {"llama3", RopeScaling::llama3},
+    {"longrope", RopeScaling::longrope},
+    {"su", RopeScaling::longrope},
+    {"default", RopeScaling::none},
+    {"mrope", RopeScaling::none},
+    // The base grows with texts beyond the context. No text here is that long, and within it nothing is scaled.
+    {"dynamic", RopeScaling::none}};
+
+RopeScaling scaling_of(std::string_view type) {
+  for (const auto& [name, scaling] : kScalingNames)
+    if (name == type) return scaling;
+  throw FormatError(
+      fmt::format("the scaling of rope is '{}'; known are linear, ntk, dynamic, yarn, llama3 and longrope", type));
+}
+
+std::string_view written_scaling(RopeScaling scaling) {
+  for (const auto& [name, known] : kScalingNames)
+    if (known == scaling) return name;
+  return "";
+}
+
 /// A scaling's factor; without one, yarn's is that of the contexts. @param context of the model
-double read_factor(const Json& scaling, const std::string& type, const RopeConfig& rope, std::int64_t context) {
-  const bool needed = type == "linear" || type == "ntk" || type == "yarn" || type == "llama3";
-  if (!needed || field(scaling, "factor") != nullptr) return read(scaling, "factor", 1.0);
-  if (type != "yarn" || rope.original_context <= 0)
-    throw FormatError(fmt::format("'factor' of rope_scaling is missing, which '{}' needs", type));
+double read_factor(const Json& scaling, const RopeConfig& rope, std::int64_t context) {
+  if (rope.scaling == RopeScaling::none) return 1;
+  if (rope.scaling == RopeScaling::longrope || field(scaling, "factor") != nullptr) return read(scaling, "factor", 1.0);
+  if (rope.scaling != RopeScaling::yarn || rope.original_context <= 0)
+    throw FormatError(
+        fmt::format("'factor' of rope_scaling is missing, which '{}' needs", written_scaling(rope.scaling)));
   return static_cast<double>(context) / static_cast<double>(rope.original_context);
 }
 
 void read_scaling(const Json& scaling, RopeConfig& rope, std::int64_t context) {
-  const std::string type = read<std::string>(scaling, "rope_type", read<std::string>(scaling, "type", "default"));
+  rope.scaling = scaling_of(read<std::string>(scaling, "rope_type", read<std::string>(scaling, "type", "default")));
   rope.original_context = read<std::int64_t>(scaling, "original_max_position_embeddings", rope.original_context);
-  rope.factor = read_factor(scaling, type, rope, context);
-  if (type == "linear") {
-    rope.scaling = RopeScaling::linear;
-  } else if (type == "ntk") {
-    rope.scaling = RopeScaling::ntk;
-  } else if (type == "yarn") {
-    read_yarn(scaling, rope);
-  } else if (type == "llama3") {
-    rope.scaling = RopeScaling::llama3;
+  rope.factor = read_factor(scaling, rope, context);
+  if (rope.scaling == RopeScaling::yarn) read_yarn(scaling, rope);
+  if (rope.scaling == RopeScaling::llama3) {
     rope.low_frequency_factor = read(scaling, "low_freq_factor", 1.0);
     rope.high_frequency_factor = read(scaling, "high_freq_factor", 4.0);
-  } else if (type == "longrope" || type == "su") {
-    rope.scaling = RopeScaling::longrope;
+  }
+  if (rope.scaling == RopeScaling::longrope) {
     rope.short_divisors = read_factors(scaling, "short_factor");
     rope.long_divisors = read_factors(scaling, "long_factor");
     rope.attention_factor = read(scaling, "attention_factor", 0.0);
-  } else if (type == "dynamic") {
-    // The base grows with texts beyond the context. No text here is that long, and within it nothing is scaled.
-    rope.factor = 1;
-  } else if (type != "default" && type != "mrope") {
-    throw FormatError(
-        fmt::format("the scaling of rope is '{}'; known are linear, ntk, dynamic, yarn, llama3 and longrope", type));
   }
 }
 
@@ -294,33 +308,20 @@ DecoderConfig decoder_config_json_read_config(const Json& whole) {
 
 /// The object that read_scaling() reads.
 Json scaling_json(const RopeConfig& rope) {
-  Json json = {{"factor", rope.factor}};
+  Json json = {{"rope_type", written_scaling(rope.scaling)}, {"factor", rope.factor}};
   if (rope.original_context > 0) json["original_max_position_embeddings"] = rope.original_context;
   if (rope.attention_factor > 0) json["attention_factor"] = rope.attention_factor;
-  switch (rope.scaling) {
-    case RopeScaling::none:
-      break;
-    case RopeScaling::linear:
-      json["rope_type"] = "linear";
-      break;
-    case RopeScaling::ntk:
-      json["rope_type"] = "ntk";
-      break;
-    case RopeScaling::yarn:
-      json["rope_type"] = "yarn";
-      json["beta_fast"] = rope.beta_fast;
-      json["beta_slow"] = rope.beta_slow;
-      break;
-    case RopeScaling::llama3:
-      json["rope_type"] = "llama3";
-      json["low_freq_factor"] = rope.low_frequency_factor;
-      json["high_freq_factor"] = rope.high_frequency_factor;
-      break;
-    case RopeScaling::longrope:
-      json["rope_type"] = "longrope";
-      json["short_factor"] = rope.short_divisors;
-      json["long_factor"] = rope.long_divisors;
-      break;
+  if (rope.scaling == RopeScaling::yarn) {
+    json["beta_fast"] = rope.beta_fast;
+    json["beta_slow"] = rope.beta_slow;
+  }
+  if (rope.scaling == RopeScaling::llama3) {
+    json["low_freq_factor"] = rope.low_frequency_factor;
+    json["high_freq_factor"] = rope.high_frequency_factor;
+  }
+  if (rope.scaling == RopeScaling::longrope) {
+    json["short_factor"] = rope.short_divisors;
+    json["long_factor"] = rope.long_divisors;
   }
   return json;
 }

@@ -7,7 +7,7 @@
 #include <etna/autograd/autograd.h>
 #include <etna/models/internal/draft.h>
 #include <etna/models/internal/generator_slots.h>
-#include <etna/models/suspicious_weights.h>
+#include <etna/models/model_file.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/random/random.h>
 

@@ -11,7 +11,7 @@
 #include <etna/models/decoder.h>
 #include <etna/models/kv_cache.h>
 #include <etna/models/sampling.h>
-#include <etna/tensor/readback.h>
+#include <etna/tensor/capture.h>
 
 namespace etna::models {
 

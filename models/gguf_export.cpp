@@ -1,4 +1,4 @@
-#include <etna/models/gguf_export.h>
+#include <etna/models/model_file.h>
 
 #include <array>
 #include <cmath>
@@ -10,8 +10,7 @@
 #include <etna/models/internal/architecture.h>
 #include <etna/models/internal/head_order.h>
 #include <etna/models/internal/weight_names.h>
-#include <etna/tensor/io/gguf_header.h>
-#include <etna/tensor/io/gguf_writer.h>
+#include <etna/tensor/io/gguf.h>
 #include <etna/tensor/ops.h>
 
 namespace etna::models {
@@ -62,14 +61,17 @@ class Exporter {
     const bool both = packing == Packing::qkv_and_gate, packed = packing != Packing::none;
     const std::string prefix = "blk." + name.substr(7);
     norm(name + "attention_norm", b.attention_norm);
-    if (packed) {
-      const std::initializer_list<const Projection*> all = {&b.attention.query, &b.attention.key, &b.attention.value};
+    const DecoderAttention& a = b.attention;
+    if (a.qkv || packed) {
+      const std::vector<const Projection*> all =
+          a.qkv ? std::vector<const Projection*>{a.qkv.get()}
+                : std::vector<const Projection*>{a.query.get(), a.key.get(), a.value.get()};
       matrix(prefix + "attn_qkv", all, true);
       bias(prefix + "attn_qkv", all, true);
     } else {
-      for (const auto& [part, layer] : {std::pair<const char*, const Projection*>{"query", &b.attention.query},
-                                        {"key", &b.attention.key},
-                                        {"value", &b.attention.value}}) {
+      for (const auto& [part, layer] : {std::pair<const char*, const Projection*>{"query", a.query.get()},
+                                        {"key", a.key.get()},
+                                        {"value", a.value.get()}}) {
         matrix(name + "attention." + part, {layer});
         bias(name + "attention." + part, {layer});
       }
@@ -274,11 +276,12 @@ void set_vocabulary(io::GgufWriter& to, const data::VocabularyFields& fields) {
     if (value) to.set(key(last), *value);
   };
   to.set(key("model"), fields.model);
-  if (fields.model == "gpt2") to.set(key("pre"), fields.pre.empty() ? "gpt-2" : fields.pre);
+  const bool bytes = fields.kind() == data::VocabularyKind::byte_bpe;
+  if (bytes) to.set(key("pre"), fields.pre.empty() ? "gpt-2" : fields.pre);
   to.set(key("tokens"), fields.tokens);
   std::vector<std::int32_t> types(fields.types);
   types.resize(fields.tokens.size(), 1);
-  if (fields.model != "gpt2") {
+  if (!bytes) {
     std::vector<float> scores(fields.scores);
     scores.resize(fields.tokens.size());
     to.set(key("scores"), scores);

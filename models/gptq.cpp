@@ -90,10 +90,9 @@ class Moments {
 };
 
 std::vector<Projection*> gptq_layers_of(DecoderBlock& block) {
-  std::vector<Projection*> layers = {&block.attention.query,  &block.attention.key, &block.attention.value,
-                                     &block.attention.output, &block.ffn.up,        &block.ffn.down};
-  if (block.ffn.gate) layers.push_back(block.ffn.gate.get());
-  std::erase_if(layers, [](const Projection* layer) { return layer->in % kBlock != 0; });
+  std::vector<Projection*> layers;
+  for (const NamedProjection& own : block.projections())
+    if (own.layer->in % kBlock == 0) layers.push_back(own.layer);
   return layers;
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <memory>
 
 #include <fmt/format.h>
 
@@ -19,6 +21,25 @@ std::int64_t blocks_for(std::int64_t positions) { return positions / kCacheBlock
 
 }  // namespace
 
+/// A whole block of a prefix: the tokens in it, behind those of its parents.
+struct KvCache::Node {
+  Node* parent = nullptr;
+  std::map<std::vector<std::int32_t>, std::unique_ptr<Node>> children;
+  std::int32_t block = -1;
+  std::int64_t users = 0;  ///< sequences
+  std::int64_t made = 0, used = 0, uses = 0;
+};
+
+struct KvCache::Sequence {
+  std::vector<Node*> prefix;      ///< shared blocks, never written
+  std::vector<std::int32_t> own;  ///< blocks behind them
+};
+
+struct KvCache::Contents {
+  std::map<Id, Sequence> sequences;
+  Node root;
+};
+
 double KvCacheStats::hit_rate() const {
   return prompt_tokens == 0 ? 0 : static_cast<double>(reused_tokens) / static_cast<double>(prompt_tokens);
 }
@@ -29,7 +50,7 @@ std::string KvCacheStats::str() const {
 }
 
 KvCache::KvCache(const DecoderConfig& config, Device device, const KvCacheOptions& options)
-    : config_(config), device_(device), options_(options) {
+    : config_(config), device_(device), options_(options), contents_(std::make_unique<Contents>()) {
   const std::int64_t row = options.dtype == u8 ? cache_row_bytes(config.head_size)
                                                : config.head_size * static_cast<std::int64_t>(item_size(options.dtype));
   const std::int64_t block = checked_product(2 * config.layers * config.kv_heads * kCacheBlock, row, "KvCache");
@@ -56,15 +77,19 @@ KvCache::KvCache(const DecoderConfig& config, Device device, const KvCacheOption
   stats_.bytes = static_cast<std::uint64_t>(blocks_ * block);
 }
 
+KvCache::~KvCache() = default;
+
 KvCache::Sequence& KvCache::find(Id id) {
-  const auto found = sequences_.find(id);
-  if (found == sequences_.end()) throw Error(fmt::format("KvCache: there is no sequence {}", id));
+  const auto found = contents_->sequences.find(id);
+  if (found == contents_->sequences.end()) throw Error(fmt::format("KvCache: there is no sequence {}", id));
   return found->second;
 }
 
+const KvCache::Sequence& KvCache::find(Id id) const { return const_cast<KvCache*>(this)->find(id); }
+
 KvCache::Started KvCache::start(std::span<const std::int32_t> prompt) {
   Sequence sequence;
-  Node* at = &root_;
+  Node* at = &contents_->root;
   ++clock_;
   for (std::size_t first = 0; options_.reuse_prefixes && first + kCacheBlock < prompt.size(); first += kCacheBlock) {
     const auto child = at->children.find({prompt.begin() + static_cast<std::ptrdiff_t>(first),
@@ -79,7 +104,7 @@ KvCache::Started KvCache::start(std::span<const std::int32_t> prompt) {
   const auto reused = static_cast<std::int64_t>(sequence.prefix.size()) * kCacheBlock;
   stats_.prompt_tokens += static_cast<std::int64_t>(prompt.size());
   stats_.reused_tokens += reused;
-  sequences_.emplace(next_, std::move(sequence));
+  contents_->sequences.emplace(next_, std::move(sequence));
   return {next_++, reused};
 }
 
@@ -97,7 +122,7 @@ bool KvCache::evict_one() {
         (worst == nullptr || before(node, *worst)))
       worst = &node;
   };
-  visit(visit, root_);
+  visit(visit, contents_->root);
   if (worst == nullptr) return false;
   free_.push_back(worst->block);
   --cached_;
@@ -123,7 +148,7 @@ CacheFull KvCache::full(std::int64_t length) const {
   return CacheFull(fmt::format(
       "the cache of keys and values is full: {} positions asked, {} of {} blocks are in use by {} sequences; "
       "give it more tokens, or fewer or shorter sequences",
-      length, stats().in_use, blocks_, sequences_.size()));
+      length, stats().in_use, blocks_, contents_->sequences.size()));
 }
 
 void KvCache::reserve(Id id, std::int64_t length) {
@@ -153,7 +178,7 @@ void KvCache::truncate(Id id, std::int64_t length) {
 void KvCache::finish(Id id, std::span<const std::int32_t> tokens) {
   Sequence& sequence = find(id);
   ++clock_;
-  Node* at = &root_;
+  Node* at = &contents_->root;
   for (Node* node : sequence.prefix) {
     if (--node->users == 0) ++cached_;
     node->used = clock_;
@@ -184,7 +209,7 @@ void KvCache::finish(Id id, std::span<const std::int32_t> tokens) {
     at = place->second.get();
     first = end;
   }
-  sequences_.erase(id);
+  contents_->sequences.erase(id);
 }
 
 std::int64_t KvCache::droppable(std::int64_t used, std::int64_t keep) const {

@@ -1,12 +1,11 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include <etna/device/owned.h>
 #include <etna/models/decoder_config.h>
 #include <etna/tensor/ops/attention/attention.h>
 
@@ -47,6 +46,7 @@ class KvCache {
   /// Takes all its memory at once. @throws ShapeError for rows that Q8_0 cannot hold; Error for sizes that cannot be;
   /// OutOfMemory
   KvCache(const DecoderConfig& config, Device device, const KvCacheOptions& options = {});
+  ~KvCache();
 
   struct Started {
     Id id;
@@ -78,23 +78,14 @@ class KvCache {
   void forget();
 
  private:
-  /// A whole block of a prefix: the tokens in it, behind those of its parents.
-  struct Node {
-    Node* parent = nullptr;
-    std::map<std::vector<std::int32_t>, std::unique_ptr<Node>> children;
-    std::int32_t block = -1;
-    std::int64_t users = 0;  ///< sequences
-    std::int64_t made = 0, used = 0, uses = 0;
-  };
-  struct Sequence {
-    std::vector<Node*> prefix;      ///< shared blocks, never written
-    std::vector<std::int32_t> own;  ///< blocks behind them
-  };
+  struct Node;
+  struct Sequence;
+  struct Contents;
 
   std::int32_t take();
   bool evict_one();
   Sequence& find(Id id);
-  const Sequence& find(Id id) const { return const_cast<KvCache*>(this)->find(id); }
+  const Sequence& find(Id id) const;
   void erase(Node& node);
   void unshare(Sequence& sequence, std::size_t first, std::size_t unwanted);
   CacheFull full(std::int64_t length) const;
@@ -105,8 +96,7 @@ class KvCache {
   std::int64_t blocks_ = 0;
   std::vector<PagedCache> layers_;
   std::vector<std::int32_t> free_;
-  std::map<Id, Sequence> sequences_;
-  Node root_;
+  Owned<Contents> contents_;
   Id next_ = 0;
   std::int64_t clock_ = 0, cached_ = 0;
   KvCacheStats stats_;

@@ -10,8 +10,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <etna/data/tokenizers/internal/tokenizer_state.h>
 #include <etna/data/tokenizers/model_tokenizer.h>
+#include <etna/data/tokenizers/tokenizer.h>
 #include <etna/device/internal/log.h>
 #include <etna/models/internal/architecture.h>
 #include <etna/models/internal/weight_names.h>
@@ -207,10 +207,8 @@ std::unique_ptr<Decoder> decoder_of(const DecoderConfig& config, const nn::State
     const Tensor values = found->second.to(kCPU).contiguous();
     return StoredTensor{format_of(values.dtype()), values.shape(), {}, values};
   };
-  const auto as_is = [](const std::string& own) { return StoredPlace{own}; };
-  const bool language_model = state.contains("wte.weight");
-  StoredWeights weights(name, find, language_model ? language_model_places(config) : StoredWeights::Locate(as_is),
-                        placement_of(options));
+  const HasTensor has = [&state](const std::string& wanted) { return state.contains(wanted); };
+  StoredWeights weights(name, find, checkpoint_places(config, has), placement_of(options));
   auto decoder = std::make_unique<Decoder>(config, weights);
   std::vector<std::string> names;
   for (const auto& [own, tensor] : state) names.push_back(own);

@@ -44,9 +44,14 @@ void Projection::freeze(const QuantizedTensor& blocks) {
   if (bias.defined()) bias.requires_grad_(false);
 }
 
-Tensor Projection::forward(const Tensor& x) const {
-  const bool dense = !frozen() && (grad_enabled() || autocast_dtype() != f32 || weight.dtype() == f64);
-  const Tensor y = dense ? linear(x, weight, bias) : quantized_linear(x, blocks(), {.bias = bias});
+Tensor Projection::operator()(const Tensor& x, bool generates) const {
+  if (!hooked()) return project(x, generates);
+  return call_hooked({x}, [&](const TensorList& in) { return TensorList{project(in[0], generates)}; })[0];
+}
+
+Tensor Projection::project(const Tensor& x, bool generates) const {
+  const bool in_blocks = frozen() || (generates && autocast_dtype() == f32 && weight.dtype() != f64);
+  const Tensor y = in_blocks ? quantized_linear(x, blocks(), {.bias = bias}) : linear(x, weight, bias);
   return has_adapter() ? y + linear(linear(x, lora_a), lora_b) * lora_scale : y;
 }
 

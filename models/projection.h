@@ -13,12 +13,16 @@ class Projection : public nn::UnaryModule {
  public:
   /// @param name of the layer in `weights`
   Projection(Weights& weights, const std::string& name, std::int64_t in, std::int64_t out, bool bias);
-  /// A dense weight takes part as it is while gradients are recorded, else as one in a plain format.
   /// @param x [..., in] @return [..., out]
-  Tensor forward(const Tensor& x) const override;
+  Tensor forward(const Tensor& x) const override { return project(x, false); }
+  /// @param generates for few rows, without gradients: a dense weight takes part as one in a plain format, whose
+  /// products are fused as those of blocks are
+  Tensor operator()(const Tensor& x, bool generates = false) const;
   std::string extra_repr() const override;
 
   bool frozen() const { return !weight.defined(); }
+  /// Whether a call is linear(x, weight, bias) and no more, so that a fused op may compute it with others.
+  bool plain() const { return !frozen() && !has_adapter() && !hooked(); }
   /// The weight in its blocks, or the bits of the parameter.
   QuantizedTensor blocks() const;
 
@@ -42,6 +46,8 @@ class Projection : public nn::UnaryModule {
   double lora_scale = 0;
 
  private:
+  Tensor project(const Tensor& x, bool generates) const;
+
   const quant::BlockFormat* format_ = nullptr;
 };
 

@@ -1,4 +1,4 @@
-#include <etna/models/suspicious_weights.h>
+#include <etna/models/model_file.h>
 
 #include <cmath>
 
@@ -6,7 +6,7 @@
 
 #include <etna/autograd/autograd.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/quant/suspicious_weights.h>
+#include <etna/tensor/quant/block_format.h>
 
 namespace etna::models {
 namespace {

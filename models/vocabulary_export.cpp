@@ -5,7 +5,7 @@
 #include <etna/data/tokenizers/internal/json/json_fields.h>
 #include <etna/data/tokenizers/internal/splits/split_patterns.h>
 #include <etna/data/tokenizers/pieces/internal/tokenizer_plan.h>
-#include <etna/models/gguf_export.h>
+#include <etna/models/model_file.h>
 
 namespace etna::models {
 namespace {

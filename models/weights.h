@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include <etna/models/decoder_config.h>
 #include <etna/tensor/quant/quantized_tensor.h>
 
 namespace etna::models {
@@ -25,15 +26,15 @@ class Weights {
 };
 
 /// Weights of a model that is to be trained from nothing: matrices normal with standard deviation 0.02, those that
-/// write to the residual stream divided by √(2 · layers) (Radford et al. 2019); norms 1, biases 0.
+/// write to the residual stream perhaps less (DecoderConfig::scaled_start); norms 1, biases 0.
 class FreshWeights : public Weights {
  public:
-  explicit FreshWeights(std::int64_t layers) : layers_(layers) {}
+  explicit FreshWeights(const DecoderConfig& config);
   Matrix matrix(const std::string& name, std::int64_t rows, std::int64_t columns) override;
   Tensor vector(const std::string& name, std::int64_t size) override;
 
  private:
-  std::int64_t layers_;
+  double residual_divisor_;
 };
 
 }  // namespace etna::models

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <etna/nn/printing.h>
+#include <etna/nn/module.h>
 #include <etna/tensor/ops.h>
 
 namespace etna::nn {

@@ -2,8 +2,8 @@
 
 #include <vector>
 
+#include <etna/nn/containers.h>
 #include <etna/nn/linear.h>
-#include <etna/nn/sequential.h>
 
 namespace etna::nn {
 

@@ -1,8 +1,8 @@
-#include <etna/nn/batch_norm.h>
+#include <etna/nn/normalization.h>
 
 #include <fmt/format.h>
 
-#include <etna/nn/printing.h>
+#include <etna/nn/module.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 

@@ -1,4 +1,4 @@
-#include <etna/nn/bilinear.h>
+#include <etna/nn/linear.h>
 
 #include <cmath>
 

@@ -3,12 +3,104 @@
 #include <initializer_list>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include <etna/nn/module.h>
 
 namespace etna::nn {
+
+/// Modules of one type (or a common base), named by position.
+///     for (const TransformerEncoderLayer& layer : layers) x = layer(x);
+template <typename M>
+class ModuleList : public Module {
+ public:
+  ModuleList() = default;
+
+  /// Constructs a module at the end.
+  template <typename Made = M, typename... Args>
+  Made& emplace_back(Args&&... args) {
+    auto made = std::make_unique<Made>(std::forward<Args>(args)...);
+    Made& module = *made;
+    push_back(std::move(made));
+    return module;
+  }
+  /// Takes a module over.
+  void push_back(std::unique_ptr<M> module) {
+    this->register_module(std::to_string(items_.size()), *module, Module::Place::heap);
+    items_.push_back(std::move(module));
+  }
+
+  std::size_t size() const { return items_.size(); }
+  bool empty() const { return items_.empty(); }
+  M& operator[](std::size_t i) { return *items_[i]; }
+  const M& operator[](std::size_t i) const { return *items_[i]; }
+
+  template <typename Inner, typename Value>
+  struct Iterator {
+    Inner at;
+    Value& operator*() const { return **at; }
+    Iterator& operator++() { return ++at, *this; }
+    bool operator==(const Iterator& other) const { return at == other.at; }
+  };
+  using Items = std::vector<std::unique_ptr<M>>;
+  using iterator = Iterator<typename Items::const_iterator, M>;
+  using const_iterator = Iterator<typename Items::const_iterator, const M>;
+  iterator begin() { return {items_.begin()}; }
+  iterator end() { return {items_.end()}; }
+  const_iterator begin() const { return {items_.begin()}; }
+  const_iterator end() const { return {items_.end()}; }
+
+  std::string type_name() const override { return "ModuleList"; }
+
+ protected:
+  std::unique_ptr<Module> another() const override {
+    auto list = std::make_unique<ModuleList>();
+    for (const M& module : *this) list->push_back(clone_of(module));
+    return list;
+  }
+  bool prints_equal_once() const override { return true; }
+
+ private:
+  Items items_;
+};
+
+/// Modules applied one after the other, named by position.
+///     nn::Sequential net(nn::Linear(784, 100), nn::ReLU(), nn::Linear(100, 10));
+/// or, one by one:
+///     nn::Sequential net;
+///     net.add<nn::Linear>(784, 100).add<nn::ReLU>().add<nn::Linear>(100, 10);
+class Sequential : public UnaryModule {
+ public:
+  Sequential();
+  /// Takes the modules over; std::move() those that have names.
+  template <typename First, typename... More>
+  requires std::is_base_of_v<UnaryModule, First> &&(std::is_base_of_v<UnaryModule, More>&&...) &&
+      (sizeof...(More) > 0 || !std::is_same_v<First, Sequential>)explicit Sequential(First&& first, More&&... more)
+      : Sequential() {
+    modules.emplace_back<First>(std::move(first));
+    (modules.emplace_back<More>(std::move(more)), ...);
+  }
+
+  /// Constructs an M at the end.
+  template <typename M, typename... Args>
+  Sequential& add(Args&&... args) {
+    modules.emplace_back<M>(std::forward<Args>(args)...);
+    return *this;
+  }
+  /// Takes modules over.
+  Sequential& add(std::unique_ptr<UnaryModule> module) {
+    modules.push_back(std::move(module));
+    return *this;
+  }
+  Tensor forward(const Tensor& x) const override;
+
+  ModuleList<UnaryModule> modules;
+
+ protected:
+  std::unique_ptr<Module> another() const override;
+};
 
 /// Returns its input.
 class Identity : public UnaryModule {

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include <etna/nn/init.h>
-#include <etna/nn/printing.h>
+#include <etna/nn/module.h>
 #include <etna/tensor/ops/resample/resample.h>
 
 namespace etna::nn {

@@ -1,4 +1,4 @@
-#include <etna/nn/embedding_bag.h>
+#include <etna/nn/embedding.h>
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include <etna/nn/functional_call.h>
+#include <etna/nn/parameters.h>
 
 #include <fmt/format.h>
 

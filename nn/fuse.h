@@ -3,9 +3,9 @@
 #include <memory>
 #include <type_traits>
 
-#include <etna/nn/batch_norm.h>
 #include <etna/nn/convolution.h>
 #include <etna/nn/linear.h>
+#include <etna/nn/normalization.h>
 
 /// A layer and the BatchNorm behind it as one layer, for evaluation: the norm is then a factor and a shift of each
 /// channel, and the layer's weight and bias take them in.

@@ -1,4 +1,4 @@
-#include <etna/nn/layer_norm.h>
+#include <etna/nn/normalization.h>
 
 #include <fmt/format.h>
 

@@ -4,7 +4,7 @@
 
 #include <etna/nn/dropout.h>
 #include <etna/nn/init.h>
-#include <etna/nn/reparametrize.h>
+#include <etna/nn/parameters.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/loss/loss.h>
 #include <etna/tensor/ops/random/random.h>

@@ -1,4 +1,4 @@
-#include <etna/nn/margin_losses.h>
+#include <etna/nn/losses.h>
 
 namespace etna::nn {
 

@@ -10,7 +10,7 @@
 #include <fmt/ranges.h>
 
 #include <etna/nn/internal/module_identity.h>
-#include <etna/tensor/internal/recording.h>
+#include <etna/tensor/internal/capture_hooks.h>
 #include <etna/tensor/op.h>
 
 namespace etna::nn {
@@ -195,20 +195,20 @@ void Module::to(DType dtype) {
 }
 
 bool Module::training() const {
-  if (capturing()) note_mode(recording::Touch::read);
+  if (capturing()) note_mode(capture_hooks::Touch::read);
   return identity_->training != 0;
 }
 
-void Module::note_mode(recording::Touch touch) const {
-  const recording::Setting training(identity_, &identity_->training);
-  recording::note_setting(training, touch, [type = type_name()](std::int64_t now) {
+void Module::note_mode(capture_hooks::Touch touch) const {
+  const capture_hooks::Setting training(identity_, &identity_->training);
+  capture_hooks::note_setting(training, touch, [type = type_name()](std::int64_t now) {
     return fmt::format("{} is in {} mode now", type, now != 0 ? "train" : "eval");
   });
 }
 
 void Module::train(bool on) {
-  if (capturing()) note_mode(recording::Touch::write);
-  if (std::exchange(identity_->training, on ? 1 : 0) != (on ? 1 : 0)) recording::changed();
+  if (capturing()) note_mode(capture_hooks::Touch::write);
+  if (std::exchange(identity_->training, on ? 1 : 0) != (on ? 1 : 0)) capture_hooks::changed();
   for (auto& [name, module] : modules_) module->train(on);
 }
 

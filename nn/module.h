@@ -9,14 +9,34 @@
 #include <utility>
 #include <vector>
 
-#include <etna/nn/hooks.h>
+#include <etna/tensor/op.h>
+#include <etna/tensor/shape.h>
 #include <etna/tensor/tensor.h>
 
-namespace etna::recording {
+namespace etna::capture_hooks {
 enum class Touch;
 }
 
 namespace etna::nn {
+
+class Module;
+
+// ---- hooks: functions that run around a module's call. A module without them pays one comparison.
+
+/// Gets the inputs before forward(). @return inputs to use instead; empty: leaves them
+using ForwardPreHook = std::function<TensorList(const Module& module, const TensorList& inputs)>;
+/// Gets inputs and outputs after forward(). @return outputs to use instead; empty: leaves them
+using ForwardHook =
+    std::function<TensorList(const Module& module, const TensorList& inputs, const TensorList& outputs)>;
+/// Gets the gradients of the module's inputs and outputs (undefined where none) when backward has computed them.
+/// @return gradients of the inputs to pass on instead; empty: leaves them. Where no input requires grad, there is
+/// nothing to pass on and the list of theirs is all undefined.
+using BackwardHook =
+    std::function<TensorList(const Module& module, const TensorList& grad_inputs, const TensorList& grad_outputs)>;
+
+using etna::HookHandle;
+
+// ---- modules
 
 struct Hooks;
 struct ModuleIdentity;
@@ -170,7 +190,7 @@ class Module {
   void print(std::string& out, const std::string& indent) const;
   void copy_from(const Module& other);
   bool has_hooks() const;
-  void note_mode(recording::Touch touch) const;
+  void note_mode(capture_hooks::Touch touch) const;
   void require_movable() const;
   void take(Module& other);
   void claim(Module& member, Place place);
@@ -204,5 +224,17 @@ class UnaryModule : public Module {
  private:
   Tensor between_hooks(const Tensor& x) const;
 };
+
+// ---- settings as Python prints them, for extra_repr()
+
+std::string repr_of(bool value);    ///< "True"
+std::string repr_of(double value);  ///< "1.0", "1e-05"
+/// One number is "3", several are "(3, 2)". @param none printed as "None"
+std::string repr_of(const Dims& dims, std::int64_t none);
+std::string repr_of(const Dims& dims);
+/// "alpha=1.0"
+std::string repr_of(const char* name, double value);
+/// As many numbers as a layer has dimensions, "(3, 3)" or "(3,)"; one number stands for all.
+std::string tuple_of(const Dims& dims, int count);
 
 }  // namespace etna::nn

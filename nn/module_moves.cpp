@@ -25,8 +25,12 @@ std::ptrdiff_t distance(const void* from, const void* to) {
 
 /// Modules of this thread that may not be registered anywhere, in the order of their construction.
 std::vector<std::weak_ptr<ModuleIdentity>>& unclaimed() {
-  thread_local std::vector<std::weak_ptr<ModuleIdentity>> list;
-  thread_local std::size_t limit = 64;
+  struct Modules {
+    std::vector<std::weak_ptr<ModuleIdentity>> list;
+    std::size_t limit = 64;  ///< at which those that are gone or registered leave the list
+  };
+  thread_local Modules of_thread;
+  auto& [list, limit] = of_thread;
   if (list.size() >= limit) {
     std::erase_if(list, [](const auto& entry) {
       const auto alive = entry.lock();

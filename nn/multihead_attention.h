@@ -30,7 +30,8 @@ struct MultiheadOutput {
 
 /// Multi-head attention (Vaswani et al. 2017) with PyTorch's parameters: in_proj_weight [3·embed, embed] (or
 /// q_proj_weight, k_proj_weight, v_proj_weight if kdim or vdim differ), in_proj_bias [3·embed], out_proj.weight,
-/// out_proj.bias, bias_k, bias_v. MultiHeadAttention is the leaner module for decoders.
+/// out_proj.bias, bias_k, bias_v. Where queries, keys and values are one tensor and no weights are wanted, attention
+/// reads the result of one projection in place.
 class MultiheadAttention : public Module {
  public:
   /// @throws ShapeError unless num_heads divides embed_dim

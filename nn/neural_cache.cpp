@@ -1,4 +1,4 @@
-#include <etna/nn/neural_cache.h>
+#include <etna/nn/lstm_language_model.h>
 
 #include <cmath>
 

@@ -1,4 +1,4 @@
-#include <etna/nn/packed_sequence.h>
+#include <etna/nn/recurrent.h>
 
 #include <algorithm>
 #include <numeric>

@@ -1,4 +1,4 @@
-#include <etna/nn/parameter_vector.h>
+#include <etna/nn/parameters.h>
 
 #include <fmt/format.h>
 

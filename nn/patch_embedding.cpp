@@ -1,4 +1,4 @@
-#include <etna/nn/patch_embedding.h>
+#include <etna/nn/embedding.h>
 
 #include <cmath>
 

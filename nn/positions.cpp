@@ -1,4 +1,4 @@
-#include <etna/nn/positions.h>
+#include <etna/nn/embedding.h>
 
 #include <cmath>
 

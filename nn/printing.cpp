@@ -1,4 +1,4 @@
-#include <etna/nn/printing.h>
+#include <etna/nn/module.h>
 
 #include <cmath>
 #include <limits>

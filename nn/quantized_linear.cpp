@@ -1,4 +1,4 @@
-#include <etna/nn/quantized_linear.h>
+#include <etna/nn/linear.h>
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include <etna/nn/reparametrize.h>
+#include <etna/nn/parameters.h>
 
 #include <algorithm>
 

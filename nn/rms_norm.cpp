@@ -1,4 +1,4 @@
-#include <etna/nn/rms_norm.h>
+#include <etna/nn/normalization.h>
 
 #include <fmt/format.h>
 

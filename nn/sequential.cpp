@@ -1,4 +1,4 @@
-#include <etna/nn/sequential.h>
+#include <etna/nn/containers.h>
 
 namespace etna::nn {
 

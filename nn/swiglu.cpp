@@ -1,4 +1,4 @@
-#include <etna/nn/swiglu.h>
+#include <etna/nn/linear.h>
 
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/attention/attention.h>

@@ -2,14 +2,14 @@
 
 #include <optional>
 
+#include <etna/nn/containers.h>
 #include <etna/nn/dropout.h>
-#include <etna/nn/layer_norm.h>
-#include <etna/nn/module_list.h>
 #include <etna/nn/multihead_attention.h>
+#include <etna/nn/normalization.h>
 #include <etna/tensor/ops.h>
 
 /// The encoder and decoder of Vaswani et al. (2017) with PyTorch's parameter names, so that its state_dict loads
-/// unchanged. TransformerBlock and LanguageModel are the leaner modules for decoders alone.
+/// unchanged. Language models are models::Decoder.
 namespace etna::nn {
 
 struct TransformerOptions {

@@ -1,4 +1,4 @@
-#include <etna/optim/adadelta.h>
+#include <etna/optim/adagrad.h>
 
 #include <fmt/format.h>
 

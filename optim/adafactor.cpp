@@ -1,4 +1,4 @@
-#include <etna/optim/adafactor.h>
+#include <etna/optim/adagrad.h>
 
 #include <fmt/format.h>
 

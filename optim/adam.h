@@ -55,4 +55,117 @@ class AdamW : public Adam {
   AdamW(std::vector<ParamGroup> groups, AdamWOptions options);
 };
 
+struct AdamaxOptions {
+  double lr = 2e-3;
+  std::pair<double, double> betas = {0.9, 0.999};
+  double eps = 1e-8;
+  double weight_decay = 0;
+  bool maximize = false;     ///< climbs instead of descending
+  double max_grad_norm = 0;  ///< clips gradients to this global norm in the pass that steps; 0: no clipping
+};
+
+/// Adam with the decaying largest magnitude in place of the second moment (Kingma & Ba 2015):
+///     g ← g + weight_decay · p;   m ← β₁m + (1 - β₁)g;   u ← max(β₂u, |g| + eps);   p ← p - lr/(1 - β₁ᵗ) · m/u
+class Adamax : public Optimizer {
+ public:
+  explicit Adamax(std::vector<Tensor> parameters, AdamaxOptions options = {});
+  /// @throws Error for a setting out of range
+  Adamax(std::vector<ParamGroup> groups, AdamaxOptions options);
+
+ protected:
+  std::vector<std::string> state_names(const ParamGroup& group) const override;
+  void update(const ParamGroup& group, const std::vector<Tensor>& list, const StepNumbers& numbers,
+              const Tensor& control) override;
+
+ private:
+  AdamaxOptions options_;
+};
+
+struct NAdamOptions {
+  double lr = 2e-3;
+  std::pair<double, double> betas = {0.9, 0.999};
+  double eps = 1e-8;
+  double weight_decay = 0;
+  double momentum_decay = 4e-3;
+  bool decoupled_weight_decay = false;  ///< weight decay acts on the parameter, not through the gradient
+  bool maximize = false;                ///< climbs instead of descending
+  double max_grad_norm = 0;             ///< clips gradients to this global norm in the pass that steps; 0: no clipping
+};
+
+/// Adam with Nesterov momentum (Dozat 2016), by PyTorch's formula; g, m and v as Adam:
+///     μᵢ = β₁(1 - 0.96^(i · momentum_decay)/2);   Πₜ = μ₁ · ... · μₜ
+///     p ← p - lr · ((1 - μₜ)/(1 - Πₜ) · g + μₜ₊₁/(1 - Πₜ₊₁) · m) / (√(v/(1 - β₂ᵗ)) + eps)
+/// A β₁ that a schedule changes counts in Πₜ as if it had always been so; PyTorch keeps the product of those that were.
+class NAdam : public Optimizer {
+ public:
+  explicit NAdam(std::vector<Tensor> parameters, NAdamOptions options = {});
+  /// @throws Error for a setting out of range
+  NAdam(std::vector<ParamGroup> groups, NAdamOptions options);
+
+ protected:
+  std::vector<std::string> state_names(const ParamGroup& group) const override;
+  void update(const ParamGroup& group, const std::vector<Tensor>& list, const StepNumbers& numbers,
+              const Tensor& control) override;
+
+ private:
+  NAdamOptions options_;
+};
+
+struct RAdamOptions {
+  double lr = 1e-3;
+  std::pair<double, double> betas = {0.9, 0.999};
+  double eps = 1e-8;
+  double weight_decay = 0;
+  bool decoupled_weight_decay = false;  ///< weight decay acts on the parameter, not through the gradient
+  bool maximize = false;                ///< climbs instead of descending
+  double max_grad_norm = 0;             ///< clips gradients to this global norm in the pass that steps; 0: no clipping
+};
+
+/// Rectified Adam (Liu et al. 2020), by PyTorch's formula; g, m and v as Adam:
+///     ρₜ = ρ - 2t β₂ᵗ/(1 - β₂ᵗ),   ρ = 2/(1 - β₂) - 1
+///     r² = (ρₜ - 4)(ρₜ - 2)ρ / ((ρ - 4)(ρ - 2)ρₜ)
+///     p ← p - lr · m/(1 - β₁ᵗ) · (ρₜ > 5 ? r √(1 - β₂ᵗ)/(√v + eps) : 1)
+class RAdam : public Optimizer {
+ public:
+  explicit RAdam(std::vector<Tensor> parameters, RAdamOptions options = {});
+  /// @throws Error for a setting out of range
+  RAdam(std::vector<ParamGroup> groups, RAdamOptions options);
+
+ protected:
+  std::vector<std::string> state_names(const ParamGroup& group) const override;
+  void update(const ParamGroup& group, const std::vector<Tensor>& list, const StepNumbers& numbers,
+              const Tensor& control) override;
+
+ private:
+  RAdamOptions options_;
+};
+
+struct LAMBOptions {
+  double lr = 1e-3;
+  std::pair<double, double> betas = {0.9, 0.999};
+  double eps = 1e-6;
+  double weight_decay = 0.01;
+  bool maximize = false;     ///< climbs instead of descending
+  double max_grad_norm = 0;  ///< clips gradients to this global norm in the pass that steps; 0: no clipping
+};
+
+/// LAMB (You et al. 2020, "Large batch optimization for deep learning"), for large batches: Adam's step, scaled for
+/// each tensor to the norm of its parameter. m and v as Adam:
+///     u = m/(1 - β₁ᵗ) / (√(v/(1 - β₂ᵗ)) + eps) + weight_decay · p;   p ← p - lr · ‖p‖/‖u‖ · u
+/// The factor ‖p‖/‖u‖ is 1 where a norm is 0. Composed of ops: several dispatches for each parameter.
+class LAMB : public Optimizer {
+ public:
+  explicit LAMB(std::vector<Tensor> parameters, LAMBOptions options = {});
+  /// @throws Error for a setting out of range
+  LAMB(std::vector<ParamGroup> groups, LAMBOptions options);
+
+ protected:
+  std::vector<std::string> state_names(const ParamGroup& group) const override;
+  void update(const ParamGroup& group, const std::vector<Tensor>& list, const StepNumbers& numbers,
+              const Tensor& control) override;
+
+ private:
+  LAMBOptions options_;
+};
+
 }  // namespace etna::optim

@@ -1,4 +1,4 @@
-#include <etna/optim/asgd.h>
+#include <etna/optim/sgd.h>
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include <etna/optim/clip.h>
+#include <etna/optim/optimizer.h>
 
 #include <fmt/format.h>
 

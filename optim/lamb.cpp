@@ -1,4 +1,4 @@
-#include <etna/optim/lamb.h>
+#include <etna/optim/adam.h>
 
 #include <etna/optim/internal/composed_step.h>
 #include <etna/tensor/ops/optimizer/internal/optimizer.h>

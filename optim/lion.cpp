@@ -1,4 +1,4 @@
-#include <etna/optim/lion.h>
+#include <etna/optim/sgd.h>
 
 #include <etna/tensor/ops/optimizer/internal/optimizer.h>
 

@@ -1,4 +1,4 @@
-#include <etna/optim/muon.h>
+#include <etna/optim/sgd.h>
 
 #include <algorithm>
 #include <cmath>

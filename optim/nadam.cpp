@@ -1,4 +1,4 @@
-#include <etna/optim/nadam.h>
+#include <etna/optim/adam.h>
 
 #include <fmt/format.h>
 

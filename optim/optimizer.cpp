@@ -11,7 +11,7 @@
 #include <etna/device/internal/log.h>
 #include <etna/device/profile/profiler.h>
 #include <etna/tensor/capture.h>
-#include <etna/tensor/internal/recording.h>
+#include <etna/tensor/internal/capture_hooks.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops/optimizer/internal/optimizer.h>
 
@@ -114,7 +114,7 @@ void Optimizer::add_param_group(ParamGroup group) {
 
 void Optimizer::settings_changed() {
   ++*version_;
-  recording::changed();
+  capture_hooks::changed();
 }
 
 void Optimizer::require_group(std::size_t index) const {
@@ -202,7 +202,7 @@ Tensor Optimizer::control_from(const std::vector<Tensor>& gradients, const Tenso
 void Optimizer::step(const Tensor& loss_scale, bool scaled) {
   profile::Scope phase("optimizer", profile::Category::phase);
   GradMode off(false);
-  recording::note_setting(version_, recording::Touch::read, [name = name_](std::int64_t) {
+  capture_hooks::note_setting(version_, capture_hooks::Touch::read, [name = name_](std::int64_t) {
     return fmt::format("{} has other parameters or settings now", name);
   });
   const std::int64_t skipped_before = newcomers() ? skipped() : 0;
@@ -244,7 +244,7 @@ void Optimizer::step(const Tensor& loss_scale, bool scaled) {
     for (auto& [key, alike] : lists) {
       // All parameters of a list have the same counts, so the first gives them. A control counts skipped steps from the
       // optimizer's first step on.
-      if (capturing()) recording::guard(equal_steps(alike.parameters));
+      if (capturing()) capture_hooks::guard(equal_steps(alike.parameters));
       const StepNumbers numbers =
           each_step_numbers(alike.list, [this, g, controlled, parameters = std::move(alike.parameters)] {
             for (std::size_t i : parameters) ++state_[i].step;
@@ -276,7 +276,7 @@ void Optimizer::warn_of_no_gradients() {
   }
 }
 
-/// Why a list of parameters that was recorded may no longer be stepped as one; empty where it may.
+/// Why a list of parameters that was captured may no longer be stepped as one; empty where it may.
 std::function<std::string()> Optimizer::equal_steps(std::vector<std::size_t> list) const {
   return [this, alive = std::weak_ptr(version_), list = std::move(list)]() -> std::string {
     if (alive.expired()) return "its optimizer is gone";

@@ -1,4 +1,4 @@
-#include <etna/optim/plateau.h>
+#include <etna/optim/schedule.h>
 
 #include <algorithm>
 #include <limits>

@@ -1,4 +1,4 @@
-#include <etna/optim/radam.h>
+#include <etna/optim/adam.h>
 
 #include <etna/tensor/ops/optimizer/internal/optimizer.h>
 

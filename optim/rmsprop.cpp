@@ -1,4 +1,4 @@
-#include <etna/optim/rmsprop.h>
+#include <etna/optim/adagrad.h>
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include <etna/optim/rprop.h>
+#include <etna/optim/adagrad.h>
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include <etna/optim/update_bn.h>
+#include <etna/optim/averaged_model.h>
 
 #include <algorithm>
 

@@ -18,56 +18,61 @@ struct Cast {
 };
 using Casts = std::unordered_map<const TensorImpl*, Cast>;
 
-thread_local DType current = f32;
-thread_local int guards = 0;
-thread_local Casts* casts = nullptr;
+struct Autocasting {
+  DType dtype = f32;
+  int guards = 0;
+  Casts* casts = nullptr;
+};
+constinit thread_local Autocasting autocasting;
 
 Casts& kept_casts() {
-  if (casts == nullptr) casts = new Casts;
-  return *casts;
+  if (autocasting.casts == nullptr) autocasting.casts = new Casts;
+  return *autocasting.casts;
 }
 
-void forget() { delete std::exchange(casts, nullptr); }
+void forget() { delete std::exchange(autocasting.casts, nullptr); }
 
 bool low(DType t) { return t == f16 || t == bf16; }
 
 }  // namespace
 
-Autocast::Autocast(DType dtype) : before_(current) {
+Autocast::Autocast(DType dtype) : before_(autocasting.dtype) {
   if (dtype != f32 && !low(dtype)) {
     throw DtypeError(
         fmt::format("autocast: products in {} are no mixed precision; f16, bf16 or f32 (off)", name(dtype)));
   }
-  current = dtype;
-  ++guards;
+  autocasting.dtype = dtype;
+  ++autocasting.guards;
 }
 
 Autocast::~Autocast() {
-  current = before_;
-  if (--guards == 0) forget();
+  autocasting.dtype = before_;
+  if (--autocasting.guards == 0) forget();
 }
 
-DType autocast_dtype() { return current; }
+DType autocast_dtype() { return autocasting.dtype; }
 
 namespace detail {
 
 Tensor lowered(const Tensor& x) {
-  if (current == f32 || !x.defined() || x.dtype() != f32) return x;
-  if (!x.requires_grad() || !x.is_leaf()) return x.to(current);
+  if (autocasting.dtype == f32 || !x.defined() || x.dtype() != f32) return x;
+  if (!x.requires_grad() || !x.is_leaf()) return x.to(autocasting.dtype);
   Cast& kept = kept_casts()[x.impl()];
-  bool good = kept.cast.defined() && kept.cast.dtype() == current && kept.version == x.storage()->version &&
+  bool good = kept.cast.defined() && kept.cast.dtype() == autocasting.dtype && kept.version == x.storage()->version &&
               !x.storage()->exposed && kept.cast.device() == x.device() && kept.recorded == grad_enabled();
-  if (!good) kept = {x, x.to(current), x.storage()->version, grad_enabled()};
+  if (!good) kept = {x, x.to(autocasting.dtype), x.storage()->version, grad_enabled()};
   return kept.cast;
 }
 
-Tensor raised(const Tensor& x) { return current != f32 && x.defined() && low(x.dtype()) ? x.to(f32) : x; }
+Tensor raised(const Tensor& x) { return autocasting.dtype != f32 && x.defined() && low(x.dtype()) ? x.to(f32) : x; }
 
 void bring_to_one_dtype(std::vector<Tensor>& inputs, std::uint32_t biases) {
   for (const Tensor& x : inputs) {
     if (x.defined() && !is_floating(x.dtype())) return;
   }
-  auto keeps = [&](std::size_t i) { return !inputs[i].defined() || (current != f32 && (biases >> i & 1u) != 0); };
+  auto keeps = [&](std::size_t i) {
+    return !inputs[i].defined() || (autocasting.dtype != f32 && (biases >> i & 1u) != 0);
+  };
   DType t = bf16;
   for (std::size_t i = 0, seen = 0; i < inputs.size(); ++i) {
     if (keeps(i)) continue;
@@ -80,10 +85,10 @@ void bring_to_one_dtype(std::vector<Tensor>& inputs, std::uint32_t biases) {
   }
 }
 
-FreshCasts::FreshCasts() : before_(std::exchange(casts, nullptr)) {}
+FreshCasts::FreshCasts() : before_(std::exchange(autocasting.casts, nullptr)) {}
 FreshCasts::~FreshCasts() {
   forget();
-  casts = static_cast<Casts*>(before_);
+  autocasting.casts = static_cast<Casts*>(before_);
 }
 
 }  // namespace detail

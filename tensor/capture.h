@@ -10,9 +10,11 @@
 #include <utility>
 #include <vector>
 
+#include <etna/device/capture_report.h>
+#include <etna/device/owned.h>
 #include <etna/tensor/tensor.h>
 
-/// Records a step once and replays it: no shape inference, no tape, no allocation, a few microseconds of host time.
+/// Captures a step once and replays it: no shape inference, no tape, no allocation, a few microseconds of host time.
 ///
 ///     auto step = capture([&](const Tensor& x, const Tensor& y) {
 ///       Tensor loss = model.loss(x, y);
@@ -32,37 +34,11 @@ struct CaptureOptions {
   /// The device of the step. Arguments on the host are copied to it. By default the device of the first call's ops.
   std::optional<Device> device = {};
   std::string name = "step";  ///< for messages and reports
-  /// For timing on a GPU. True: commands run in recorded order with a barrier before each, so that their times add up.
-  /// False: commands that share no memory run concurrently, and elementwise commands are fused.
+  /// For timing on a GPU. True: commands run in the order of the calls with a barrier before each, so that their times
+  /// add up. False: commands that share no memory run concurrently, and elementwise commands are fused.
   bool one_by_one = false;
-  /// Calls with other shapes are expected: they are recorded without a warning.
+  /// Calls with other shapes are expected: they are captured without a warning.
   bool varied_shapes = false;
-};
-
-/// Figures of one recording and of its plan.
-struct ProgramReport {
-  std::string name;
-  Device device;
-  std::int64_t commands = 0;           ///< dispatches, copies and fills; on the CPU op calls
-  std::int64_t fused_commands = 0;     ///< elementwise ops and reductions of their results that were fused ...
-  std::int64_t fused_kernels = 0;      ///< ... into this many kernels; `commands` counts the kernels
-  std::int64_t compiled_kernels = 0;   ///< fused kernels that were compiled; the others were in the cache
-  double compile_ms = 0;               ///< compile time, included in capture_ms
-  std::uint64_t fused_bytes = 0;       ///< bytes that fusion saves each replay from reading and writing
-  std::int64_t groups = 0;             ///< commands of one group run concurrently; on the CPU each command is a group
-  std::int64_t barriers_eager = 0;     ///< in the first, eager call; 0 if there was none, and on the CPU
-  std::int64_t barriers_in_order = 0;  ///< if the commands ran in recorded order, each result in its own memory
-  std::int64_t barriers = 0;           ///< in one replay
-  std::uint64_t planned_bytes = 0;     ///< memory for everything that lives only within a replay, shared over time
-  std::uint64_t live_bytes = 0;        ///< the most of that alive at once: a lower bound for any plan
-  std::uint64_t naive_bytes = 0;       ///< the same without sharing
-  std::uint64_t kept_bytes = 0;        ///< results that outlive a replay: outputs, gradients
-  std::uint64_t constant_bytes = 0;    ///< tables of addresses, and the state that changes from replay to replay
-  std::uint64_t input_bytes = 0;       ///< copies of the arguments
-  std::uint64_t state_bytes = 0;       ///< written by the host before each replay: learning rates, step numbers, seeds
-  double capture_ms = 0;               ///< host time of recording, planning and compiling
-
-  std::string str() const;  ///< a few lines for people
 };
 
 /// The part of a captured function that does not depend on its type. Not thread-safe.
@@ -72,13 +48,13 @@ class Captured {
   Captured(Captured&&) noexcept;
   Captured& operator=(Captured&&) noexcept;
 
-  /// True once a call was recorded.
+  /// True once a call was captured.
   bool captured() const;
-  /// Report of the recording last made or replayed. @throws CaptureError before the first recording
-  const ProgramReport& report() const;
-  std::int64_t captures() const;  ///< recordings made, including re-recordings
+  /// Report of the capture last made or replayed. @throws CaptureError before the first capture
+  const CaptureReport& report() const;
+  std::int64_t captures() const;  ///< captures made, including re-captures
   std::int64_t replays() const;   ///< replayed calls
-  /// Drops all recordings and frees their memory. The next call runs eagerly.
+  /// Drops all captures and frees their memory. The next call runs eagerly.
   void reset();
 
  protected:
@@ -88,7 +64,7 @@ class Captured {
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  Owned<State> state_;
 };
 
 /// A captured function of tensors, called like the function itself. Made by capture().
@@ -97,8 +73,8 @@ class CapturedFunction : public Captured {
  public:
   CapturedFunction(F function, CaptureOptions options) : Captured(std::move(options)), function_(std::move(function)) {}
 
-  /// Runs one step: the first call runs eagerly, the second records and runs, later calls replay. Every replay returns
-  /// the same tensors and overwrites them: clone() a result to keep it.
+  /// Runs one step: the first call runs eagerly, the second is captured and run, later calls replay. Every replay
+  /// returns the same tensors and overwrites them: clone() a result to keep it.
   /// @param arguments tensors that do not require grad; their values are copied in
   /// @throws whatever the function throws; CaptureError if the step does something that cannot be replayed
   template <typename... Tensors>
@@ -134,7 +110,7 @@ class CapturedFunction : public Captured {
   F function_;
 };
 
-/// Makes a function of tensors whose second call is recorded, and replayed from then on.
+/// Makes a function of tensors whose second call is captured, and replayed from then on.
 /// @param function takes any number of `const Tensor&` and returns nothing, a Tensor or a std::vector<Tensor>. It and
 /// everything it refers to must live as long as the result. Under ETNA_CAPTURE=0 every call runs eagerly.
 template <typename F>
@@ -142,14 +118,14 @@ CapturedFunction<F> capture(F function, CaptureOptions options = {}) {
   return {std::move(function), std::move(options)};
 }
 
-/// True while this thread records a step.
+/// True while this thread captures a step.
 bool capturing();
 
-/// Runs `f` now. If a step is being recorded, also runs `f` before the commands of every replay, in the order in which
+/// Runs `f` now. If a step is being captured, also runs `f` before the commands of every replay, in the order in which
 /// each_step() was called. For counters, schedules and anything else the host does once a step.
 void each_step(std::function<void()> f);
 
-/// A 0-d tensor whose value the host computes once a step: now and, if a step is being recorded, before each replay, in
+/// A 0-d tensor whose value the host computes once a step: now and, if a step is being captured, before each replay, in
 /// call order. Ops take it as an ordinary input: a learning rate, a step count, the start of a slice. All such values
 /// of a step go to the device in one upload.
 ///     Tensor lr = each_step([&] { return schedule(i++); }, {f32, device});
@@ -162,7 +138,7 @@ Tensor each_step_tensor(const Shape& shape, TensorOptions options, std::function
 
 class CapturedStep;
 
-/// While one lives, this thread's work is not part of the step being recorded: it happens once, now.
+/// While one lives, this thread's work is not part of the step being captured: it happens once, now.
 class NotCaptured {
  public:
   NotCaptured();
@@ -173,5 +149,26 @@ class NotCaptured {
  private:
   CapturedStep* step_;
 };
+
+/// A number on its way from a GPU to the host. Only a get() that comes too early waits.
+class PendingValue {
+ public:
+  PendingValue() = default;
+  /// False if default-constructed.
+  bool defined() const { return state_ != nullptr; }
+  /// True if get() would not wait. Queued work must reach the GPU first, with the next step or a synchronize().
+  bool ready() const;
+  /// The value; waits until it has arrived. May be called again. @throws DeviceLost
+  double get() const;
+
+ private:
+  friend PendingValue read_later(const Tensor& x);
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+/// Reads the only element of a tensor, as it is once everything queued so far has run. Counted as a transfer.
+/// @throws ShapeError unless there is exactly one element
+PendingValue read_later(const Tensor& x);
 
 }  // namespace etna

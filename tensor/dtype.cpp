@@ -3,6 +3,7 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
+#include <ostream>
 #include <utility>
 
 #include <fmt/format.h>
@@ -51,6 +52,8 @@ DType dtype_named(std::string_view name) {
   }
   throw DtypeError(fmt::format("no dtype '{}'; there are {}", name, fmt::join(kNames, ", ")));
 }
+
+std::ostream& operator<<(std::ostream& out, DType dtype) { return out << name(dtype); }
 
 DType promote(DType a, DType b) {
   if (a == b) return a;

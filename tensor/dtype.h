@@ -3,6 +3,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <iosfwd>
 #include <string_view>
 #include <type_traits>
 
@@ -47,6 +48,7 @@ constexpr bool is_integral(DType t) { return !is_floating(t) && t != DType::bool
 
 /// "f32", "bool" ...
 std::string_view name(DType t);
+std::ostream& operator<<(std::ostream& out, DType dtype);
 /// "f32" → DType::f32, and so on. @throws DtypeError listing the names
 DType dtype_named(std::string_view name);
 

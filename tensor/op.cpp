@@ -4,19 +4,23 @@
 
 #include <fmt/format.h>
 
-#include <etna/device/internal/pending.h>
+#include <etna/device/memory.h>
 #include <etna/device/profile/profiler.h>
-#include <etna/device/transfers.h>
 #include <etna/tensor/autocast.h>
+#include <etna/tensor/internal/capture_hooks.h>
 #include <etna/tensor/internal/fusion.h>
-#include <etna/tensor/internal/recording.h>
-#include <etna/tensor/kernels.h>
+#include <etna/tensor/internal/kernels.h>
+#include <etna/tensor/internal/overrides.h>
 
 namespace etna {
 namespace {
 
-thread_local bool grad_mode = true;
-thread_local const ApplyProbe* probe = nullptr;
+/// What a thread's calls of ops depend on.
+struct OpState {
+  bool grad_mode = true;
+  int kernels = 0;  ///< that run, one in another
+};
+constinit thread_local OpState op_state;
 
 constexpr std::int64_t kMostElements = 0x7fffffff;  ///< the most that kernels can index
 
@@ -124,19 +128,16 @@ void fall_back(const OpCall& call, Device device, TensorList& out) {
 /// Inside a kernel, a fallback or a reference.
 class Computing {
  public:
-  explicit Computing(const char* op) : running_(op), off_(false), as_given_(f32) { ++depth; }
-  ~Computing() { --depth; }
+  explicit Computing(const char* op) : running_(op), off_(false), as_given_(f32) { ++op_state.kernels; }
+  ~Computing() { --op_state.kernels; }
   Computing(const Computing&) = delete;
   Computing& operator=(const Computing&) = delete;
 
-  static thread_local int depth;
-
  private:
-  recording::Running running_;
+  capture_hooks::Running running_;
   GradMode off_;
   Autocast as_given_;
 };
-thread_local int Computing::depth = 0;
 
 /// Runs f; an OutOfMemory in it names the op.
 auto naming(const char* op, auto&& f) {
@@ -165,8 +166,8 @@ void note_view(const Tensor& x, const Tensor& y, bool recorded) {
 }
 
 TensorList op_run(const OpCall& call, Device device) {
-  recording::Running running(call.op.name);
-  if (probe != nullptr && probe->seen) probe->seen(call.op);
+  capture_hooks::Running running(call.op.name);
+  if (const auto* on_op = overrides().on_op) (*on_op)(call.op);
   if (call.op.direct != nullptr) {
     // Not Computing: a copy to another device must first wait for the calls held back.
     const bool recorded = grad_enabled();
@@ -182,24 +183,20 @@ TensorList op_run(const OpCall& call, Device device) {
   std::vector<OutputSpec> specs = op_infer(call);
   TensorList out = naming(call.op.name, [&] { return allocate_outputs(call, device, specs); });
   if (nothing_to_compute(out)) return out;
-  if (probe != nullptr && probe->compose) {
-    finish_pending();
-  } else if (fusion::hold_back(call, device, out)) {
-    return out;
-  }
+  if (fusion::hold_back(call, device, out)) return out;
   detail::compute(call, device, out);
   return out;
 }
 
 }  // namespace
 
-bool detail::computing() { return Computing::depth > 0; }
+bool detail::computing() { return op_state.kernels > 0; }
 
 bool detail::compute_by_kernel(const OpCall& call, Device device, TensorList& out) {
   Computing computing(call.op.name);
   return naming(call.op.name, [&] {
     if (!device.is_cpu()) return run_kernel(call, device, out);
-    if (call.op.cpu != nullptr) recording::run_cpu_kernel(call, out);
+    if (call.op.cpu != nullptr) capture_hooks::run_cpu_kernel(call, out);
     return call.op.cpu != nullptr;
   });
 }
@@ -207,7 +204,7 @@ bool detail::compute_by_kernel(const OpCall& call, Device device, TensorList& ou
 void detail::compute(const OpCall& call, Device device, TensorList& out) {
   Computing computing(call.op.name);
   naming(call.op.name, [&] {
-    if (probe != nullptr && probe->compose && call.op.reference != nullptr && !fusion::running_held_back()) {
+    if (overrides().compose_ops && call.op.reference != nullptr && !fusion::running_held_back()) {
       compose(call, out);
     } else if (device.is_cpu() && call.op.cpu == nullptr) {
       out = call.op.reference(call);
@@ -226,18 +223,17 @@ void detail::check_countable(const char* op, const Tensor& x) {
       str(x.shape())));
 }
 
-bool grad_enabled() { return grad_mode; }
-void set_grad_enabled(bool on) { grad_mode = on; }
-void set_apply_probe(const ApplyProbe* to) { probe = to; }
+bool grad_enabled() { return op_state.grad_mode; }
+void set_grad_enabled(bool on) { op_state.grad_mode = on; }
 
 TensorList apply(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs) {
   profile::Scope scope(op.name, profile::Category::op);
   Device device = device_of(op, inputs);
   TensorList moved;
   if (capturing()) {
-    recording::touch(op.name, inputs);
+    capture_hooks::touch(op.name, inputs);
   } else if (!device.is_cpu()) {
-    recording::observe(device);
+    capture_hooks::observe(device);
     if (move_inputs(op, inputs, device, moved)) inputs = moved;
   }
   TensorList out = op_run({op, inputs, attrs}, device);

@@ -90,7 +90,7 @@ struct OpDef {
   std::vector<OutputSpec> (*infer)(const OpCall&) = nullptr;
   /// Writes every element of the outputs (contiguous, allocated). Inputs may be strided views.
   void (*cpu)(const OpCall&, std::span<Tensor> out) = nullptr;
-  /// Records the dispatches that do the same. Returns false if there is no kernel for these dtypes on this device: the
+  /// Queues the dispatches that do the same. Returns false if there is no kernel for these dtypes on this device: the
   /// op then falls back.
   bool (*gpu)(const OpCall&, std::span<Tensor> out) = nullptr;
   /// The same composed of base ops: the oracle in tests, and the fallback on a device without a kernel. Null for base
@@ -146,15 +146,6 @@ void check_countable(const char* op, const Tensor& x);
 /// `std::span<const OpDef* const> ops_in_<file>()`.
 std::span<const OpDef* const> all_ops();
 
-/// Lets a test observe apply() in its thread: `seen` is called with every op that runs. With `compose`, ops that have a
-/// reference run it instead of their kernels.
-struct ApplyProbe {
-  std::function<void(const OpDef&)> seen;
-  bool compose = false;
-};
-/// Null removes the probe.
-void set_apply_probe(const ApplyProbe* probe);
-
 /// The interface through which tensor/ calls autograd/, which implements it.
 class GradRecorder {
  public:
@@ -163,8 +154,6 @@ class GradRecorder {
   virtual bool wants(std::span<const Tensor> inputs) const = 0;
   virtual void record(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs,
                       std::span<Tensor> outputs) = 0;
-  /// The recorded op that made x; null for leaves and where nothing was recorded.
-  virtual const OpDef* made_by(const Tensor& x) const = 0;
   /// Whether a write of `source` (undefined: of numbers) into x is recorded: if x, its base or source requires grad.
   /// @throws GradError where x is a leaf that requires grad, or a view whose place is unknown
   virtual bool wants_write(const char* op, const Tensor& x, const Tensor& source) const = 0;

@@ -4,9 +4,8 @@
 
 #include <fmt/format.h>
 
-#include <etna/tensor/internal/recording.h>
+#include <etna/tensor/internal/capture_hooks.h>
 #include <etna/tensor/op.h>
-#include <etna/tensor/stream.h>
 #include <etna/tensor/tensor.h>
 
 // Prints tensors as PyTorch does: four digits after the point, or scientific notation if the values span too wide a
@@ -130,7 +129,7 @@ std::string block(const Excerpt& excerpt, const Format& format, int dim, std::si
 }  // namespace
 
 std::string Tensor::str() const {
-  recording::forbid("str", "values are read on the host");
+  capture_hooks::forbid("str", "values are read on the host");
   if (!defined()) return "tensor(undefined)";
   GradMode off(false);
   std::string text(kPrefix);
@@ -164,7 +163,5 @@ std::string Tensor::str() const {
 }
 
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor) { return out << tensor.str(); }
-std::ostream& operator<<(std::ostream& out, Device device) { return out << device.str(); }
-std::ostream& operator<<(std::ostream& out, DType dtype) { return out << name(dtype); }
 
 }  // namespace etna

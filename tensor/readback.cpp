@@ -1,4 +1,4 @@
-#include <etna/tensor/readback.h>
+#include <etna/tensor/capture.h>
 
 #include <array>
 #include <cstddef>
@@ -6,10 +6,9 @@
 
 #include <fmt/format.h>
 
-#include <etna/device/internal/backend.h>
-#include <etna/device/internal/pending.h>
-#include <etna/device/transfers.h>
-#include <etna/tensor/internal/recording.h>
+#include <etna/device/internal/device_queue.h>
+#include <etna/device/memory.h>
+#include <etna/tensor/internal/capture_hooks.h>
 
 namespace etna {
 namespace {
@@ -45,7 +44,7 @@ PendingValue read_later(const Tensor& x) {
     throw ShapeError(
         fmt::format("read_later: the tensor has {} elements {}, exactly one can be read", x.numel(), str(x.shape())));
   }
-  recording::forbid("read_later", "a value is read on the host");
+  capture_hooks::forbid("read_later", "a value is read on the host");
   PendingValue value;
   value.state_ = std::make_shared<PendingValue::State>();
   value.state_->dtype = x.dtype();
@@ -53,9 +52,9 @@ PendingValue read_later(const Tensor& x) {
   if (x.device().is_cpu()) {
     std::memcpy(value.state_->bytes.data(), x.raw_data(), bytes);
   } else {
-    finish_pending();
+    const DeviceQueue queue(x.device());
     detail::count_d2h(bytes);
-    value.state_->pending = backend(x.device()).download_later(x.device(), x.address(), bytes);
+    value.state_->pending = queue.download_later(x.address(), bytes);
   }
   return value;
 }

@@ -7,9 +7,7 @@
 
 #include <fmt/format.h>
 
-#include <etna/device/internal/pending.h>
-#include <etna/tensor/internal/fusion.h>
-#include <etna/tensor/internal/recording.h>
+#include <etna/tensor/internal/capture_hooks.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 
@@ -43,8 +41,7 @@ std::uint64_t Tensor::address() const {
 const void* Tensor::raw_data() const {
   if (!device().is_cpu())
     throw DeviceError(fmt::format("data: the tensor is on {}; call .to(kCPU) first", device().str()));
-  recording::forbid("data", "values are touched on the host");
-  if (detail::pending_work.load(std::memory_order_relaxed) != 0) fusion::before_host_access();
+  capture_hooks::forbid("data", "values are touched on the host");
   return storage()->host() + static_cast<std::size_t>(impl_->offset) * item_size(impl_->dtype);
 }
 
@@ -78,7 +75,7 @@ void require_integer(const char* method, double value) {
 template <typename T>
 std::vector<T> Tensor::to_vector() const {
   detail::require_defined("to_vector", *this);
-  recording::forbid("to_vector", "values are read on the host");
+  capture_hooks::forbid("to_vector", "values are read on the host");
   const GradMode off(false);
   Tensor host = to(kCPU);
   if constexpr (std::is_integral_v<T>) {
@@ -105,7 +102,7 @@ T Tensor::element() const {
   if (numel() != 1)
     throw ShapeError(
         fmt::format("item: the tensor has {} elements {}, item() wants exactly one", numel(), etna::str(shape())));
-  recording::forbid("item", "a value is read on the host");
+  capture_hooks::forbid("item", "a value is read on the host");
   const GradMode off(false);
   Tensor host = to(kCPU);
   if constexpr (std::is_same_v<T, std::int64_t>) {
@@ -210,7 +207,7 @@ Tensor scalar(double value, TensorOptions options) { return tensor_filled("scala
 
 namespace {
 
-/// Fills a range of `count` numbers on the host. A step that is being recorded gets a copy at every replay, since the
+/// Fills a range of `count` numbers on the host. A step that is being captured gets a copy at every replay, since the
 /// caller may change it in place.
 template <typename Number>
 Tensor range(Number begin, Number step, std::int64_t count, TensorOptions options) {
@@ -281,7 +278,7 @@ Tensor detail::arange(double begin, double end, double step, TensorOptions optio
 }
 
 Tensor from_bytes(const void* bytes, Shape shape, DType dtype, Device device) {
-  recording::forbid("from_bytes", "values come from the host");
+  capture_hooks::forbid("from_bytes", "values come from the host");
   Tensor x = detail::empty("from_bytes", shape, {dtype, device});
   upload(bytes, *x.storage(), 0, static_cast<std::size_t>(x.numel()) * item_size(dtype));
   return x;

@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include <etna/device/profile/summary.h>
-#include <etna/train/run_comparison.h>
+#include <etna/device/profile/profile.h>
+#include <etna/train/runs.h>
 
 namespace etna::training {
 namespace {

@@ -1,12 +1,12 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include <etna/device/file_path.h>
+#include <etna/device/owned.h>
 #include <etna/tensor/io/checkpoint.h>
 
 namespace etna::training {
@@ -75,9 +75,9 @@ class Checkpointer {
   FilePath folder_;
   std::vector<CheckpointItem> items_;
   CheckpointerOptions options_;
-  std::unique_ptr<RandomNumbers> random_;
-  std::unique_ptr<Job> job_;  ///< being written
-  double last_;               ///< seconds of a steady clock
+  Owned<RandomNumbers> random_;
+  Owned<Job> job_;  ///< being written
+  double last_;     ///< seconds of a steady clock
 };
 
 }  // namespace etna::training

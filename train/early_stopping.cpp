@@ -1,4 +1,4 @@
-#include <etna/train/early_stopping.h>
+#include <etna/train/evaluator.h>
 
 #include <fmt/format.h>
 

@@ -2,17 +2,17 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <vector>
 
 #include <etna/device/file_path.h>
+#include <etna/device/owned.h>
 #include <etna/nn/module.h>
 #include <etna/optim/optimizer.h>
 #include <etna/optim/schedule.h>
 #include <etna/tensor/io/checkpoint.h>
 #include <etna/train/evaluator.h>
-#include <etna/train/run_folder.h>
+#include <etna/train/runs.h>
 
 namespace etna::training {
 
@@ -20,7 +20,7 @@ struct FitOptions {
   std::int64_t epochs = 10;
   Device device = {};  ///< of the model
   DType precision = f32;
-  bool captured = true;                  ///< record a step once and replay it
+  bool captured = true;                  ///< capture a step once and replay it
   optim::Scheduler* schedule = nullptr;  ///< stepped with the optimizer
   FilePath folder = {};                  ///< of the run: metrics and checkpoints; empty: nothing is written
   ExistingRun existing = ExistingRun::refuse;
@@ -56,7 +56,7 @@ class Fit {
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  Owned<State> state_;
 };
 
 }  // namespace detail
@@ -69,7 +69,7 @@ class Fit {
 /// The model ends with its last weights. With a folder and `valid`, the best are in a file:
 ///     load(training::find_checkpoints("runs/first/checkpoints").best, {{"model", model}});
 /// @param loss of a batch, 0-d; runs under autocast
-/// @param loader a data::DataLoader, best with drop_last: batches of one shape are recorded once
+/// @param loader a data::DataLoader, best with drop_last: batches of one shape are captured once
 /// @param valid its batches are read after each epoch; may be null
 /// @throws FormatError for a folder that cannot be used, Error if the loss becomes NaN or infinite, or for a patience
 /// without `valid`

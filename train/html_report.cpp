@@ -1,4 +1,4 @@
-#include <etna/train/html_report.h>
+#include <etna/train/report.h>
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <etna/device/internal/atomic_file.h>
+#include <etna/device/output_file.h>
 #include <etna/train/internal/json_depth.h>
 #include <etna/train/internal/markup.h>
 

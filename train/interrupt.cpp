@@ -1,4 +1,4 @@
-#include <etna/train/interrupt.h>
+#include <etna/train/progress.h>
 
 #include <atomic>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-#include <etna/train/memory_forecast.h>
+#include <etna/train/training_step.h>
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include <etna/train/metric_log.h>
+#include <etna/train/metrics.h>
 
 #include <algorithm>
 #include <chrono>
@@ -13,9 +13,9 @@
 #include <etna/data/text_file.h>
 #include <etna/device/error.h>
 #include <etna/device/internal/atomic_file.h>
-#include <etna/train/event_file.h>
 #include <etna/train/internal/append_file.h>
-#include <etna/train/terminal_text.h>
+#include <etna/train/internal/event_file.h>
+#include <etna/train/progress.h>
 
 namespace etna::training {
 namespace {

@@ -13,7 +13,7 @@
 #include <etna/data/csv.h>
 #include <etna/device/error.h>
 #include <etna/train/internal/read_bytes.h>
-#include <etna/train/terminal_text.h>
+#include <etna/train/progress.h>
 
 namespace etna::training {
 

@@ -1,4 +1,4 @@
-#include <etna/train/run_comparison.h>
+#include <etna/train/runs.h>
 
 #include <algorithm>
 #include <cmath>
@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <etna/device/internal/atomic_file.h>
-#include <etna/train/plot.h>
-#include <etna/train/terminal_text.h>
+#include <etna/device/output_file.h>
+#include <etna/train/progress.h>
+#include <etna/train/report.h>
 
 namespace etna::training {
 namespace {

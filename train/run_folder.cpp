@@ -1,4 +1,4 @@
-#include <etna/train/run_folder.h>
+#include <etna/train/runs.h>
 
 #include <array>
 #include <filesystem>
@@ -8,9 +8,9 @@
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
-#include <etna/device/internal/atomic_file.h>
 #include <etna/device/internal/os/files.h>
 #include <etna/device/internal/os/process.h>
+#include <etna/device/output_file.h>
 #include <etna/train/checkpointer.h>
 
 namespace etna::training {

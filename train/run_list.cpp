@@ -1,4 +1,4 @@
-#include <etna/train/run_list.h>
+#include <etna/train/runs.h>
 
 #include <algorithm>
 #include <chrono>
@@ -19,7 +19,7 @@
 #include <etna/train/internal/json_depth.h>
 #include <etna/train/internal/read_bytes.h>
 #include <etna/train/internal/summary_numbers.h>
-#include <etna/train/terminal_text.h>
+#include <etna/train/progress.h>
 
 namespace etna::training {
 namespace {

@@ -1,4 +1,4 @@
-#include <etna/train/run_records.h>
+#include <etna/train/runs.h>
 
 #include <filesystem>
 
@@ -6,15 +6,14 @@
 #include <nlohmann/json.hpp>
 
 #include <etna/device/internal/os/process.h>
-#include <etna/device/profile/report.h>
-#include <etna/device/profile/trace_file.h>
+#include <etna/device/profile/profile.h>
 #include <etna/train/checkpointer.h>
-#include <etna/train/html_report.h>
 #include <etna/train/internal/read_bytes.h>
 #include <etna/train/internal/summary_numbers.h>
 #include <etna/train/metrics.h>
-#include <etna/train/plot.h>
-#include <etna/train/terminal_text.h>
+#include <etna/train/progress.h>
+#include <etna/train/report.h>
+#include <etna/train/settings.h>
 
 namespace etna::training {
 namespace {

@@ -1,4 +1,4 @@
-#include <etna/train/run_summary.h>
+#include <etna/train/runs.h>
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include <etna/train/running_sum.h>
+#include <etna/train/evaluator.h>
 
 #include <etna/autograd/autograd.h>
 #include <etna/tensor/ops.h>

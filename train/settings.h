@@ -1,13 +1,14 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include <etna/device/error.h>
+#include <etna/device/owned.h>
 
 namespace etna::optim {
 class Schedule;
@@ -63,7 +64,7 @@ class SettingList {
  private:
   struct Setting;
   struct State;
-  std::unique_ptr<State> state_;
+  Owned<State> state_;
 };
 
 /// The numbers of a training recipe, with AdamW and one cycle of the learning rate.
@@ -85,5 +86,26 @@ struct Recipe {
   std::int64_t planned_steps(std::int64_t steps_per_epoch) const;
   optim::Schedule course(std::int64_t planned) const;
 };
+
+/// The numbers that an option takes, in words.
+struct NumberRange {
+  double least = -std::numeric_limits<double>::infinity(), most = std::numeric_limits<double>::infinity();
+  bool integer = false;
+  bool above = false;  ///< `least` itself is refused
+
+  /// "an integer of 1 or more", "a number from 0 to 1", "a number above 0", "a finite number".
+  std::string str() const;
+  /// "'-3' should be an integer of 1 or more"; empty for text that is one of the numbers. NaN and infinity are none.
+  std::string refuse(const std::string& text) const;
+};
+
+/// Integers from `least`; without `most`, as large as any.
+inline NumberRange integers(double least, double most = std::numeric_limits<double>::infinity()) {
+  return {.least = least, .most = most, .integer = true};
+}
+
+/// The name that a mistyped one means: the one that fewest insertions, deletions, substitutions and swaps of neighbours
+/// make of it, at most one in three characters. Empty where none is that near.
+std::string nearest_name(std::string_view typed, const std::vector<std::string>& names);
 
 }  // namespace etna::training

@@ -7,7 +7,7 @@
 #include <etna/train/internal/markup.h>
 #include <etna/train/internal/plot_axis.h>
 #include <etna/train/internal/svg_style.h>
-#include <etna/train/plot.h>
+#include <etna/train/report.h>
 
 namespace etna::training {
 namespace {

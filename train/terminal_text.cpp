@@ -1,4 +1,4 @@
-#include <etna/train/terminal_text.h>
+#include <etna/train/progress.h>
 
 #include <algorithm>
 #include <cctype>

@@ -6,11 +6,9 @@
 
 #include <etna/data/corpora/prepared_corpus.h>
 #include <etna/data/corpus.h>
-#include <etna/data/demo_corpus.h>
 #include <etna/data/tokenizers/word_tokenizer.h>
 #include <etna/device/error.h>
 #include <etna/train/progress.h>
-#include <etna/train/terminal_text.h>
 #include <etna/train/text_training.h>
 
 namespace etna::training {

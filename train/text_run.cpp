@@ -6,10 +6,10 @@
 
 #include <fmt/format.h>
 
+#include <etna/data/batches.h>
 #include <etna/data/data_loader.h>
-#include <etna/data/resident_batches.h>
 #include <etna/device/error.h>
-#include <etna/device/profile/step_profiler.h>
+#include <etna/device/profile/profiler.h>
 #include <etna/optim/adam.h>
 #include <etna/optim/grad_scaler.h>
 #include <etna/optim/schedule.h>

@@ -10,8 +10,9 @@
 #include <etna/data/batches.h>
 #include <etna/data/token_file.h>
 #include <etna/data/tokenizers/tokenizer.h>
+#include <etna/device/owned.h>
+#include <etna/nn/lstm_language_model.h>
 #include <etna/nn/module.h>
-#include <etna/nn/neural_cache.h>
 #include <etna/tensor/io/checkpoint.h>
 #include <etna/train/evaluator.h>
 #include <etna/train/settings.h>
@@ -111,7 +112,7 @@ class TextRun {
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  Owned<State> state_;
 };
 
 struct TextEvaluatorOptions {

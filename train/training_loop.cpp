@@ -9,12 +9,10 @@
 
 #include <etna/device/internal/log.h>
 #include <etna/train/checkpointer.h>
-#include <etna/train/early_stopping.h>
+#include <etna/train/evaluator.h>
 #include <etna/train/internal/loss_meter.h>
-#include <etna/train/interrupt.h>
-#include <etna/train/metric_log.h>
+#include <etna/train/metrics.h>
 #include <etna/train/progress.h>
-#include <etna/train/terminal_text.h>
 
 namespace etna::training {
 namespace {

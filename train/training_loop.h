@@ -2,15 +2,15 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include <etna/device/error.h>
 #include <etna/device/file_path.h>
+#include <etna/device/owned.h>
 #include <etna/nn/module.h>
 #include <etna/tensor/io/checkpoint.h>
-#include <etna/train/run_summary.h>
+#include <etna/train/runs.h>
 
 namespace etna::training {
 
@@ -95,7 +95,7 @@ class TrainingLoop {
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  Owned<State> state_;
 };
 
 }  // namespace etna::training

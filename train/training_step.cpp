@@ -76,7 +76,7 @@ Tensor TrainingStep::operator()() {
 
 optim::GradScaler& TrainingStep::scaler() { return state_->scaler; }
 
-std::optional<ProgramReport> TrainingStep::report() const {
+std::optional<CaptureReport> TrainingStep::report() const {
   if (state_->replayed.captured()) return state_->replayed.report();
   if (state_->replayed_alone.captured()) return state_->replayed_alone.report();
   return std::nullopt;

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include <etna/autograd/autograd.h>
-#include <etna/device/transfers.h>
+#include <etna/device/memory.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>

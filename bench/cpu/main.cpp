@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include <etna/device/error.h>
-#include <etna/device/transfers.h>
+#include <etna/device/memory.h>
 #include <etna/tensor/ops/matmul/gemm/internal/cpu/blas.h>
 
 #include "devices.h"

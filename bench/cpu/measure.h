@@ -9,7 +9,7 @@ namespace bench {
 
 /// Median seconds per call of `call`, run op by op: includes the host's cost of finding the kernel and memory.
 /// @param spread if not null, receives (largest - smallest) / median
-/// @param captured record the call and time replays
+/// @param captured capture the call and time replays
 double seconds_on_cpu(etna::Device device, const std::function<void()>& call, const Effort& effort, double* spread,
                       bool captured);
 

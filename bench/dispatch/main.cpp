@@ -8,7 +8,7 @@
 
 #include "devices.h"
 
-/// Measures what an eager op costs besides its arithmetic: shape inference, allocation, recording.
+/// Measures what an eager op costs besides its arithmetic: shape inference, allocation, queueing.
 using namespace etna;
 
 namespace {
@@ -21,7 +21,7 @@ double us_since(Clock::time_point start) {
 
 struct Counters {
   std::uint64_t misses = 0;
-  gpu::QueueStats recorder;
+  gpu::QueueStats queue;
 };
 
 Counters counters(Device device) {
@@ -46,10 +46,10 @@ void measure(const char* name, Device device, std::int64_t ops, std::int64_t rep
   const Counters after = counters(device);
   const auto n = static_cast<double>(ops), runs = static_cast<double>(repeats);
   auto a_run = [&](std::uint64_t from, std::uint64_t to) { return static_cast<double>(to - from) / runs; };
-  fmt::print(
-      "{:<10} {:<12} {:>8} {:>12.3f} {:>12.3f} {:>8} {:>11.0f} {:>9.0f} {:>8.1f}\n", device.str(), name, ops,
-      queued / n, total / n, after.misses - before.misses, a_run(before.recorder.dispatches, after.recorder.dispatches),
-      a_run(before.recorder.barriers, after.recorder.barriers), a_run(before.recorder.submits, after.recorder.submits));
+  fmt::print("{:<10} {:<12} {:>8} {:>12.3f} {:>12.3f} {:>8} {:>11.0f} {:>9.0f} {:>8.1f}\n", device.str(), name, ops,
+             queued / n, total / n, after.misses - before.misses,
+             a_run(before.queue.dispatches, after.queue.dispatches), a_run(before.queue.barriers, after.queue.barriers),
+             a_run(before.queue.submits, after.queue.submits));
 }
 
 void measure_all(Device device, std::int64_t ops, std::int64_t elements, std::int64_t repeats) {

@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include <etna/device/error.h>
-#include <etna/device/transfers.h>
+#include <etna/device/memory.h>
 
 #include "devices.h"
 #include "measure.h"

@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include <etna/nn/batch_norm.h>
+#include <etna/nn/normalization.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/convolution/convolution.h>
 #include <etna/tensor/ops/pooling/pooling.h>

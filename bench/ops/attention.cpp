@@ -29,8 +29,9 @@ void add(Cases& cases, const std::string& name, DType t, Shape shape) {
 
 Cases attention_cases(const Workload& w) {
   Cases cases;
-  for (DType t : {f32, bf16}) add(cases, "", t, {w.batch, w.model.heads, w.model.seq, w.model.dim / w.model.heads});
-  if (w.model.seq < 1024) return cases;
+  for (DType t : {f32, bf16})
+    add(cases, "", t, {w.batch, w.model.heads, w.model.context, w.model.width / w.model.heads});
+  if (w.model.context < 1024) return cases;
   // Speed as a function of length, for 16384 rows of 2048 columns.
   for (std::int64_t size : {64, 128}) {
     for (std::int64_t length : {1024, 4096, 8192})

@@ -8,9 +8,9 @@ namespace bench {
 using namespace etna;
 
 Cases elementwise_cases(const Workload& w) {
-  const Shape shape{w.rows(), w.model.ffn};
-  const auto n = static_cast<double>(w.rows() * w.model.ffn);
-  const std::int64_t width = w.model.ffn;
+  const Shape shape{w.rows(), w.model.feed_forward};
+  const auto n = static_cast<double>(w.rows() * w.model.feed_forward);
+  const std::int64_t width = w.model.feed_forward;
   Cases cases;
   // Like a user-defined activation. The bytes are those of the one kernel into which a captured step fuses it; with
   // ETNA_FUSE=0 it is four ops.

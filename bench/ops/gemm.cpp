@@ -29,12 +29,12 @@ Cases gemm_cases(const Workload& w) {
     std::int64_t in, out;
     bool bias;
   };
-  const std::int64_t rows = w.rows(), dim = w.model.dim, ffn = w.model.ffn;
+  const std::int64_t rows = w.rows(), dim = w.model.width, ffn = w.model.feed_forward;
   const Layer layers[] = {{"qkv", dim, 3 * dim, true},
                           {"proj", dim, dim, true},
                           {"up", dim, ffn, true},
                           {"down", ffn, dim, true},
-                          {"head", dim, w.model.vocab, false}};
+                          {"head", dim, w.model.vocabulary, false}};
   for (DType t : {f32, bf16, f16}) {
     for (const Layer& layer : layers) {
       const std::int64_t in = layer.in, out = layer.out;
@@ -74,7 +74,7 @@ Cases gemm_cases(const Workload& w) {
                          });
                        }});
     }
-    const std::int64_t side = w.model.dim <= 128 ? 1024 : 4096;
+    const std::int64_t side = w.model.width <= 128 ? 1024 : 4096;
     cases.push_back(
         {fmt::format("matmul_{}/{}", side, name(t)), gemm_bytes(side, side, side, t), gemm_flops(side, side, side),
          [=](Device d) {
@@ -98,7 +98,7 @@ Cases gemm_cases(const Workload& w) {
                      }});
   };
   for (const Layer& layer : layers) int8_case(fmt::format("int8_{}/bf16", layer.name), rows, layer.out, layer.in);
-  const std::int64_t side = w.model.dim <= 128 ? 1024 : 4096;
+  const std::int64_t side = w.model.width <= 128 ? 1024 : 4096;
   int8_case(fmt::format("int8_matmul_{}/bf16", side), side, side, side);
   return cases;
 }

@@ -6,7 +6,7 @@ namespace bench {
 using namespace etna;
 
 Cases indexing_cases(const Workload& w) {
-  const std::int64_t rows = w.rows(), vocab = w.model.vocab, dim = w.model.dim;
+  const std::int64_t rows = w.rows(), vocab = w.model.vocabulary, dim = w.model.width;
   const auto taken = static_cast<double>(rows * dim), table = static_cast<double>(vocab * dim);
   auto tokens = [=](Device d) {
     manual_seed(2);
@@ -22,7 +22,7 @@ Cases indexing_cases(const Workload& w) {
                      return backward_of(embedding(weight, tokens(d)), {weight});
                    }});
   cases.push_back({"gather", 8 * static_cast<double>(rows), 0, [=](Device d) {
-                     return untaped([x = normal({rows, w.model.ffn}, d), index = zeros({rows, 1}, {i64, d})] {
+                     return untaped([x = normal({rows, w.model.feed_forward}, d), index = zeros({rows, 1}, {i64, d})] {
                        gather(x, 1, index);
                      });
                    }});

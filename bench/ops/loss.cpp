@@ -8,7 +8,7 @@ namespace bench {
 using namespace etna;
 
 Cases loss_cases(const Workload& w) {
-  const std::int64_t rows = w.rows(), vocab = w.model.vocab;
+  const std::int64_t rows = w.rows(), vocab = w.model.vocabulary;
   const auto n = static_cast<double>(rows * vocab);
   auto targets = [=](Device d) {
     manual_seed(3);
@@ -24,16 +24,16 @@ Cases loss_cases(const Workload& w) {
                    }});
   // The head's gemm and the loss as one op: forward including gradients runs three gemms.
   for (DType t : {f32, bf16}) {
-    const double product = 2 * n * static_cast<double>(w.model.dim);
-    const auto bytes = static_cast<double>(item_size(t)) * static_cast<double>((rows + vocab) * w.model.dim);
+    const double product = 2 * n * static_cast<double>(w.model.width);
+    const auto bytes = static_cast<double>(item_size(t)) * static_cast<double>((rows + vocab) * w.model.width);
     cases.push_back({fmt::format("linear_cross_entropy/{}", name(t)), bytes, product, [=](Device d) {
-                       Tensor x = normal({rows, w.model.dim}, d, t), weight = normal({vocab, w.model.dim}, d, t);
+                       Tensor x = normal({rows, w.model.width}, d, t), weight = normal({vocab, w.model.width}, d, t);
                        return untaped([=, target = targets(d)] { linear_cross_entropy(x, weight, target); });
                      }});
     cases.push_back(
         {fmt::format("linear_cross_entropy_with_gradients/{}", name(t)), 3 * bytes, 3 * product, [=](Device d) {
-           Tensor x = normal({rows, w.model.dim}, d, t).requires_grad_(),
-                  weight = normal({vocab, w.model.dim}, d, t).requires_grad_();
+           Tensor x = normal({rows, w.model.width}, d, t).requires_grad_(),
+                  weight = normal({vocab, w.model.width}, d, t).requires_grad_();
            return [=, target = targets(d)] { linear_cross_entropy(x, weight, target); };
          }});
   }

@@ -1,8 +1,8 @@
 #include <memory>
 
-#include <etna/nn/language_model.h>
+#include <etna/models/decoder.h>
 #include <etna/optim/adam.h>
-#include <etna/optim/clip.h>
+#include <etna/optim/optimizer.h>
 
 #include "case.h"
 
@@ -14,36 +14,32 @@ using namespace etna;
 
 namespace {
 
-std::vector<Tensor> parameters_with_gradients(const nn::LanguageModelConfig& config, Device device) {
-  nn::LanguageModel model(config);
+std::vector<Tensor> parameters_with_gradients(const models::DecoderConfig& config, Device device) {
+  models::Decoder model(config);
   model.to(device);
   std::vector<Tensor> parameters = model.parameters();
   for (Tensor& p : parameters) p.set_grad(full(p.shape(), 1e-3, {f32, device}));
   return parameters;
 }
 
-double count(const nn::LanguageModelConfig& c) {
-  const auto block = 4 * c.dim * c.dim + 2 * c.dim * c.ffn + 9 * c.dim + c.ffn;
-  return static_cast<double>((c.vocab + c.seq + 2) * c.dim + c.layers * block);
-}
-
 }  // namespace
 
 Cases optimizer_cases(const Workload& w) {
-  const double n = count(w.model);
+  const models::DecoderConfig model = models::decoder_config("gpt2", w.model);
+  const auto n = static_cast<double>(model.num_parameters());
   Cases cases;
   cases.push_back({"adamw_step", 28 * n, 0, [=](Device d) {
-                     auto optimizer = std::make_shared<optim::AdamW>(parameters_with_gradients(w.model, d));
+                     auto optimizer = std::make_shared<optim::AdamW>(parameters_with_gradients(model, d));
                      return [optimizer] { optimizer->step(); };
                    }});
   cases.push_back({"adamw_step_clipped", 32 * n, 0, [=](Device d) {
-                     auto optimizer = std::make_shared<optim::AdamW>(parameters_with_gradients(w.model, d),
+                     auto optimizer = std::make_shared<optim::AdamW>(parameters_with_gradients(model, d),
                                                                      optim::AdamWOptions{.max_grad_norm = 1});
                      return [optimizer] { optimizer->step(); };
                    }});
   cases.push_back({"clip_grad_norm_", 12 * n, 0, [=](Device d) {
                      // Decreases each time, so that there is always something to scale.
-                     return [parameters = parameters_with_gradients(w.model, d), norm = 1.0]() mutable {
+                     return [parameters = parameters_with_gradients(model, d), norm = 1.0]() mutable {
                        optim::clip_grad_norm_(parameters, norm *= 0.99999);
                      };
                    }});

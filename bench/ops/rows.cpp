@@ -9,9 +9,9 @@ namespace bench {
 using namespace etna;
 
 Cases row_cases(const Workload& w) {
-  const Shape wide{w.rows(), w.model.ffn}, stream{w.rows(), w.model.dim};
-  const std::int64_t dim = w.model.dim;
-  const auto n = static_cast<double>(w.rows() * w.model.ffn), s = static_cast<double>(w.rows() * dim);
+  const Shape wide{w.rows(), w.model.feed_forward}, stream{w.rows(), w.model.width};
+  const std::int64_t dim = w.model.width;
+  const auto n = static_cast<double>(w.rows() * w.model.feed_forward), s = static_cast<double>(w.rows() * dim);
   Cases cases;
   auto forward = [&](const char* name, double bytes, const Shape& shape, Tensor (*f)(const Tensor&)) {
     cases.push_back({name, bytes, 0, [=](Device d) { return untaped([=, x = normal(shape, d)] { f(x); }); }});

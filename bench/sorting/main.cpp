@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include <etna/autograd/autograd.h>
-#include <etna/device/transfers.h>
+#include <etna/device/memory.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/indexing/indexing.h>
 #include <etna/tensor/ops/sorting/sorting.h>

@@ -5,9 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include <etna/device/error.h>
-#include <etna/device/internal/output_file.h>
-#include <etna/device/profile/report.h>
-#include <etna/device/profile/trace_file.h>
+#include <etna/device/output_file.h>
+#include <etna/device/profile/profile.h>
 
 #include "devices.h"
 #include "measure.h"
@@ -29,7 +28,7 @@ void print(const bench::Workload& w, Device device, const bench::StepTimes& t) {
   fmt::print("{} on {} ({}), {}, {}\n", w.name, device.str(), device_name(device), name(t.precision),
              t.program ? "captured" : "eager");
   fmt::print("  {} parameters, batch {} x {} tokens, {} steps timed, loss {:.4f} -> {:.4f}\n", t.parameters, w.batch,
-             w.model.seq, t.steps, t.first_loss, t.last_loss);
+             w.model.context, t.steps, t.first_loss, t.last_loss);
   fmt::print("  ms a step (median)   {:12.3f}   queued by the host in {:.3f}; the first took {:.0f}\n", t.median_ms(),
              t.host_ms, t.first_ms);
   fmt::print("  tokens/s             {:12.0f}\n", tokens_per_second(w, t));
@@ -42,8 +41,8 @@ void print(const bench::Workload& w, Device device, const bench::StepTimes& t) {
   fmt::print("  a step: host to device {:.0f} bytes in {:.1f} calls, device to host {:.0f} in {:.1f}\n",
              a_step(t.transfers.h2d_bytes, t), a_step(t.transfers.h2d_calls, t), a_step(t.transfers.d2h_bytes, t),
              a_step(t.transfers.d2h_calls, t));
-  fmt::print("  a step: dispatches {:.1f}, barriers {:.1f}, submits {:.1f}\n", a_step(t.recorder.dispatches, t),
-             a_step(t.recorder.barriers, t), a_step(t.recorder.submits, t));
+  fmt::print("  a step: dispatches {:.1f}, barriers {:.1f}, submits {:.1f}\n", a_step(t.queue.dispatches, t),
+             a_step(t.queue.barriers, t), a_step(t.queue.submits, t));
 }
 
 void print(const bench::StepTimes& t, const profile::Profile& seen) {
@@ -75,9 +74,9 @@ nlohmann::json report(const bench::Workload& w, Device device, const bench::Step
             {"h2d_calls", a_step(t.transfers.h2d_calls, t)},
             {"d2h_bytes", a_step(t.transfers.d2h_bytes, t)},
             {"d2h_calls", a_step(t.transfers.d2h_calls, t)},
-            {"dispatches", a_step(t.recorder.dispatches, t)},
-            {"barriers", a_step(t.recorder.barriers, t)},
-            {"submits", a_step(t.recorder.submits, t)}}}};
+            {"dispatches", a_step(t.queue.dispatches, t)},
+            {"barriers", a_step(t.queue.barriers, t)},
+            {"submits", a_step(t.queue.submits, t)}}}};
 }
 
 }  // namespace
@@ -96,7 +95,7 @@ int main(int argc, char** argv) {
       ->delimiter(',')
       ->check(CLI::IsMember(bench::workload_names()))
       ->capture_default_str();
-  app.add_option("--mode", modes, "eager: op by op; captured: recorded once and replayed")
+  app.add_option("--mode", modes, "eager: op by op; captured: one step captured and replayed")
       ->delimiter(',')
       ->check(CLI::IsMember({"eager", "captured"}))
       ->capture_default_str();

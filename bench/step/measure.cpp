@@ -4,8 +4,8 @@
 #include <chrono>
 
 #include <etna/autograd/autograd.h>
-#include <etna/device/profile/step_profiler.h>
-#include <etna/nn/language_model.h>
+#include <etna/device/profile/profiler.h>
+#include <etna/models/decoder.h>
 #include <etna/optim/adam.h>
 #include <etna/optim/grad_scaler.h>
 #include <etna/tensor/autocast.h>
@@ -28,7 +28,7 @@ double ms_since(Clock::time_point start) {
 /// A snapshot of the counters, to be subtracted from a later one.
 struct Counters {
   Transfers transfers;
-  gpu::QueueStats recorder;
+  gpu::QueueStats queue;
   std::uint64_t misses = 0;
 };
 
@@ -44,10 +44,10 @@ void subtract(StepTimes& times, const Counters& before, const Counters& after) {
                      .d2h_calls = after.transfers.d2h_calls - before.transfers.d2h_calls,
                      .moved_tensors = after.transfers.moved_tensors - before.transfers.moved_tensors,
                      .fallbacks = after.transfers.fallbacks - before.transfers.fallbacks};
-  times.recorder = {.dispatches = after.recorder.dispatches - before.recorder.dispatches,
-                    .barriers = after.recorder.barriers - before.recorder.barriers,
-                    .submits = after.recorder.submits - before.recorder.submits,
-                    .pipelines = after.recorder.pipelines - before.recorder.pipelines};
+  times.queue = {.dispatches = after.queue.dispatches - before.queue.dispatches,
+                 .barriers = after.queue.barriers - before.queue.barriers,
+                 .submits = after.queue.submits - before.queue.submits,
+                 .pipelines = after.queue.pipelines - before.queue.pipelines};
 }
 
 double median(std::vector<double> values) {
@@ -56,7 +56,7 @@ double median(std::vector<double> values) {
   return n == 0 ? 0 : (values[(n - 1) / 2] + values[n / 2]) / 2;
 }
 
-/// Runs half a second of unrelated work. A GPU that was idle while the host made the model or recorded the step takes
+/// Runs half a second of unrelated work. A GPU that was idle while the host made the model or captured the step takes
 /// hundreds of milliseconds to raise its clocks; more training steps would change the reported loss.
 void wake(Device device) {
   NoGrad no_grad;
@@ -72,7 +72,7 @@ void wake(Device device) {
 StepOptions with_defaults(StepOptions options, Device device) {
   const bool cpu = device.is_cpu();
   if (options.steps == 0) options.steps = cpu ? 5 : 50;
-  if (options.warm_up == 0) options.warm_up = cpu ? 2 : 5;  // the second step of a captured run records
+  if (options.warm_up == 0) options.warm_up = cpu ? 2 : 5;  // the second step is captured
   if (options.span == 0) options.span = cpu ? 1 : 10;
   options.span = std::min(options.span, options.steps);
   return options;
@@ -85,12 +85,13 @@ double StepTimes::median_ms() const { return median(span_ms); }
 StepTimes time_steps(const Workload& workload, Device device, StepOptions options) {
   options = with_defaults(options, device);
   manual_seed(1);
-  nn::LanguageModel model(workload.model);
+  models::Decoder model(models::decoder_config("gpt2", workload.model));
   model.to(device);
   optim::AdamW optimizer(model.parameters(), {.lr = 1e-4, .max_grad_norm = 1});
   optim::GradScaler scaler({.enabled = options.precision == f16});
-  const Shape shape{workload.batch, workload.model.seq};
-  const Tensor x = randint(0, workload.model.vocab, shape, {i32}), y = randint(0, workload.model.vocab, shape, {i32});
+  const Shape shape{workload.batch, workload.model.context};
+  const Tensor x = randint(0, workload.model.vocabulary, shape, {i32}),
+               y = randint(0, workload.model.vocabulary, shape, {i32});
 
   auto train = [&](const Tensor& inputs, const Tensor& targets) {
     Tensor loss;

@@ -8,7 +8,6 @@
 #include <etna/device/kernel.h>
 #include <etna/device/memory.h>
 #include <etna/device/profile/profiler.h>
-#include <etna/device/transfers.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/dtype.h>
 
@@ -23,7 +22,7 @@ struct StepOptions {
   etna::profile::Timing timing = etna::profile::Timing::automatic;
   std::int64_t span = 0;              ///< steps between two waits for the device; 0: 1 on the CPU, 10 on a GPU
   etna::DType precision = etna::f32;  ///< of matrix products; f16 with loss scaling
-  bool captured = false;              ///< replay a recorded step; otherwise run op by op
+  bool captured = false;              ///< replay a captured step; otherwise run op by op
 };
 
 /// Timings of the steps. The counters cover all timed steps together.
@@ -38,9 +37,9 @@ struct StepTimes {
   std::uint64_t peak_device = 0, peak_host = 0;  ///< bytes, including the warm-up
   std::uint64_t misses = 0;                      ///< allocations that reached the system
   etna::Transfers transfers;
-  etna::gpu::QueueStats recorder;
+  etna::gpu::QueueStats queue;
   std::optional<etna::profile::Profile> profile;
-  std::optional<etna::ProgramReport> program;  ///< of a captured step
+  std::optional<etna::CaptureReport> program;  ///< of a captured step
 
   double median_ms() const;
 };

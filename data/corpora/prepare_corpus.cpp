@@ -1,4 +1,4 @@
-#include <etna/data/corpora/prepare_corpus.h>
+#include <etna/data/corpora/prepared_corpus.h>
 
 #include <algorithm>
 #include <deque>
@@ -13,7 +13,7 @@
 #include <etna/data/corpora/internal/corpus_folder.h>
 #include <etna/data/corpora/internal/corpus_reader.h>
 #include <etna/data/corpora/internal/tokenizer_learner.h>
-#include <etna/data/words.h>
+#include <etna/data/internal/words.h>
 #include <etna/device/error.h>
 #include <etna/device/internal/atomic_file.h>
 

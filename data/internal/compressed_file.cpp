@@ -10,7 +10,7 @@
 #endif
 
 #include <etna/device/error.h>
-#include <etna/tensor/io/mapped_file.h>
+#include <etna/tensor/io/internal/mapped_file.h>
 
 namespace etna::data {
 namespace {

@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
+#include <etna/data/internal/token_hash.h>
 #include <etna/data/text_file.h>
-#include <etna/data/token_hash.h>
 #include <etna/data/tokenizers/internal/splits/pre_tokenizer.h>
 #include <etna/data/tokenizers/internal/splits/text_chunks.h>
 #include <etna/data/tokenizers/internal/unicode/byte_characters.h>

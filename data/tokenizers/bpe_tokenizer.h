@@ -1,16 +1,46 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include <etna/data/tokenizers/tokenizer.h>
-#include <etna/data/tokenizers/word_counts.h>
 #include <etna/device/file_path.h>
 
 namespace etna::data {
+
+/// How often each word occurs, as BpeTokenizer splits text into words. BpeTokenizer::train() learns from it, so that a
+/// text need not be in memory whole.
+class WordCounts {
+ public:
+  /// @param except texts that are not counted and end a word: special tokens
+  explicit WordCounts(std::vector<std::string> except = {});
+
+  /// Counts the words of a text on all cores. A larger text may be given in parts, each of which
+  /// ends where a word ends and white space follows.
+  void add(std::string_view text);
+
+  /// A hash that takes views, so that a lookup copies no word.
+  struct Hash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view word) const { return std::hash<std::string_view>{}(word); }
+  };
+  using Counts = std::unordered_map<std::string, std::int64_t, Hash, std::equal_to<>>;
+  const Counts& counts() const { return counts_; }
+
+ private:
+  using Views = std::unordered_map<std::string_view, std::int64_t>;
+  void count(std::string_view text, std::size_t first_except, Views& counts) const;
+
+  std::vector<std::string> except_;
+  Counts counts_;
+};
 
 struct BpeOptions {
   std::int64_t vocab_size = 8192;

@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
+#include <etna/data/internal/token_hash.h>
 #include <etna/data/text_file.h>
-#include <etna/data/token_hash.h>
 #include <etna/data/tokenizers/pieces/internal/space_symbol.h>
 #include <etna/data/tokenizers/pieces/internal/tokenizer_plan.h>
 #include <etna/device/error.h>

@@ -1,12 +1,14 @@
 #pragma once
 
-#include <memory>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <etna/data/tokenizers/pieces/vocabulary_fields.h>
 #include <etna/data/tokenizers/tokenizer.h>
+#include <etna/device/owned.h>
 
 namespace etna::data {
 
@@ -50,7 +52,7 @@ class ModelTokenizer : public Tokenizer {
  private:
   std::vector<std::int32_t> around(std::vector<std::int32_t> ids) const;
 
-  std::unique_ptr<const TokenizerPlan> plan_;
+  Owned<const TokenizerPlan> plan_;
 };
 
 }  // namespace etna::data

@@ -1,4 +1,4 @@
-#include <etna/data/tokenizers/stop_words.h>
+#include <etna/data/tokenizers/stream_decoder.h>
 
 #include <algorithm>
 #include <utility>

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <etna/data/tokenizers/tokenizer.h>
 
@@ -33,5 +34,24 @@ class StreamDecoder {
 /// A text with U+FFFD for each longest run of bytes that begins a character and does not end it, and for each other
 /// byte that is not UTF-8, as the Unicode standard recommends (3.9, "U+FFFD Substitution of Maximal Subparts").
 std::string replace_invalid_utf8(std::string_view text);
+
+/// Ends a text that comes in pieces before the first of some stop words, and holds back what may begin one. What comes
+/// out does not depend on where the pieces end.
+class StopWords {
+ public:
+  /// Empty words stop nothing.
+  explicit StopWords(std::vector<std::string> words);
+
+  /// The text that may be shown after this piece; nothing once a stop word came.
+  std::string push(std::string_view piece);
+  /// What was held back, where no stop word came.
+  std::string finish();
+  bool stopped() const { return stopped_; }
+
+ private:
+  std::vector<std::string> words_;
+  std::string pending_;
+  bool stopped_ = false;
+};
 
 }  // namespace etna::data

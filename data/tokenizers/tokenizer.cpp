@@ -13,7 +13,7 @@
 #include <etna/data/tokenizers/pieces/internal/tokenizer_plan.h>
 #include <etna/data/tokenizers/word_tokenizer.h>
 #include <etna/device/error.h>
-#include <etna/device/internal/atomic_file.h>
+#include <etna/device/output_file.h>
 
 namespace etna::data {
 namespace {

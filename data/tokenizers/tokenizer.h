@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -10,6 +11,10 @@
 #include <vector>
 
 #include <etna/device/file_path.h>
+
+namespace etna {
+class Tensor;
+}
 
 namespace etna::data {
 
@@ -91,5 +96,18 @@ class Tokenizer {
 std::unique_ptr<Tokenizer> load_tokenizer(const FilePath& file);
 /// The same of a text in memory; messages call it `name`.
 std::unique_ptr<Tokenizer> parse_tokenizer(std::string_view json, const std::string& name);
+
+/// A tokenizer as an object of a checkpoint (tensor/io/checkpoint.h): words as "text", one a line; others as "json".
+struct TokenizerState {
+  std::shared_ptr<const Tokenizer>& tokenizer;
+
+  std::map<std::string, Tensor> state_dict() const;
+  /// Sets a tokenizer that is null. @throws FormatError for what is no tokenizer, and for another one than there is
+  void load_state_dict(const std::map<std::string, Tensor>& state) const;
+};
+
+/// @throws FormatError where a corpus was made by another tokenizer than a run was trained with. @param run for the
+/// message
+void require_same_tokenizer(const Tokenizer& corpus, const Tokenizer& trained, const std::string& run);
 
 }  // namespace etna::data

@@ -1,4 +1,4 @@
-#include <etna/data/tokenizers/word_counts.h>
+#include <etna/data/tokenizers/bpe_tokenizer.h>
 
 #include <algorithm>
 #include <utility>

@@ -5,8 +5,9 @@
 
 #include <fmt/format.h>
 
+#include <etna/data/internal/token_hash.h>
+#include <etna/data/internal/words.h>
 #include <etna/data/text_file.h>
-#include <etna/data/token_hash.h>
 #include <etna/data/tokenizers/internal/json/json_fields.h>
 #include <etna/device/error.h>
 
@@ -32,6 +33,10 @@ std::vector<std::int32_t> WordTokenizer::encode(std::string_view text, SpecialTo
     ids.push_back(found ? *found : vocabulary_.id(word));
   });
   return ids;
+}
+
+void WordTokenizer::decode_next(std::int32_t id, DecodeState& state, std::string& text) const {
+  decode_word(vocabulary_.word(id), state.at_start, state.quoted, text);
 }
 
 std::vector<std::int32_t> WordTokenizer::special_tokens() const {

@@ -1,8 +1,7 @@
 #pragma once
 
+#include <etna/data/corpus.h>
 #include <etna/data/tokenizers/tokenizer.h>
-#include <etna/data/vocabulary.h>
-#include <etna/data/words.h>
 #include <etna/device/file_path.h>
 
 namespace etna::data {
@@ -22,9 +21,7 @@ class WordTokenizer : public Tokenizer {
   std::vector<std::int32_t> encode(std::string_view text, SpecialTokens special = SpecialTokens::recognize,
                                    std::vector<std::string>* unknown = nullptr) const override;
   std::string decode(std::span<const std::int32_t> ids) const override { return data::decode(ids, vocabulary_); }
-  void decode_next(std::int32_t id, DecodeState& state, std::string& text) const override {
-    decode_word(vocabulary_.word(id), state.at_start, state.quoted, text);
-  }
+  void decode_next(std::int32_t id, DecodeState& state, std::string& text) const override;
   std::size_t size() const override { return vocabulary_.size(); }
   std::string_view token(std::int32_t id) const override { return vocabulary_.word(id); }
   std::vector<std::int32_t> special_tokens() const override;

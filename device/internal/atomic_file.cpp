@@ -86,12 +86,6 @@ void AtomicFile::fail(const std::error_code& error) const {
                                 in_place_ ? "" : "; what was there is unchanged"));
 }
 
-void write_file(const FilePath& path, std::string_view text) {
-  AtomicFile file(path);
-  file.write(text);
-  file.finish();
-}
-
 void require_writable(const FilePath& path) {
   std::error_code error;
   if (fs::path(path).filename().empty() || fs::is_directory(path, error))

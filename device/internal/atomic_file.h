@@ -41,10 +41,7 @@ class AtomicFile {
   bool finished_ = false;
 };
 
-/// Writes a whole file with AtomicFile. @throws FormatError
-void write_file(const FilePath& path, std::string_view text);
-
-/// Checks that write_file() could write there, so that a wrong name is reported before the work and not after it.
+/// Checks that AtomicFile could write there, so that a wrong name is reported before the work and not after it.
 /// @throws FormatError
 void require_writable(const FilePath& path);
 

@@ -21,6 +21,9 @@ struct Options;
 struct Profile;
 }  // namespace profile
 
+class DeviceQueue;
+class Graph;
+
 /// A few bytes in flight to the host.
 class PendingBytes {
  public:
@@ -46,30 +49,43 @@ class Launcher {
  public:
   virtual ~Launcher() = default;
   virtual const Capabilities& capabilities(Device device) = 0;
+  /// Where kernels of this op report wrong indices: 16 bytes that stay valid, without a range. The backend reads them
+  /// whenever it has waited for the device.
+  virtual Pointer index_errors(Device, std::string_view) { return {}; }
+
+  /// A graph takes this launch: checks it, and begins to build what it needs, so that compile() need not wait.
+  /// @throws as dispatch() would
+  virtual void prepare(Device, const Dispatch&) {}
+  virtual void prepare(Device, const CubinDispatch&) {}
+
+ protected:
+  /// For callers only by way of a DeviceQueue.
+  friend class etna::DeviceQueue;
   virtual void dispatch(Device device, const Dispatch& dispatch) = 0;
   virtual void dispatch(Device device, const CubinDispatch& dispatch) = 0;
   virtual void fill(Device device, Storage& to, std::size_t offset, std::size_t bytes, std::uint32_t word) = 0;
   virtual void update(Device device, Storage& to, std::size_t offset, const Arguments& rows) = 0;
   virtual QueueStats stats(Device device) = 0;
-  /// Where kernels of this op report wrong indices: 16 bytes that stay valid, without a range. The backend reads them
-  /// whenever it has waited for the device.
-  virtual Pointer index_errors(Device, std::string_view) { return {}; }
-
-  /// A graph records this launch: checks it, and begins to build what it needs, so that compile() need not wait.
-  /// @throws as dispatch() would
-  virtual void prepare(Device, const Dispatch&) {}
-  virtual void prepare(Device, const CubinDispatch&) {}
 };
 
 }  // namespace gpu
 
-class Graph;
-class Executable;
+/// A graph as its backend runs it. Made by Backend::compile(), run by DeviceQueue::run().
+class Executable {
+ public:
+  virtual ~Executable() = default;
 
-/// How a captured step is recorded on a backend's devices (graph/graph.h).
+ protected:
+  friend class DeviceQueue;
+  /// Writes `numbers` to the graph's block of them, then queues one run after everything queued on the device.
+  /// @throws DeviceLost, OutOfMemory (of the driver)
+  virtual void run(std::span<const std::byte> numbers) = 0;
+};
+
+/// How a step is captured on a backend's devices (graph/graph.h).
 enum class GraphForm : std::uint8_t {
   none,      ///< not at all: captured steps run eagerly
-  calls,     ///< the CPU's: ops run while they are recorded, and a run calls the same kernels again
+  calls,     ///< the CPU's: ops run while they are captured, and a run calls the same kernels again
   commands,  ///< dispatches, copies and fills are gathered, and nothing runs before the graph is compiled
 };
 
@@ -89,21 +105,9 @@ class Backend {
 
   /// ---- memory. A missing device throws DeviceError.
   virtual CachingAllocator& allocator(Device device) = 0;
-  /// `source` may be reused on return.
-  virtual void upload(Device device, const void* source, std::uint64_t address, std::size_t bytes) = 0;
-  virtual void download(Device device, std::uint64_t address, void* target, std::size_t bytes) = 0;
-  /// Between two storages of the device. @param bytes greater than 0
-  virtual void copy(Device device, const Storage& from, std::size_t from_offset, Storage& to, std::size_t to_offset,
-                    std::size_t bytes) = 0;
-  /// Queues a copy of at most 64 bytes after everything queued so far, and does not wait for it.
-  virtual std::shared_ptr<PendingBytes> download_later(Device device, std::uint64_t address, std::size_t bytes);
-
   /// etna::import_host(). Null: the device reads no memory of the host.
   virtual StoragePtr import_host(Device, std::span<const std::byte>, std::shared_ptr<const void>) { return nullptr; }
   virtual bool is_imported(const Storage&) { return false; }
-
-  /// ---- queue. Waits until the device is idle. @throws DeviceLost, IndexError
-  virtual void synchronize(Device) {}
 
   /// ---- kernels. Null: the backend cannot run the GPU kernels of ops. Ops then use what register_kernel() was given,
   /// or fall back.
@@ -114,6 +118,20 @@ class Backend {
   /// Plans a graph of this backend and makes it executable. The graph must outlive the result.
   /// @throws OutOfMemory, CaptureError
   virtual std::unique_ptr<Executable> compile(Graph& graph);
+
+ protected:
+  /// ---- queue, for callers only by way of a DeviceQueue.
+  friend class DeviceQueue;
+  /// `source` may be reused on return.
+  virtual void upload(Device device, const void* source, std::uint64_t address, std::size_t bytes) = 0;
+  virtual void download(Device device, std::uint64_t address, void* target, std::size_t bytes) = 0;
+  /// Between two storages of the device. @param bytes greater than 0
+  virtual void copy(Device device, const Storage& from, std::size_t from_offset, Storage& to, std::size_t to_offset,
+                    std::size_t bytes) = 0;
+  /// Queues a copy of at most 64 bytes after everything queued so far, and does not wait for it.
+  virtual std::shared_ptr<PendingBytes> download_later(Device device, std::uint64_t address, std::size_t bytes);
+  /// Waits until the device is idle. @throws DeviceLost, IndexError
+  virtual void synchronize(Device) {}
 
   /// ---- profiles, called in this order; none throws. begin and finish wait until the devices in use are idle.
   virtual void begin_profile(const profile::Options&) {}
@@ -127,6 +145,14 @@ Backend& backend(DeviceType type);
 inline Backend& backend(Device device) { return backend(device.type); }
 /// All backends, in the order of DeviceType.
 std::span<Backend* const> backends();
+
+/// Those that this build has, in the order of DeviceType (built_in/backends.cpp).
+std::vector<std::unique_ptr<Backend>> built_in_backends();
+
+namespace gpu {
+/// @throws DeviceError where the backend runs no GPU kernels of ops
+Launcher& launcher(Device device);
+}  // namespace gpu
 
 /// Adds a kind of device for the rest of the process. @throws DeviceError where the name is taken, or there are too
 /// many

@@ -50,40 +50,6 @@ const char* advice(MemoryUse use) {
 }
 }  // namespace
 
-const char* name(MemoryUse use) {
-  constexpr const char* kNames[kMemoryUses] = {"activations", "weights",        "gradients",
-                                               "optimizer",   "captured steps", "data"};
-  return kNames[static_cast<std::size_t>(use)];
-}
-
-std::string readable_bytes(std::uint64_t bytes) {
-  if (bytes < 1024) return fmt::format("{} B", bytes);
-  auto value = static_cast<double>(bytes) / 1024;
-  const char* unit = "KiB";
-  for (const char* larger : {"MiB", "GiB", "TiB"}) {
-    if (value < 1024) break;
-    value /= 1024;
-    unit = larger;
-  }
-  return fmt::format("{:.1f} {}", value, unit);
-}
-
-std::string str(const BytesByUse& bytes) {
-  std::vector<std::pair<std::uint64_t, const char*>> uses;
-  for (std::size_t i = 0; i < kMemoryUses; ++i) {
-    if (bytes[i] > 0) uses.emplace_back(bytes[i], name(static_cast<MemoryUse>(i)));
-  }
-  std::stable_sort(uses.begin(), uses.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
-  std::string text;
-  for (const auto& [amount, use] : uses)
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", readable_bytes(amount), use);
-  return text;
-}
-
-std::string MemoryStats::str() const {
-  return fmt::format("{} in use{}{}", readable_bytes(in_use), in_use > 0 ? ": " : "", etna::str(by_use));
-}
-
 bool CachingAllocator::Smaller::operator()(const Block* a, const Block* b) const {
   if (a->bytes != b->bytes) return a->bytes < b->bytes;
   std::uint64_t at = a->segment.address + a->offset, bt = b->segment.address + b->offset;

@@ -14,8 +14,7 @@
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
-#include <etna/device/internal/backend.h>
-#include <etna/device/internal/pending.h>
+#include <etna/device/internal/device_queue.h>
 #include <etna/device/profile/internal/span_log.h>
 
 namespace etna::profile {
@@ -41,7 +40,7 @@ Registry& registry() {
 std::atomic<std::uint32_t> current_session{0};
 std::atomic<std::size_t> most_spans{0};
 
-/// A thread's recording state: created at its first span, marked as ended when the thread exits.
+/// A thread's spans: created at its first span, marked as ended when the thread exits.
 struct ThreadState {
   std::shared_ptr<SpanLog> log;
   const Scope* innermost = nullptr;
@@ -77,7 +76,7 @@ Transfers difference(const Transfers& after, const Transfers& before) {
           .fallbacks = since(after.fallbacks, before.fallbacks)};
 }
 
-/// Replaces thread numbers by positions among the threads that recorded something.
+/// Replaces thread numbers by positions among the threads that were seen.
 void number_threads(Profile& profile, const std::map<std::uint32_t, std::string>& names) {
   std::map<std::uint32_t, std::uint32_t> positions;
   auto position = [&](std::uint32_t number) {
@@ -95,7 +94,7 @@ void number_threads(Profile& profile, const std::map<std::uint32_t, std::string>
 }  // namespace
 
 void start(const Options& options) {
-  finish_pending();
+  const std::vector<DeviceQueue> queues = DeviceQueue::of_backends();
   Registry& r = registry();
   std::lock_guard control(r.control);
   if (current_session != 0) throw Error("profile: a profile is being taken already; stop() it before the next start()");
@@ -105,7 +104,7 @@ void start(const Options& options) {
   }
   most_spans = options.max_spans;
   ++r.sessions;
-  for (Backend* b : backends()) b->begin_profile(options);
+  for (const DeviceQueue& queue : queues) queue.begin_profile(options);
   r.transfers = transfers();
   r.begin = detail::now_ns();
   current_session = r.sessions;
@@ -113,19 +112,19 @@ void start(const Options& options) {
 }
 
 Profile stop() {
-  finish_pending();
+  const std::vector<DeviceQueue> queues = DeviceQueue::of_backends();
   Registry& r = registry();
   std::lock_guard control(r.control);
   std::uint32_t session = current_session;
   if (session == 0) throw Error("profile: none is being taken; call start() before stop()");
   Profile profile;
   // Waiting for the GPUs is part of the profile: work queued during the profile ends there.
-  for (Backend* b : backends()) b->finish_profile();
+  for (const DeviceQueue& queue : queues) queue.finish_profile();
   profile.begin = r.begin;
   profile.end = detail::now_ns();
   current_session = 0;
   detail::active.fetch_sub(1);
-  for (Backend* b : backends()) b->take_profile(profile);
+  for (const DeviceQueue& queue : queues) queue.take_profile(profile);
   profile.transfers = difference(transfers(), r.transfers);
   profile.memory.push_back({kCPU, memory_stats(kCPU)});
   for (const GpuProfile& gpu : profile.gpus) profile.memory.push_back({gpu.device, memory_stats(gpu.device)});

@@ -3,17 +3,18 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include <etna/device/profile/profile.h>
 
-/// Records what host and GPUs do, on one time axis.
+/// Measures what host and GPUs do, on one time axis.
 ///     profile::Session session;
 ///     for (...) { profile::Scope step("step", profile::Category::step); ... }
 ///     profile::Profile seen = session.stop();
-///     std::puts(profile::report(seen).c_str());           // <etna/device/profile/report.h>
-///     profile::write_chrome_trace(seen, "trace.json");    // <etna/device/profile/chrome_trace.h>
+///     std::puts(profile::report(seen).c_str());
+///     profile::write_trace(seen, "trace.json");
 namespace etna::profile {
 
 /// How GPU timestamps are placed.
@@ -29,11 +30,11 @@ struct Options {
   std::size_t max_spans = std::size_t{1} << 22;  ///< per thread and per GPU; later spans are counted and dropped
 };
 
-/// Starts recording in the whole process. Waits until the GPUs in use are idle.
+/// Starts measuring in the whole process. Waits until the GPUs in use are idle.
 /// @throws Error if a profile is already being taken
 void start(const Options& options = {});
 
-/// Waits until the GPUs in use are idle and returns what was recorded, without scopes that are still open. A GPU lost
+/// Waits until the GPUs in use are idle and returns what was measured, without scopes that are still open. A GPU lost
 /// in the meantime keeps the times read before.
 /// @throws Error if no profile is being taken
 Profile stop();
@@ -60,7 +61,7 @@ namespace detail {
 inline constinit std::atomic<std::uint32_t> active{0};
 }  // namespace detail
 
-/// A span of host time, from here to the end of the block. Costs one load while nothing is recorded, otherwise about
+/// A span of host time, from here to the end of the block. Costs one load while no profile is taken, otherwise about
 /// 0.1 µs. It takes no lock, and allocates once per thousand spans of a thread.
 class Scope {
  public:
@@ -112,7 +113,7 @@ class WithLabels {
   const Labels* before_;
 };
 
-/// While one lives, Labels::now() works even where no profile is being taken: for work that is recorded once and
+/// While one lives, Labels::now() works even where no profile is being taken: for work that is captured once and
 /// profiled later.
 class KeepLabels {
  public:
@@ -135,5 +136,33 @@ std::uint32_t thread_number();
 /// A copy of the text that lives as long as the process. Cheap for texts that the thread used recently.
 const char* kept(std::string_view text);
 }  // namespace detail
+
+/// Profiles some steps of a training loop, after warm-up.
+///     profile::StepProfiler profiler({.skip = 5, .steps = 20});
+///     for (...) { profile::Scope step = profiler.step(); ... }
+///     if (auto profile = profiler.take()) std::puts(profile::report(*profile).c_str());
+class StepProfiler {
+ public:
+  struct Options {
+    std::int64_t skip = 5;    ///< warm-up steps: they create pipelines, allocate memory and capture
+    std::int64_t steps = 20;  ///< number of steps to profile; 0: none
+    profile::Options what = {};
+  };
+  explicit StepProfiler(Options options);
+  /// Discards a profile that was not taken.
+  ~StepProfiler();
+
+  /// Call at the head of each step and keep the result until the step's end. Starts and stops the profile when its turn
+  /// comes.
+  Scope step();
+  /// After the loop: the profile; empty if the loop ended too early.
+  std::optional<Profile> take();
+
+ private:
+  Options options_;
+  std::int64_t step_ = 0;
+  std::optional<Session> session_;
+  std::optional<Profile> profile_;
+};
 
 }  // namespace etna::profile

@@ -1,4 +1,4 @@
-#include <etna/device/profile/report.h>
+#include <etna/device/profile/profile.h>
 
 #include <algorithm>
 #include <utility>

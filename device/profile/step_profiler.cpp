@@ -1,8 +1,12 @@
-#include <etna/device/profile/step_profiler.h>
+#include <etna/device/profile/profiler.h>
 
 #include <utility>
 
 namespace etna::profile {
+
+StepProfiler::StepProfiler(Options options) : options_(options) {}
+
+StepProfiler::~StepProfiler() = default;
 
 Scope StepProfiler::step() {
   if (options_.steps > 0) {

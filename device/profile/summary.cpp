@@ -1,4 +1,4 @@
-#include <etna/device/profile/summary.h>
+#include <etna/device/profile/profile.h>
 
 #include <algorithm>
 #include <cstring>

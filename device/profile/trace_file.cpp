@@ -1,8 +1,8 @@
-#include <etna/device/profile/trace_file.h>
+#include <etna/device/profile/profile.h>
 
 #include <etna/device/internal/atomic_file.h>
-#include <etna/device/profile/chrome_trace.h>
-#include <etna/device/profile/trace_picture.h>
+#include <etna/device/output_file.h>
+#include <etna/device/profile/internal/chrome_trace.h>
 
 namespace etna::profile {
 

@@ -1,4 +1,4 @@
-#include <etna/device/profile/trace_picture.h>
+#include <etna/device/profile/profile.h>
 
 #include <algorithm>
 #include <map>
@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 
 #include <etna/device/profile/internal/gpu_lanes.h>
-#include <etna/device/profile/summary.h>
 
 namespace etna::profile {
 namespace {

@@ -13,7 +13,7 @@ namespace {
 using namespace etna;
 
 /// The one place that checks shapes and dtypes. Returns the shape and dtype of each output.
-std::vector<OutputSpec> infer(const OpCall& call) {
+std::vector<OutputSpec> snake_infer(const OpCall& call) {
   const Tensor &x = call.in[0], &alpha = call.in[1];
   if (x.dim() == 0 || alpha.dim() != 1 || alpha.size(0) != x.size(-1))
     throw ShapeError("snake: got x " + str(x.shape()) + " and alpha " + str(alpha.shape()) +
@@ -22,7 +22,7 @@ std::vector<OutputSpec> infer(const OpCall& call) {
   return {{x.shape(), f32}};
 }
 
-void cpu(const OpCall& call, std::span<Tensor> out) {
+void snake_cpu(const OpCall& call, std::span<Tensor> out) {
   const Tensor x = call.in[0].contiguous(), alpha = call.in[1].contiguous();
   const float *from = x.data<float>(), *a = alpha.data<float>();
   float* to = out[0].mutable_data<float>();
@@ -34,7 +34,7 @@ void cpu(const OpCall& call, std::span<Tensor> out) {
 }
 
 /// The arguments follow in the order in which the shader declares them.
-bool gpu(const OpCall& call, std::span<Tensor> out) {
+bool snake_gpu(const OpCall& call, std::span<Tensor> out) {
   if (out[0].numel() == 0) return true;
   const Tensor x = call.in[0].contiguous(), alpha = call.in[1].contiguous();
   gpu::Kernel(shaders::snake, call)
@@ -48,14 +48,14 @@ bool gpu(const OpCall& call, std::span<Tensor> out) {
 
 /// The same of public ops: what tests compare the kernels with, and what runs on a device without a kernel. Autograd
 /// differentiates it, unless the op has a `vjp`.
-TensorList reference(const OpCall& call) {
+TensorList snake_reference(const OpCall& call) {
   const Tensor &x = call.in[0], &alpha = call.in[1];
   return {x + square(sin(alpha * x)) / alpha};
 }
 
 /// d/dx = 1 + sin(2αx), d/dα = (αx · sin(2αx) − sin²(αx)) / α². Written in public ops, so it runs on every device and
 /// can be differentiated again.
-TensorList vjp(const VjpCall& call) {
+TensorList snake_vjp(const VjpCall& call) {
   const Tensor &x = call.in[0], &alpha = call.in[1], &g = call.grad[0];
   const Tensor ax = alpha * x, slope = sin(ax * 2.0);
   TensorList gradients(2);
@@ -65,11 +65,11 @@ TensorList vjp(const VjpCall& call) {
 }
 
 const OpDef kSnake = {.name = "snake",
-                      .infer = infer,
-                      .cpu = cpu,
-                      .gpu = gpu,
-                      .reference = reference,
-                      .vjp = vjp,
+                      .infer = snake_infer,
+                      .cpu = snake_cpu,
+                      .gpu = snake_gpu,
+                      .reference = snake_reference,
+                      .vjp = snake_vjp,
                       .saved = Saved::inputs};
 
 }  // namespace

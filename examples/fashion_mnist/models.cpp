@@ -29,10 +29,15 @@ Tensor Cnn::forward(const Tensor& x) const {
 }
 
 VisionTransformer::VisionTransformer() : patches(16, 96), positions(randn({49, 96}) * 0.02), norm(96), out(96, 10) {
-  for (int i = 0; i < 4; ++i) blocks.emplace_back<nn::TransformerBlock>(96, 4, 192);
+  const nn::TransformerOptions options = {.dim_feedforward = 192,
+                                          .dropout = 0,
+                                          .activation = Activation::gelu_tanh,
+                                          .batch_first = true,
+                                          .norm_first = true};
+  for (int i = 0; i < 4; ++i) layers.emplace_back(96, 4, options);
   register_module("patches", patches);
   register_parameter("positions", &VisionTransformer::positions);
-  register_module("blocks", blocks);
+  register_module("layers", layers);
   register_module("norm", norm);
   register_module("out", out);
 }
@@ -41,6 +46,6 @@ Tensor VisionTransformer::forward(const Tensor& x) const {
   // [N, 1, 28, 28] to 7 x 7 patches of 4 x 4 pixels, a row each.
   const Tensor cut = x.reshape({-1, 7, 4, 7, 4}).permute({0, 1, 3, 2, 4}).reshape({-1, 49, 16});
   Tensor h = patches(cut) + positions;
-  for (const auto& block : blocks) h = block(h);
+  for (const auto& layer : layers) h = layer(h);
   return out(mean(norm(h), 1));
 }

@@ -22,7 +22,7 @@ struct VisionTransformer : etna::nn::UnaryModule {
 
   etna::nn::Linear patches;
   etna::Tensor positions;
-  etna::nn::ModuleList<etna::nn::TransformerBlock> blocks;
+  etna::nn::ModuleList<etna::nn::TransformerEncoderLayer> layers;
   etna::nn::LayerNorm norm;
   etna::nn::Linear out;
 };

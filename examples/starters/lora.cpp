@@ -1,9 +1,6 @@
 #include <cstdio>
 
 #include <etna/etna.h>
-#include <etna/models/adapter_file.h>
-#include <etna/models/generator.h>
-#include <etna/models/model_file.h>
 
 // Fine-tunes a language model by low-rank adapters (LoRA, Hu et al. 2022); its own weights stay as they are.
 //     lora DEVICE MODEL ADAPTER

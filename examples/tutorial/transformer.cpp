@@ -7,10 +7,12 @@
 using namespace etna;
 
 constexpr std::int64_t kLetters = 128, kLength = 64, kBatch = 16;
+const nn::TransformerOptions kLayers = {
+    .dim_feedforward = 256, .dropout = 0, .activation = Activation::gelu_tanh, .batch_first = true, .norm_first = true};
 
 struct Model : nn::Module {
   nn::Embedding letters{kLetters, 64}, places{kLength, 64};
-  nn::TransformerBlock first{64, 4, 256, {.causal = true}}, second{64, 4, 256, {.causal = true}};
+  nn::TransformerEncoderLayer first{64, 4, kLayers}, second{64, 4, kLayers};
   nn::LayerNorm norm{64};
   nn::Linear out{64, kLetters};
 
@@ -26,7 +28,8 @@ struct Model : nn::Module {
   // [batch, length] letters to [batch, length, letters] logits
   Tensor forward(const Tensor& text) const {
     const Tensor place = arange(text.size(1), {i64, text.device()});
-    return out(norm(second(first(letters(text) + places(place)))));
+    const nn::SequenceMasks earlier{.is_causal = true};
+    return out(norm(second(first(letters(text) + places(place), earlier), earlier)));
   }
 };
 

@@ -3,11 +3,11 @@
 
 #include <fmt/format.h>
 
-#include <etna/device/internal/output_file.h>
-#include <etna/device/profile/step_profiler.h>
-#include <etna/device/profile/summary.h>
+#include <etna/device/output_file.h>
+#include <etna/device/profile/profile.h>
+#include <etna/device/profile/profiler.h>
 #include <etna/etna.h>
-#include <etna/train/run_comparison.h>
+#include <etna/train/runs.h>
 
 #include "wikitext.h"
 
@@ -27,7 +27,7 @@ training::RunSummary train_on(Device device, bool captured, const CompareOptions
   manual_seed(static_cast<std::uint64_t>(settings.seed));
   const TextModel model = make_model(settings, corpus.vocabulary(), device);
   training::begin_comparable_run(device);
-  // Of captured steps, after the second, which is recorded. Profiled steps take under 1 % longer: no median moves.
+  // Of captured steps, after the second, which is captured. Profiled steps take under 1 % longer: no median moves.
   const std::int64_t after = 3, profiled = std::clamp<std::int64_t>((options.steps - after) / 2, 0, 20);
   profile::StepProfiler profiler({.skip = after, .steps = captured ? profiled : 0});
   training::TextRun run(model.on_streams, corpus.train, settings, device, settings.run(captured, options.resident));

@@ -1,9 +1,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <etna/data/tokenizers/internal/tokenizer_state.h>
-#include <etna/device/internal/atomic_file.h>
-#include <etna/device/internal/output_file.h>
+#include <etna/data/tokenizers/tokenizer.h>
+#include <etna/device/output_file.h>
 #include <etna/etna.h>
 
 #include "wikitext.h"

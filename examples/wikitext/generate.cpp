@@ -9,7 +9,6 @@
 #include <etna/etna.h>
 #include <etna/models/generator.h>
 #include <etna/models/model_file.h>
-#include <etna/models/suspicious_weights.h>
 
 #include "wikitext.h"
 

@@ -7,12 +7,10 @@
 #include <CLI/CLI.hpp>
 
 #include <etna/device/error.h>
-#include <etna/device/internal/os/process.h>
-#include <etna/device/internal/output_file.h>
-#include <etna/models/suspicious_weights.h>
-#include <etna/train/internal/nearest_name.h>
-#include <etna/train/internal/number_range.h>
-#include <etna/train/terminal_text.h>
+#include <etna/device/output_file.h>
+#include <etna/models/model_file.h>
+#include <etna/train/progress.h>
+#include <etna/train/settings.h>
 
 #include "wikitext.h"
 
@@ -128,7 +126,7 @@ void add_train(CLI::App* app, TrainOptions& o, SettingList& list) {
   auto* resume = app->add_flag("--resume", o.resume, "go on with the run in --out")->needs(out);
   app->add_flag("--force", o.force, "remove the run in --out first, and replace files of outputs")->excludes(resume);
   add_setting_options(app, list);
-  app->add_flag("--eager", o.eager, "run op by op instead of replaying a recorded step");
+  app->add_flag("--eager", o.eager, "run op by op instead of replaying a captured step");
   app->add_flag("!--no-forecast", o.forecast, "do not measure beforehand how much memory it will take");
   app->add_flag("--resident", o.resident, kResident);
   output(app, "--json", o.json, "also write the summary to this file");
@@ -186,7 +184,7 @@ void add_compare(CLI::App* app, CompareOptions& o, SettingList& list) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  etna::os::open_standard_streams();
+  etna::io::open_standard_streams();
   CLI::App app{"Trains language models on WikiText, on the CPU or a Vulkan GPU."};
   app.footer(
       "Exit codes: 1 losses differ (compare) or another error, 2 usage, 3 device, 4 data or checkpoint, 5 memory,\n"

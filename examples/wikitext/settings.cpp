@@ -44,10 +44,8 @@ void Settings::check() const {
   }
   if (seq_spread > 0 && (!lstm || accumulation > 1))
     throw SettingError("seq_spread goes with model = \"lstm\" and accumulation = 1 only");
-  if (model == "llama" && (dropout > 0 || dim / heads % 2 != 0))
-    throw SettingError("model = \"llama\" has no dropout, and its heads an even size; set dropout = 0 and another dim");
-  if (model != "transformer" && recompute != "none")
-    throw SettingError("recompute goes with model = \"transformer\" only");
+  if (!lstm) check_decoder(*this);
+  if (lstm && recompute != "none") throw SettingError("recompute does not go with model = \"lstm\"");
   if (lr == 0) throw SettingError("lr is 0; nothing would be learned");
 }
 

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <etna/data/tokenizers/internal/tokenizer_state.h>
+#include <etna/data/tokenizers/tokenizer.h>
 #include <etna/etna.h>
-#include <etna/models/decoder.h>
+#include <etna/models/model_file.h>
 
 #include "wikitext.h"
 
@@ -14,45 +14,58 @@ using namespace etna;
 
 namespace {
 
+/// A decoder by its setting.
+struct DecoderKind {
+  const char *setting, *architecture, *description;
+};
+constexpr DecoderKind kDecoders[] = {{"transformer", "gpt2", "layers"}, {"llama", "llama", "layers like Llama's"}};
+
+const DecoderKind& kind_of(const Settings& s) {
+  return *std::find_if(std::begin(kDecoders), std::end(kDecoders), [&](const auto& k) { return s.model == k.setting; });
+}
+
 models::DecoderConfig decoder_config(const Settings& s, std::int64_t words) {
-  models::DecoderConfig config;  // of the design of Llama: RMS norms, rotary positions, gated feed-forward layers
-  config.vocabulary = words;
-  config.context = s.seq;
-  config.width = s.dim;
-  config.layers = s.layers;
-  config.heads = config.kv_heads = s.heads;
-  config.head_size = config.rope.size = s.dim / s.heads;
-  config.feed_forward = s.ffn;
+  models::DecoderConfig config =
+      models::decoder_config(kind_of(s).architecture, {.vocabulary = words,
+                                                       .context = s.seq,
+                                                       .width = s.dim,
+                                                       .layers = s.layers,
+                                                       .heads = s.heads,
+                                                       .feed_forward = s.ffn,
+                                                       .dropout = s.dropout,
+                                                       .recompute_blocks = s.recompute == "blocks"});
   config.tied = true;
-  if (s.model == "llama") return config;
-  config.architecture = "gpt2";
-  config.norm = models::NormKind::layer;
-  config.norm_bias = config.query_bias = config.output_bias = config.ffn_bias = true;
-  config.positions = models::PositionKind::learned;
-  config.gated = false;
-  config.activation = Activation::gelu_tanh;
   return config;
 }
 
-const Tensor& table_of(const nn::LanguageModel& model) { return model.wte.weight; }
-const Tensor& table_of(const models::Decoder& model) { return model.token_embedding.weight; }
-
-/// @param kind "layers"
-template <typename Model>
-TextModel transformer(std::unique_ptr<Model> model, const models::DecoderConfig& c, const char* kind) {
-  const auto on_streams = [m = model.get(), dim = c.width](std::int64_t, Device) {
-    return training::StreamModel{.module = m,
-                                 .loss = [m](const Tensor& x, const Tensor& y) { return m->loss(x, y); },
-                                 .hidden = [m](const Tensor& x) { return m->hidden(x); },
-                                 .head = [m](const Tensor& hidden) { return linear(hidden, table_of(*m)); },
-                                 .dim = dim};
+TextModel decoder(const Settings& s, std::unique_ptr<models::Decoder> model) {
+  const models::DecoderConfig c = model->config;
+  const auto on_streams = [m = model.get()](std::int64_t, Device) {
+    return training::StreamModel{
+        .module = m,
+        .loss = [m](const Tensor& x, const Tensor& y) { return m->loss(x, y); },
+        .hidden = [m](const Tensor& x) { return m->hidden(x); },
+        .head = [m](const Tensor& hidden) { return linear(hidden, m->token_embedding.weight); },
+        .dim = m->config.width};
   };
   return {std::move(model), on_streams, c.vocabulary,
-          fmt::format("{} {}, {} heads, width {}, {} tokens of context", c.layers, kind, c.heads, c.width, c.context),
+          fmt::format("{} {}, {} heads, width {}, {} tokens of context", c.layers, kind_of(s).description, c.heads,
+                      c.width, c.context),
           c};
 }
 
-TextModel lstm(const nn::LSTMLanguageModelConfig& c) {
+TextModel lstm(const Settings& s, std::int64_t vocab) {
+  const nn::LSTMLanguageModelConfig c = {.layers = s.layers,
+                                         .dim = s.dim,
+                                         .hidden = s.hidden,
+                                         .vocab = vocab,
+                                         .dropout_embedding = s.dropout_embedding,
+                                         .dropout_input = s.dropout_input,
+                                         .dropout_hidden = s.dropout_hidden,
+                                         .dropout_output = s.dropout,
+                                         .weight_drop = s.weight_drop,
+                                         .activation = s.activation,
+                                         .slowness = s.slowness};
   auto model = std::make_unique<nn::LSTMLanguageModel>(c);
   const auto on_streams = [m = model.get(), dim = c.dim](std::int64_t batch, Device device) {
     const auto state = std::make_shared<nn::LSTMLanguageModel::State>(*m, batch, device);
@@ -72,36 +85,20 @@ TextModel lstm(const nn::LSTMLanguageModelConfig& c) {
 /// Entries of the vocabulary for a corpus of so many words.
 std::int64_t entries(const Settings& s, std::int64_t words) { return std::max(s.vocab, words); }
 
-TextModel on_the_host(const Settings& s, std::int64_t vocab) {
-  if (s.model == "lstm")
-    return lstm({.layers = s.layers,
-                 .dim = s.dim,
-                 .hidden = s.hidden,
-                 .vocab = vocab,
-                 .dropout_embedding = s.dropout_embedding,
-                 .dropout_input = s.dropout_input,
-                 .dropout_hidden = s.dropout_hidden,
-                 .dropout_output = s.dropout,
-                 .weight_drop = s.weight_drop,
-                 .activation = s.activation,
-                 .slowness = s.slowness});
-  const models::DecoderConfig config = decoder_config(s, vocab);
-  if (s.model == "llama") return transformer(std::make_unique<models::Decoder>(config), config, "layers like Llama's");
-  const nn::LanguageModelConfig gpt2 = {.layers = s.layers,
-                                        .heads = s.heads,
-                                        .dim = s.dim,
-                                        .ffn = s.ffn,
-                                        .seq = s.seq,
-                                        .vocab = vocab,
-                                        .dropout = s.dropout,
-                                        .recompute_blocks = s.recompute == "blocks"};
-  return transformer(std::make_unique<nn::LanguageModel>(gpt2), config, "layers");
-}
-
 }  // namespace
 
+void check_decoder(const Settings& s) {
+  try {
+    decoder_config(s, 1).check();
+  } catch (const FormatError& error) {
+    throw training::SettingError(error.what());
+  }
+}
+
 TextModel make_model(const Settings& s, std::int64_t words, Device device) {
-  TextModel made = on_the_host(s, entries(s, words));
+  const std::int64_t vocab = entries(s, words);
+  TextModel made =
+      s.model == "lstm" ? lstm(s, vocab) : decoder(s, std::make_unique<models::Decoder>(decoder_config(s, vocab)));
   made.module->to(device);
   return made;
 }
@@ -124,17 +121,18 @@ SavedModel load_model(const FilePath& folder_or_file, Device device) {
   }
   data::TokenizerState tokenizer{saved.tokenizer};
   restore(file, state, {{"vocabulary", tokenizer}});
-  const auto words_there = static_cast<std::int64_t>(saved.tokenizer->size());
+  if (s.model != "lstm") {
+    saved.model = decoder(s, models::load_model(file, {.device = device, .trainable = true}).decoder);
+    return saved;
+  }
   // The table first: settings must not make us build a model that the file cannot fill.
-  const std::string name = s.model == "transformer" ? "model.wte.weight"
-                           : s.model == "llama"     ? "model.token_embedding.weight"
-                                                    : "model.embedding.weight";
-  const Shape shape = {entries(s, words_there), s.dim};
+  const Shape shape = {entries(s, static_cast<std::int64_t>(saved.tokenizer->size())), s.dim};
   const auto table = std::find_if(state.tensors.begin(), state.tensors.end(),
-                                  [&name](const auto& named) { return named.first == name; });
+                                  [](const auto& named) { return named.first == "model.embedding.weight"; });
   if (table == state.tensors.end() || table->second.shape() != shape)
-    throw FormatError(fmt::format("{} does not fit its settings: {} should be {}", file.string(), name, str(shape)));
-  saved.model = on_the_host(s, shape[0]);
+    throw FormatError(
+        fmt::format("{} does not fit its settings: its table of words should be {}", file.string(), str(shape)));
+  saved.model = lstm(s, shape[0]);
   restore(file, state, {{"model", *saved.model.module}});
   saved.model.module->to(device);
   return saved;

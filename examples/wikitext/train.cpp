@@ -3,12 +3,10 @@
 #include <fmt/format.h>
 
 #include <etna/data/text_file.h>
-#include <etna/data/tokenizers/internal/tokenizer_state.h>
-#include <etna/device/internal/atomic_file.h>
-#include <etna/device/internal/output_file.h>
-#include <etna/device/profile/step_profiler.h>
-#include <etna/device/profile/trace_file.h>
-#include <etna/device/profile/trace_picture.h>
+#include <etna/data/tokenizers/tokenizer.h>
+#include <etna/device/output_file.h>
+#include <etna/device/profile/profile.h>
+#include <etna/device/profile/profiler.h>
 #include <etna/etna.h>
 #include <etna/models/model_file.h>
 

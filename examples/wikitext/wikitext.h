@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include <etna/device/strict_device.h>
+#include <etna/device/device.h>
 #include <etna/models/decoder_config.h>
-#include <etna/train/run_records.h>
+#include <etna/train/runs.h>
 #include <etna/train/text_training.h>
 
 /// Trains language models on a text, measures them, lets them write.
@@ -46,6 +46,8 @@ struct TextModel {
   std::optional<etna::models::DecoderConfig> decoder = {};  ///< for models::Generator; nothing for an LSTM
 };
 
+/// @throws SettingError for sizes that make no decoder
+void check_decoder(const Settings& settings);
 /// A new model on the device. @param words of the corpus
 TextModel make_model(const Settings& settings, std::int64_t words, etna::Device device);
 

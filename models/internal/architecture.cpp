@@ -34,6 +34,8 @@ void gemma3(DecoderConfig& c) {
 void gpt2(DecoderConfig& c) {
   c.norm = NormKind::layer;
   c.norm_bias = c.query_bias = c.output_bias = c.ffn_bias = c.tied = true;
+  c.packed_qkv = true;
+  c.scaled_start = false;  // as in its published code
   c.positions = PositionKind::learned;
   c.gated = false;
   c.activation = Activation::gelu_tanh;
@@ -60,6 +62,7 @@ constexpr std::pair<std::string_view, std::string_view> kLlamaNames[] = {
     {"token_embedding", "embed_tokens"},
     {"norm", "norm"},
     {"attention_norm", "input_layernorm"},
+    {"attention.qkv", "self_attn.qkv_proj"},
     {"attention.query", "self_attn.q_proj"},
     {"attention.key", "self_attn.k_proj"},
     {"attention.value", "self_attn.v_proj"},
@@ -87,17 +90,10 @@ constexpr std::pair<std::string_view, std::string_view> kPhiNames[] = {{"attenti
 constexpr std::pair<std::string_view, std::string_view> kStarcoder2Names[] = {{"ffn.up", "mlp.c_fc"},
                                                                               {"ffn.down", "mlp.c_proj"}};
 constexpr std::pair<std::string_view, std::string_view> kStarcoder2Keys[] = {{"layer_norm_eps", "norm_epsilon"}};
-constexpr std::pair<std::string_view, std::string_view> kGpt2Names[] = {{"token_embedding", "wte"},
-                                                                        {"position_embedding", "wpe"},
-                                                                        {"norm", "ln_f"},
-                                                                        {"attention_norm", "ln_1"},
-                                                                        {"attention.query", "attn.c_attn"},
-                                                                        {"attention.key", "attn.c_attn"},
-                                                                        {"attention.value", "attn.c_attn"},
-                                                                        {"attention.output", "attn.c_proj"},
-                                                                        {"ffn_norm", "ln_2"},
-                                                                        {"ffn.up", "mlp.c_fc"},
-                                                                        {"ffn.down", "mlp.c_proj"}};
+constexpr std::pair<std::string_view, std::string_view> kGpt2Names[] = {
+    {"token_embedding", "wte"}, {"position_embedding", "wpe"},    {"norm", "ln_f"},
+    {"attention_norm", "ln_1"}, {"attention.qkv", "attn.c_attn"}, {"attention.output", "attn.c_proj"},
+    {"ffn_norm", "ln_2"},       {"ffn.up", "mlp.c_fc"},           {"ffn.down", "mlp.c_proj"}};
 constexpr std::pair<std::string_view, std::string_view> kGpt2Keys[] = {
     {"max_position_embeddings", "n_positions"}, {"hidden_size", "n_embd"},
     {"num_hidden_layers", "n_layer"},           {"num_attention_heads", "n_head"},
@@ -190,6 +186,15 @@ const Architecture* find_architecture_gguf(std::string_view name) {
   const auto* found =
       std::find_if(std::begin(kAll), std::end(kAll), [&](const Architecture& a) { return a.gguf == name; });
   return found == std::end(kAll) ? nullptr : found;
+}
+
+const Architecture& require_architecture(std::string_view gguf) {
+  const Architecture* found = find_architecture_gguf(gguf);
+  if (found == nullptr) {
+    throw FormatError(
+        fmt::format("models of the architecture '{}' do not run here; these do: {}", gguf, architecture_names()));
+  }
+  return *found;
 }
 
 const Architecture* find_architecture_hugging_face(std::string_view name) {

@@ -65,6 +65,8 @@ struct Architecture {
 /// The entry of a name in a file, or null.
 const Architecture* find_architecture_gguf(std::string_view name);
 const Architecture* find_architecture_hugging_face(std::string_view name);
+/// As find_architecture_gguf(). @throws FormatError that lists those that run
+const Architecture& require_architecture(std::string_view gguf);
 /// The entry of a config; that of llama for a name that is not in the table.
 const Architecture& architecture_of(const DecoderConfig& config);
 /// "llama, qwen2, ...", as GGUF names them.

@@ -11,7 +11,7 @@
 /// What a Generator keeps of its sequences and steps. Internal.
 namespace etna::models {
 
-/// Which captured step it is: everything that changes what is recorded.
+/// Which captured step it is: everything that changes what is captured.
 struct StepKind {
   bool guesses, greedy, counts, bias;
   std::int64_t width;

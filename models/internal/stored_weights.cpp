@@ -36,6 +36,27 @@ Tensor ternary(const Tensor& values) {
   return clamp(round(values * (1 / scale)), -1.0, 1.0) * scale;
 }
 
+/// The rows of all, one below the other: in their blocks if these are of one format.
+Matrix joined(const std::vector<Matrix>& all) {
+  std::vector<Tensor> rows;
+  if (all[0].dense.defined()) {
+    for (const Matrix& one : all) rows.push_back(one.dense);
+    return {cat(rows), {}};
+  }
+  const QuantizedTensor& first = all[0].blocks;
+  const bool alike = std::all_of(all.begin(), all.end(), [&](const Matrix& one) {
+    return &one.blocks.format() == &first.format() && first.format().tail == 0;
+  });
+  std::int64_t count = 0;
+  for (const Matrix& one : all) {
+    count += one.blocks.size(0);
+    rows.push_back(alike ? one.blocks.blocks() : dequantize(one.blocks));
+  }
+  const Tensor together = cat(rows);
+  return {{},
+          alike ? QuantizedTensor(first.format(), {count, first.size(1)}, together) : QuantizedTensor::plain(together)};
+}
+
 }  // namespace
 
 std::span<const std::byte> StoredTensor::span() const {
@@ -61,7 +82,14 @@ StoredTensor StoredWeights::find(const std::string& name) {
 }
 
 Matrix StoredWeights::matrix(const std::string& name, std::int64_t rows, std::int64_t columns) {
-  const StoredPlace place = locate_(name);
+  std::vector<Matrix> all;
+  for (const StoredPlace& place : locate_(name))
+    all.push_back(matrix_at(place, name, place.rows > 0 ? place.rows : rows, columns));
+  return all.size() == 1 ? all[0] : joined(all);
+}
+
+Matrix StoredWeights::matrix_at(const StoredPlace& place, const std::string& name, std::int64_t rows,
+                                std::int64_t columns) {
   const StoredTensor stored = find(place.name);
   // A packed tensor may be transposed as well: then the rows are a run of its columns.
   const int across = place.transposed ? 1 : 0;
@@ -99,7 +127,13 @@ Matrix StoredWeights::matrix(const std::string& name, std::int64_t rows, std::in
 }
 
 Tensor StoredWeights::vector(const std::string& name, std::int64_t size) {
-  const StoredPlace place = locate_(name);
+  std::vector<Tensor> all;
+  for (const StoredPlace& place : locate_(name)) all.push_back(vector_at(place, place.rows > 0 ? place.rows : size));
+  const Tensor values = all.size() == 1 ? all[0] : cat(all);
+  return norm_offset != 0 && name.ends_with("norm.weight") ? values + norm_offset : values;
+}
+
+Tensor StoredWeights::vector_at(const StoredPlace& place, std::int64_t size) {
   const StoredTensor stored = find(place.name);
   const std::int64_t count = numel(stored.shape);
   const std::int64_t all = place.packed > 0 ? place.packed : size;
@@ -109,9 +143,7 @@ Tensor StoredWeights::vector(const std::string& name, std::int64_t size) {
   }
   Tensor values = empty({count});
   quant::dequantize(*stored.format, stored.span(), values.mutable_data<float>(), count);
-  values = values.slice(0, place.begin, place.begin + size).clone();
-  if (norm_offset != 0 && name.ends_with("norm.weight")) values = values + norm_offset;
-  return values.to(placement_.device);
+  return values.slice(0, place.begin, place.begin + size).clone().to(placement_.device);
 }
 
 }  // namespace etna::models

@@ -5,6 +5,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <vector>
 
 #include <etna/models/decoder_config.h>
 #include <etna/models/weights.h>
@@ -28,21 +29,25 @@ struct StoredTensor {
   std::span<const std::byte> span() const;
 };
 
-/// Where a decoder's weight lies in a file: rows [begin, begin + rows) of a tensor, or all of it.
+/// Where rows of a decoder's weight lie in a file: from `begin` on in a tensor, or all of it.
 struct StoredPlace {
   std::string name;
   std::int64_t begin = 0;
   bool transposed = false;  ///< the file has [in, out]
-  std::int64_t packed = 0;  ///< rows of all that are packed in the tensor; 0: this one is alone in it
+  std::int64_t packed = 0;  ///< rows of all that are packed in the tensor; 0: these are alone in it
+  std::int64_t rows = 0;    ///< how many; 0: all of the weight
 };
+/// Of a weight, whose rows may be those of several tensors.
+using StoredPlaces = std::vector<StoredPlace>;
 
 /// Weights of a mapped file. What differs between kinds of files are two functions.
 class StoredWeights : public Weights {
  public:
   using Find = std::function<std::optional<StoredTensor>(const std::string& name)>;
-  using Locate = std::function<StoredPlace(const std::string& name)>;
+  using Locate = std::function<StoredPlaces(const std::string& name)>;
 
-  /// @param file for errors @param find a tensor of the file by its name there @param locate a decoder's name → a place
+  /// @param file for errors @param find a tensor of the file by its name there @param locate a decoder's name → its
+  /// places
   StoredWeights(std::string file, Find find, Locate locate, WeightPlacement placement)
       : file_(std::move(file)), find_(std::move(find)), locate_(std::move(locate)), placement_(placement) {}
 
@@ -60,6 +65,8 @@ class StoredWeights : public Weights {
 
  private:
   StoredTensor find(const std::string& name);
+  Matrix matrix_at(const StoredPlace& place, const std::string& name, std::int64_t rows, std::int64_t columns);
+  Tensor vector_at(const StoredPlace& place, std::int64_t size);
 
   std::string file_;
   Find find_;

@@ -46,6 +46,7 @@ const Names kGguf = {{"token_embedding", "token_embd"},
                      {"norm", "output_norm"},
                      {"output", "output"},
                      {"attention_norm", "attn_norm"},
+                     {"attention.qkv", "attn_qkv"},
                      {"attention.query", "attn_q"},
                      {"attention.key", "attn_k"},
                      {"attention.value", "attn_v"},
@@ -61,44 +62,59 @@ const Names kGguf = {{"token_embedding", "token_embd"},
                      {"ffn.sub_norm", "ffn_sub_norm"},
                      {"ffn_post_norm", "post_ffw_norm"}};
 
-/// The first row of a part within what is packed with it.
-std::int64_t first_row(const DecoderConfig& config, const std::string& part) {
-  if (part == "attention.key") return config.query_rows();
-  if (part == "attention.value") return config.query_rows() + config.kv_rows();
-  return 0;
-}
-
-/// Rows of queries, keys and values in one.
-std::int64_t packed_rows(const DecoderConfig& config) { return config.query_rows() + 2 * config.kv_rows(); }
-
-bool is_query_key_or_value(const std::string& part) {
-  return part == "attention.query" || part == "attention.key" || part == "attention.value";
-}
-
-}  // namespace
-
-std::string gguf_name(const std::string& name) {
-  const Parts parts = parts_of(name);
+std::string gguf_name_of(const Parts& parts) {
   const std::string last = translated(kGguf, parts.part) + parts.kind;
   return parts.block.empty() ? last : fmt::format("blk.{}.{}", parts.block, last);
 }
 
-StoredWeights::Locate gguf_places(const DecoderConfig& config, const HasTensor& has) {
-  return [&config, has](const std::string& name) -> StoredPlace {
-    const std::string plain = gguf_name(name);
-    if (has(plain)) {
-      // Gate and up may be one tensor, the gate first.
-      const bool packed = config.gated && name.ends_with(".ffn.up.weight") &&
-                          !has(gguf_name(name.substr(0, name.size() - 9) + "gate.weight"));
-      return {plain, packed ? config.feed_forward : 0, false, packed ? 2 * config.feed_forward : 0};
+constexpr const char* kQkv = "attention.qkv";
+constexpr const char* kQueryKeyValue[] = {"attention.query", "attention.key", "attention.value"};
+
+bool is_of_qkv(const std::string& part) {
+  return part == kQkv ||
+         std::find(std::begin(kQueryKeyValue), std::end(kQueryKeyValue), part) != std::end(kQueryKeyValue);
+}
+
+/// Places of queries, keys and values, or of one of them.
+/// @param place of a part that has a tensor of its own in the file
+StoredPlaces qkv_places(const DecoderConfig& config, const std::string& part, const HasTensor& has,
+                        const std::function<StoredPlace(const std::string& part)>& place) {
+  const StoredPlace own = place(part);
+  if (has(own.name)) return {own};
+  StoredPlace packed = place(kQkv);
+  StoredPlaces three;
+  for (const char* one : kQueryKeyValue) {
+    const std::int64_t rows = one == kQueryKeyValue[0] ? config.query_rows() : config.kv_rows();
+    if (part == one && has(packed.name)) {
+      packed.packed = config.query_rows() + 2 * config.kv_rows();
+      return {packed};
     }
+    packed.begin += rows;
+    three.push_back(place(one));
+    three.back().rows = rows;
+  }
+  return part == kQkv && has(three[0].name) ? three : StoredPlaces{own};
+}
+
+}  // namespace
+
+std::string gguf_name(const std::string& name) { return gguf_name_of(parts_of(name)); }
+
+StoredWeights::Locate gguf_places(const DecoderConfig& config, const HasTensor& has) {
+  return [&config, has](const std::string& name) -> StoredPlaces {
     const Parts parts = parts_of(name);
-    if (is_query_key_or_value(parts.part))
-      return {fmt::format("blk.{}.attn_qkv{}", parts.block, parts.kind), first_row(config, parts.part), false,
-              packed_rows(config)};
-    if (parts.part == "ffn.gate")
-      return {fmt::format("blk.{}.ffn_up{}", parts.block, parts.kind), 0, false, 2 * config.feed_forward};
-    return {plain, 0, false};
+    const auto place = [&](const std::string& part) {
+      return StoredPlace{gguf_name_of({parts.block, part, parts.kind})};
+    };
+    if (is_of_qkv(parts.part)) return qkv_places(config, parts.part, has, place);
+    const StoredPlace plain = place(parts.part);
+    if (has(plain.name)) {
+      // Gate and up may be one tensor, the gate first.
+      const bool packed = config.gated && parts.part == "ffn.up" && !has(place("ffn.gate").name);
+      return {{plain.name, packed ? config.feed_forward : 0, false, packed ? 2 * config.feed_forward : 0}};
+    }
+    if (parts.part == "ffn.gate") return {{place("ffn.up").name, 0, false, 2 * config.feed_forward}};
+    return {plain};
   };
 }
 
@@ -130,54 +146,55 @@ UnusedTensor hugging_face_unused(const DecoderConfig& config, const HasTensor& h
 
 StoredWeights::Locate hugging_face_places(const DecoderConfig& config, const std::string& prefix,
                                           const HasTensor& has) {
-  return [&config, has, prefix, &a = architecture_of(config)](const std::string& name) -> StoredPlace {
+  return [&config, has, prefix, &a = architecture_of(config)](const std::string& name) -> StoredPlaces {
     const Parts parts = parts_of(name);
     if (parts.part == "output") {
       const bool inner = prefix.starts_with("language_model.");
-      return {(inner ? "language_model.lm_head" : "lm_head") + parts.kind, 0, false};
+      return {{(inner ? "language_model.lm_head" : "lm_head") + parts.kind}};
     }
     const std::string block = parts.block.empty() ? prefix : fmt::format("{}{}.{}.", prefix, a.blocks, parts.block);
-    const std::string plain = block + hugging_face_part(a, parts.part) + parts.kind;
     const bool matrix = !parts.block.empty() && parts.kind == ".weight" && parts.part.find("norm") == std::string::npos;
     const bool turned = a.in_by_out && matrix;
-    if (is_query_key_or_value(parts.part)) {
-      const bool always = hugging_face_part(a, "attention.query") == hugging_face_part(a, "attention.key");
-      if (always || !has(plain))
-        return {always ? plain : block + "self_attn.qkv_proj" + parts.kind, first_row(config, parts.part), turned,
-                packed_rows(config)};
-    }
-    if ((parts.part == "ffn.gate" || parts.part == "ffn.up") && !has(plain)) {
+    const auto place = [&](const std::string& part) {
+      return StoredPlace{block + hugging_face_part(a, part) + parts.kind, 0, turned};
+    };
+    if (is_of_qkv(parts.part)) return qkv_places(config, parts.part, has, place);
+    const StoredPlace plain = place(parts.part);
+    if ((parts.part == "ffn.gate" || parts.part == "ffn.up") && !has(plain.name)) {
       const std::string packed = block + "mlp.gate_up_proj" + parts.kind;
       if (has(packed))
-        return {packed, parts.part == "ffn.up" ? config.feed_forward : 0, turned, 2 * config.feed_forward};
+        return {{packed, parts.part == "ffn.up" ? config.feed_forward : 0, turned, 2 * config.feed_forward}};
     }
-    return {plain, 0, turned};
+    return {plain};
   };
 }
 
 StoredWeights::Locate llama2c_places() {
-  return [](const std::string& name) -> StoredPlace {
+  return [](const std::string& name) -> StoredPlaces {
     static const Names names = {{"token_embedding", "tok_embeddings"}, {"attention.query", "attention.wq"},
                                 {"attention.key", "attention.wk"},     {"attention.value", "attention.wv"},
                                 {"attention.output", "attention.wo"},  {"ffn.gate", "feed_forward.w1"},
                                 {"ffn.down", "feed_forward.w2"},       {"ffn.up", "feed_forward.w3"}};
     const Parts parts = parts_of(name);
     const std::string last = translated(names, parts.part) + parts.kind;
-    return {parts.block.empty() ? last : fmt::format("layers.{}.{}", parts.block, last), 0, false};
+    return {{parts.block.empty() ? last : fmt::format("layers.{}.{}", parts.block, last)}};
   };
 }
 
-StoredWeights::Locate language_model_places(const DecoderConfig& config) {
-  return [&config](const std::string& name) -> StoredPlace {
-    static const Names names = {
-        {"token_embedding", "wte"},   {"position_embedding", "wpe"}, {"attention_norm", "norm1"},
-        {"attention.query", "qkv"},   {"attention.key", "qkv"},      {"attention.value", "qkv"},
-        {"attention.output", "proj"}, {"ffn_norm", "norm2"},         {"ffn.up", "up"},
-        {"ffn.down", "down"}};
+StoredWeights::Locate checkpoint_places(const DecoderConfig& config, const HasTensor& has) {
+  static const Names own,
+      older = {{"token_embedding", "wte"}, {"position_embedding", "wpe"}, {"attention_norm", "norm1"},
+               {"attention.qkv", "qkv"},   {"attention.output", "proj"},  {"ffn_norm", "norm2"},
+               {"ffn.up", "up"},           {"ffn.down", "down"}};
+  const Names& names = has("wte.weight") ? older : own;
+  return [&config, has, &names](const std::string& name) -> StoredPlaces {
     const Parts parts = parts_of(name);
-    const std::string last = translated(names, parts.part) + parts.kind;
-    return {parts.block.empty() ? last : fmt::format("blocks.{}.{}", parts.block, last), first_row(config, parts.part),
-            false, is_query_key_or_value(parts.part) ? packed_rows(config) : 0};
+    const auto place = [&](const std::string& part) {
+      const std::string last = translated(names, part) + parts.kind;
+      return StoredPlace{parts.block.empty() ? last : fmt::format("blocks.{}.{}", parts.block, last)};
+    };
+    if (is_of_qkv(parts.part)) return qkv_places(config, parts.part, has, place);
+    return {place(parts.part)};
   };
 }
 

@@ -12,14 +12,15 @@ namespace etna::models {
 /// True where a file has a tensor of that name.
 using HasTensor = std::function<bool(const std::string& name)>;
 
-/// Each takes a decoder's name ("blocks.0.attention.query.weight") to its place in the file.
+/// Each takes a decoder's name ("blocks.0.attention.query.weight") to its places in the file. Queries, keys and values
+/// may be one tensor there or three, whatever they are in the decoder.
 StoredWeights::Locate gguf_places(const DecoderConfig& config, const HasTensor& has);
 /// @param prefix that the names of the decoder's tensors begin with
 StoredWeights::Locate hugging_face_places(const DecoderConfig& config, const std::string& prefix, const HasTensor& has);
 std::string hugging_face_prefix(const DecoderConfig& config, const HasTensor& has);
 StoredWeights::Locate llama2c_places();
-/// Of the files that `wikitext train` writes for its GPT-2-like models.
-StoredWeights::Locate language_model_places(const DecoderConfig& config);
+/// Of a checkpoint: the decoder's own names, or those that GPT-2 had in older ones ("blocks.0.qkv.weight").
+StoredWeights::Locate checkpoint_places(const DecoderConfig& config, const HasTensor& has);
 
 /// What a tensor of a file is from which no weight was read.
 enum class UnusedTensor {

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include <etna/nn/hooks.h>
+#include <etna/nn/module.h>
 
 namespace etna::nn {
 

@@ -1,4 +1,4 @@
-// Building blocks of generated kernels (device/internal/vulkan/graph/fusion/), in addition to the expressions of
+// Building blocks of generated kernels (device/internal/vulkan/executable/fusion/), in addition to the expressions of
 // elementwise.def.
 #ifndef ETNA_FUSED_GLSL
 #define ETNA_FUSED_GLSL

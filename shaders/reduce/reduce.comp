@@ -67,7 +67,7 @@ layout(push_constant, scalar) uniform Push {
 } p;
 
 // Elements of x: one, or four from i on if `count` is nonzero. A generated kernel
-// (device/internal/vulkan/graph/fusion/) computes them from the inputs of x instead.
+// (device/internal/vulkan/executable/fusion/) computes them from the inputs of x instead.
 #ifdef ETNA_PROLOGUE
 #include "prologue.glsl"
 T load_x(uint i) { return T(prologue(i)); }

@@ -11,7 +11,8 @@
 #include <etna/device/kernel.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/internal/fusion_patterns.h>
-#include <etna/tensor/kernels.h>
+#include <etna/tensor/internal/kernels.h>
+#include <etna/tensor/internal/overrides.h>
 
 namespace etna::fusion {
 namespace {
@@ -24,13 +25,16 @@ bool enabled_in_process() {
   return on;
 }
 
-thread_local bool enabled = enabled_in_process();
-thread_local Window recorded;       ///< of this thread's recording
-thread_local bool running = false;  ///< this thread runs held back calls
-thread_local bool on_cpu = false;   ///< this thread fuses eager calls on the CPU
-thread_local Window cpu_window;     ///< those calls
+/// What a thread holds back of its own.
+struct OfThread {
+  Window captured;  ///< of the step that it captures
+  Window on_cpu;    ///< its eager calls on the CPU, where it fuses them
+  bool fuses_on_cpu = false;
+  bool running = false;  ///< runs held back calls
+};
+thread_local OfThread of_thread;
 
-/// All threads that do not record share one window: a tensor may go from thread to thread. The last reference to a
+/// All threads that capture nothing share one window: a tensor may go from thread to thread. The last reference to a
 /// tensor may end here, and what it owns (a custom function of the tape) may call ops: hence recursive.
 struct Eager {
   std::recursive_mutex mutex;
@@ -42,11 +46,15 @@ Eager& eager() {
 }
 
 void run_pending() {
-  if (running || detail::computing()) return;
-  if (capturing()) return recorded.run();
-  cpu_window.run();
+  if (of_thread.running || detail::computing()) return;
+  if (capturing()) return of_thread.captured.run();
+  of_thread.on_cpu.run();
   std::lock_guard lock(eager().mutex);
   eager().window.run();
+}
+
+void run_pending_on_host() {
+  if (of_thread.fuses_on_cpu && !of_thread.running && !detail::computing()) of_thread.on_cpu.run();
 }
 
 /// GPUs have no kernels for f64 (decision 002). Such a call falls back, and says so when it is made.
@@ -92,8 +100,8 @@ struct DropOnError {
 /// Marks the thread as one that runs held back calls.
 class Running {
  public:
-  Running() { running = true; }
-  ~Running() { running = false; }
+  Running() { of_thread.running = true; }
+  ~Running() { of_thread.running = false; }
   Running(const Running&) = delete;
   Running& operator=(const Running&) = delete;
 };
@@ -121,20 +129,24 @@ Tensor added_to(Calls calls, std::size_t i) {
   return in[0].impl() == before ? in[1] : in[0];
 }
 
-Fusion::Fusion(bool on) : before_(enabled) {
-  finish_pending();
-  enabled = on && enabled_in_process();
+long owners(const Tensor& x) {
+  const long of_storage = owners(x.storage());
+  return std::max(x.impl_ptr().use_count(), of_storage);
 }
-Fusion::~Fusion() { enabled = before_; }
 
-OnCpu::OnCpu(Device device) : active_(device.is_cpu() && !capturing() && !on_cpu) {
-  if (active_) on_cpu = true;
+long owners(const StoragePtr& storage) {
+  finish_pending();
+  return storage.use_count();
+}
+
+OnCpu::OnCpu(Device device) : active_(device.is_cpu() && !capturing() && !of_thread.fuses_on_cpu) {
+  if (active_) of_thread.fuses_on_cpu = true;
 }
 OnCpu::~OnCpu() noexcept(false) {
   if (!active_) return;
-  on_cpu = false;
+  of_thread.fuses_on_cpu = false;
   // After an error, what is held back is dropped.
-  std::uncaught_exceptions() == 0 ? cpu_window.run() : cpu_window.drop();
+  std::uncaught_exceptions() == 0 ? of_thread.on_cpu.run() : of_thread.on_cpu.drop();
 }
 
 Window::~Window() { drop(); }
@@ -308,32 +320,30 @@ bool Window::hold_back(const OpCall& call, const TensorList& out) {
   return held;
 }
 
-bool running_held_back() { return running; }
+bool running_held_back() { return of_thread.running; }
 
-void before_host_access() {
-  if (on_cpu && !running && !detail::computing()) cpu_window.run();
-}
-
-void drop_recorded() { recorded.drop(); }
+void drop_captured() { of_thread.captured.drop(); }
 
 bool hold_back(const OpCall& call, Device device, const TensorList& out) {
   if (detail::computing()) return false;
   // Most ops begin no pattern, and usually nothing waits.
   if (etna::detail::pending_work.load(std::memory_order_acquire) == 0 && patterns(call.op).empty()) return false;
-  const bool records = capturing();
-  const bool kernels = device.is_cpu() ? (records || on_cpu) && call.op.cpu != nullptr : gpu::runs_kernels(device);
-  if (!enabled || !kernels || (!device.is_cpu() && (any_f64(call.in) || any_f64(out)))) {
+  const bool captures = capturing();
+  const bool kernels =
+      device.is_cpu() ? (captures || of_thread.fuses_on_cpu) && call.op.cpu != nullptr : gpu::runs_kernels(device);
+  const bool fuses = overrides().fuse_calls && !overrides().compose_ops && enabled_in_process();
+  if (!fuses || !kernels || (!device.is_cpu() && (any_f64(call.in) || any_f64(out)))) {
     finish_pending();
     return false;
   }
-  if (records) return recorded.hold_back(call, out);
-  if (device.is_cpu()) return cpu_window.hold_back(call, out);
+  if (captures) return of_thread.captured.hold_back(call, out);
+  if (device.is_cpu()) return of_thread.on_cpu.hold_back(call, out);
   std::lock_guard lock(eager().mutex);
   return eager().window.hold_back(call, out);
 }
 
 namespace {
-[[maybe_unused]] const bool registered = (set_pending_work(run_pending), true);
+[[maybe_unused]] const bool registered = (set_pending_work(run_pending, run_pending_on_host), true);
 }
 
 }  // namespace etna::fusion

@@ -59,18 +59,6 @@ bool rounds_when_stored(const Tensor& x);
 /// that output to itself.
 Tensor added_to(Calls calls, std::size_t i);
 
-/// Turns fusion on or off for this thread's scope. ETNA_FUSE_OPS=0 turns it off for the process.
-class Fusion {
- public:
-  explicit Fusion(bool on);
-  ~Fusion();
-  Fusion(const Fusion&) = delete;
-  Fusion& operator=(const Fusion&) = delete;
-
- private:
-  bool before_;
-};
-
 /// Where the device is the CPU, also fuses this thread's eager calls, in a scope in which nobody writes to memory of
 /// tensors except ops.
 class OnCpu {
@@ -89,14 +77,15 @@ class OnCpu {
 /// continue. Returns false if the caller must run it now.
 bool hold_back(const OpCall& call, Device device, const TensorList& out);
 
-/// Runs this thread's eager calls on the CPU that are held back, before the host reads or writes memory of tensors.
-void before_host_access();
-
 /// True while this thread runs calls that were held back.
 bool running_held_back();
 
-/// Forgets what this thread's recording holds back, after it failed.
-void drop_recorded();
+/// How many own this tensor or its storage, whichever are more. Calls held back own theirs, so they run first.
+long owners(const Tensor& x);
+long owners(const StoragePtr& storage);
+
+/// Forgets what this thread's capture holds back, after it failed.
+void drop_captured();
 
 /// Calls held back, oldest first, which always begin a pattern, and what fused calls left out.
 class Window {

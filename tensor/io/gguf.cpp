@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
+#include <etna/tensor/io/internal/gguf_header.h>
+#include <etna/tensor/io/internal/mapped_file.h>
 #include <etna/tensor/io/internal/quoted_name.h>
 
 namespace etna::io {

@@ -1,4 +1,4 @@
-#include <etna/tensor/io/gguf_value.h>
+#include <etna/tensor/io/gguf.h>
 
 #include <algorithm>
 #include <array>

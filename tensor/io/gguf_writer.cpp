@@ -1,4 +1,4 @@
-#include <etna/tensor/io/gguf_writer.h>
+#include <etna/tensor/io/gguf.h>
 
 #include <algorithm>
 #include <bit>
@@ -10,7 +10,7 @@
 
 #include <etna/device/error.h>
 #include <etna/device/internal/atomic_file.h>
-#include <etna/tensor/io/gguf_header.h>
+#include <etna/tensor/io/internal/gguf_header.h>
 #include <etna/tensor/io/internal/quoted_name.h>
 #include <etna/tensor/op.h>
 

@@ -3,19 +3,17 @@
 #include <cstddef>
 #include <memory>
 #include <span>
-#include <utility>
-
-#include <etna/tensor/io/mapped_file.h>
 
 namespace etna::io {
+
+class MappedFile;
 
 /// Bytes of a mapped file, not copied. Keeps the mapping alive; a copy is another view of the same bytes.
 class MappedBytes {
  public:
   MappedBytes() = default;
   /// The caller has checked that the range lies within the file.
-  MappedBytes(std::shared_ptr<const MappedFile> file, std::size_t begin, std::size_t size)
-      : file_(std::move(file)), bytes_(size == 0 ? nullptr : file_->bytes() + begin, size) {}
+  MappedBytes(std::shared_ptr<const MappedFile> file, std::size_t begin, std::size_t size);
 
   const std::byte* data() const { return bytes_.data(); }
   std::size_t size() const { return bytes_.size(); }

@@ -13,8 +13,8 @@
 #include <fmt/format.h>
 
 #include <etna/device/internal/atomic_file.h>
+#include <etna/tensor/io/internal/mapped_file.h>
 #include <etna/tensor/io/internal/zip.h>
-#include <etna/tensor/io/mapped_file.h>
 #include <etna/tensor/op.h>
 
 static_assert(std::endian::native == std::endian::little, "arrays are written as they lie in memory");

@@ -6,9 +6,9 @@
 
 #include <fmt/format.h>
 
+#include <etna/tensor/io/internal/mapped_file.h>
 #include <etna/tensor/io/internal/pickle.h>
 #include <etna/tensor/io/internal/zip.h>
-#include <etna/tensor/io/mapped_file.h>
 
 namespace etna {
 namespace {

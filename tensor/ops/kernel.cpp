@@ -40,19 +40,19 @@ const Shader& Variants::of(DType t, Device device) const {
 Table make_table(Device device, const Arguments& rows) {
   Table table;
   table.storage = empty({static_cast<std::int64_t>(rows.bytes().size())}, {u8, device});
-  record_update(device, *table.storage.storage(), 0, rows);
+  enqueue_update(device, *table.storage.storage(), 0, rows);
   table.rows = pointer(table.storage);
   return table;
 }
 
 void Kernel::dispatch(std::array<std::uint32_t, 3> groups) const {
-  record(device_, {.shader = *shader_,
-                   .op = op_,
-                   .spec = spec_,
-                   .arguments = arguments_,
-                   .groups = groups,
-                   .elementwise = elementwise_,
-                   .through = through_});
+  enqueue(device_, {.shader = *shader_,
+                    .op = op_,
+                    .spec = spec_,
+                    .arguments = arguments_,
+                    .groups = groups,
+                    .elementwise = elementwise_,
+                    .through = through_});
 }
 
 }  // namespace etna::gpu

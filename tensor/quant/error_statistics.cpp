@@ -1,4 +1,4 @@
-#include <etna/tensor/quant/error_statistics.h>
+#include <etna/tensor/quant/block_format.h>
 
 #include <cmath>
 #include <limits>

@@ -1,4 +1,4 @@
-#include <etna/tensor/quant/suspicious_weights.h>
+#include <etna/tensor/quant/block_format.h>
 
 #include <algorithm>
 #include <array>

@@ -46,7 +46,7 @@ constexpr int kSteps = 40;
 class DecodeAllocations : public OnDevice {};
 
 /// Tensors take no memory (Generator.DecodingAllocatesNothing). The host's small objects are few, all go again, and on
-/// a GPU, which replays recorded commands, they do not depend on the model. On the CPU an op makes handles of tensors.
+/// a GPU, which replays captured commands, they do not depend on the model. On the CPU an op makes handles of tensors.
 TEST_P(DecodeAllocations, AreFewSmallObjects) {
   const auto per_step = [](std::int64_t layers) {
     DecoderConfig config = small_config("llama");
@@ -55,7 +55,7 @@ TEST_P(DecodeAllocations, AreFewSmallObjects) {
     model->to(GetParam());
     Generator generator(*model, {.device = GetParam()});
     generator.join(some_text(3, 97), {.max_tokens = 60, .sampling = {.temperature = 0}});
-    for (int i = 0; i < 8; ++i) generator.step();  // compiles and records
+    for (int i = 0; i < 8; ++i) generator.step();  // compiles and captures
     const std::int64_t before = taken, live = taken - given_back;
     for (int i = 0; i < kSteps; ++i) generator.step();
     EXPECT_LE(taken - given_back, live + 8) << "besides the text itself";

@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include <etna/autograd/autograd.h>
-#include <etna/autograd/saved_tensors.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/indexing/indexing.h>
 

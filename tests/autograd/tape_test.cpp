@@ -5,6 +5,7 @@
 
 #include <etna/autograd/autograd.h>
 #include <etna/device/memory.h>
+#include <etna/tensor/internal/overrides.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 
@@ -234,10 +235,13 @@ TEST(Tape, AddsTheGradientOfATiedTableToWhatItHasGathered) {
   };
   Tensor tied = draw(), table = draw(), output = draw();
   int added = 0;
-  ApplyProbe probe{.seen = [&](const OpDef& op) { added += std::string_view(op.name) == "index_add_"; }};
-  set_apply_probe(&probe);
-  loss(tied, tied).backward();
-  set_apply_probe(nullptr);
+  const std::function<void(const OpDef&)> count = [&](const OpDef& op) {
+    added += std::string_view(op.name) == "index_add_";
+  };
+  {
+    const Override scope(&Overrides::on_op, &count);
+    loss(tied, tied).backward();
+  }
   loss(table, output).backward();
   EXPECT_EQ(added, 1);
   EXPECT_EQ(values(tied.grad()), values(table.grad() + output.grad()));
@@ -302,11 +306,11 @@ TEST(Tape, FlowsThroughViews) {
 }
 
 /// a·b + a²·b without vjp: differentiated through its reference.
-std::vector<OutputSpec> infer_blend(const OpCall& call) { return {{call.in[0].shape(), call.in[0].dtype()}}; }
-TensorList reference_blend(const OpCall& call) {
+std::vector<OutputSpec> blend_infer(const OpCall& call) { return {{call.in[0].shape(), call.in[0].dtype()}}; }
+TensorList blend_reference(const OpCall& call) {
   return {call.in[0] * call.in[1] + call.in[0] * call.in[0] * call.in[1]};
 }
-const OpDef kBlend = {.name = "blend", .infer = infer_blend, .reference = reference_blend};
+const OpDef kBlend = {.name = "blend", .infer = blend_infer, .reference = blend_reference};
 
 TEST(Tape, DifferentiatesAReferenceTwiceWhereInputsDependOnEachOther) {
   auto twice_the_same = [](const TensorList& in) { return TensorList{apply1(kBlend, {in[0], in[0]})}; };

@@ -5,7 +5,6 @@
 
 #include <etna/autograd/autograd.h>
 #include <etna/autograd/functional.h>
-#include <etna/autograd/saved_tensors.h>
 #include <etna/device/device.h>
 #include <etna/tensor/ops.h>
 

@@ -11,11 +11,11 @@
 #include <etna/autograd/autograd.h>
 #include <etna/device/error.h>
 #include <etna/device/internal/backend.h>
-#include <etna/device/transfers.h>
+#include <etna/device/memory.h>
 #include <etna/nn/nn.h>
 #include <etna/optim/optim.h>
 #include <etna/tensor/capture.h>
-#include <etna/tensor/kernels.h>
+#include <etna/tensor/internal/kernels.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/elementwise/internal/elementwise.h>
 
@@ -86,7 +86,7 @@ std::map<std::string, int>& runs() {
 /// Elementwise rows over dense f32 tensors of one shape; one operand may be a number.
 template <typename F>
 bool elementwise_kernel(const OpCall& call, std::span<Tensor> out, F f) {
-  const auto a = call.as<elementwise::Attributes>();
+  const auto a = call.as<elementwise::ElementwiseAttrs>();
   const float* in[2] = {};
   for (std::size_t k = 0; k < call.in.size(); ++k) {
     if (a.scalar_at == static_cast<int>(k) + 1) continue;

@@ -23,16 +23,16 @@ class Capture : public OnDevice {
     return "nothing of the expected type was thrown";
   }
 
-  /// Runs `f` until it records, and returns the message of what that throws.
+  /// Runs `f` until it is captured, and returns the message of what that throws.
   template <typename F>
-  std::string recording_of(F&& f) {
+  std::string error_of(F&& f) {
     Tensor x = ones({4});
     auto step = capture(f, {.device = device()});
     step(x);
     return message_of<CaptureError>([&] { step(x); });
   }
 
-  /// Checks that a capture works: eager, recorded, replayed.
+  /// Checks that a capture works: eager, captured, replayed.
   void expect_usable() {
     auto step = capture([](const Tensor& x) { return exp(x) + x; }, {.device = device()});
     for (float value : {0.0f, 0.0f, 0.0f, 1.0f}) {
@@ -61,8 +61,8 @@ TEST_P(Capture, PutsIndependentCommandsBehindOneBarrier) {
   Tensor x = full({3}, 1.0);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(step(x).to_vector<float>(), std::vector<float>(3, 7));
   if (device().is_cpu()) return;
-  // In recorded order both chains would alternate with barriers; running concurrently they share them. One more barrier
-  // comes before the first command.
+  // In the order of the calls both chains would alternate with barriers; running concurrently they share them. One more
+  // barrier comes before the first command.
   EXPECT_LT(step.report().barriers - 1, step.report().barriers_in_order);
 }
 
@@ -129,7 +129,7 @@ TEST_P(Capture, ServesInferenceWithoutATape) {
   EXPECT_EQ(logits.report().kept_bytes, Training::kBatch * Training::kSeq * Training::kVocab * sizeof(float));
 }
 
-TEST_P(Capture, AShapeChangeRecordsAgainAndBothRecordingsStay) {
+TEST_P(Capture, AShapeChangeCapturesAgainAndBothCapturesStay) {
   auto step = capture([](const Tensor& x) { return x.sum() * 2.0; }, {.device = device(), .name = "doubling"});
   const auto level = log().level();
   log().set_level(LogLevel::warning);  // whatever ETNA_LOG says
@@ -144,7 +144,7 @@ TEST_P(Capture, AShapeChangeRecordsAgainAndBothRecordingsStay) {
   EXPECT_THAT(said, AllOf(HasSubstr("'doubling'"), HasSubstr("argument 0 is [7] f32 now, was [4] f32")));
 }
 
-TEST_P(Capture, ExpectedShapesAreRecordedWithoutAWord) {
+TEST_P(Capture, ExpectedShapesAreCapturedWithoutAWord) {
   auto step = capture([](const Tensor& x) { return x.sum() * 2.0; }, {.device = device(), .varied_shapes = true});
   testing::internal::CaptureStderr();
   for (int round = 0; round < 2; ++round) {
@@ -205,7 +205,7 @@ TEST_P(Capture, GradientsThatGatherOverCallsGatherOverReplays) {
   EXPECT_EQ(step.captures(), 2);
 }
 
-TEST_P(Capture, DropsWhatWasReplacedAndRecordsAgain) {
+TEST_P(Capture, DropsWhatWasReplacedAndCapturesAgain) {
   nn::Linear layer(3, 2);
   layer.to(device());
   auto step = capture([&](const Tensor& x) { return layer(x).sum(); });
@@ -309,19 +309,19 @@ TEST_P(Capture, ResetForgetsAndGivesMemoryBack) {
 // ---- what cannot be replayed
 
 TEST_P(Capture, ReadingAValueIsRefused) {
-  EXPECT_THAT(recording_of([](const Tensor& x) { x.sum().item(); }),
+  EXPECT_THAT(error_of([](const Tensor& x) { x.sum().item(); }),
               AllOf(HasSubstr("item"), HasSubstr("read on the host")));
-  EXPECT_THAT(recording_of([](const Tensor& x) { x.to_vector<float>(); }), HasSubstr("to_vector"));
-  EXPECT_THAT(recording_of([](const Tensor& x) { x.str(); }), HasSubstr("str"));
-  EXPECT_THAT(recording_of([](const Tensor& x) { read_later(x.sum()); }), HasSubstr("read_later"));
+  EXPECT_THAT(error_of([](const Tensor& x) { x.to_vector<float>(); }), HasSubstr("to_vector"));
+  EXPECT_THAT(error_of([](const Tensor& x) { x.str(); }), HasSubstr("str"));
+  EXPECT_THAT(error_of([](const Tensor& x) { read_later(x.sum()); }), HasSubstr("read_later"));
   if (device().is_cpu()) {
-    EXPECT_THAT(recording_of([](const Tensor& x) { x.data<float>(); }), HasSubstr("data"));
+    EXPECT_THAT(error_of([](const Tensor& x) { x.data<float>(); }), HasSubstr("data"));
   }
   expect_usable();
 }
 
 TEST_P(Capture, BringingValuesFromTheHostIsRefused) {
-  EXPECT_THAT(recording_of([&](const Tensor& x) {
+  EXPECT_THAT(error_of([&](const Tensor& x) {
                 x + from_vector<float>({1, 2, 3, 4}, device());
               }),
               AllOf(HasSubstr("from_bytes"), HasSubstr("from the host")));
@@ -330,10 +330,10 @@ TEST_P(Capture, BringingValuesFromTheHostIsRefused) {
 
 TEST_P(Capture, AnotherDeviceIsRefused) {
   if (device().is_cpu()) return;
-  EXPECT_THAT(recording_of([](const Tensor& x) { x.to(kCPU); }), AllOf(HasSubstr("to:"), HasSubstr("another device")));
-  EXPECT_THAT(recording_of([](const Tensor&) { zeros({3}); }), AllOf(HasSubstr("cpu"), HasSubstr("no plan covers")));
+  EXPECT_THAT(error_of([](const Tensor& x) { x.to(kCPU); }), AllOf(HasSubstr("to:"), HasSubstr("another device")));
+  EXPECT_THAT(error_of([](const Tensor&) { zeros({3}); }), AllOf(HasSubstr("cpu"), HasSubstr("no plan covers")));
   Tensor host = etna::ones({4});
-  EXPECT_THAT(recording_of([&](const Tensor&) { exp(host); }), AllOf(HasSubstr("exp"), HasSubstr("[4] is on cpu")));
+  EXPECT_THAT(error_of([&](const Tensor&) { exp(host); }), AllOf(HasSubstr("exp"), HasSubstr("[4] is on cpu")));
   expect_usable();
 }
 
@@ -361,7 +361,7 @@ TEST_P(Capture, AFailingOpLeavesEverythingUsable) {
   EXPECT_THAT(message_of<ShapeError>([&] { step(ones({4})); }), HasSubstr("matmul"));
   EXPECT_FALSE(capturing());
   EXPECT_FALSE(step.captured());
-  // A gradient recorded before the failure never existed on a GPU; it must not be taken for a real one.
+  // A gradient made before the failure never existed on a GPU; it must not be taken for a real one.
   if (!device().is_cpu()) {
     EXPECT_FALSE(w.grad().defined());
   }
@@ -378,7 +378,7 @@ TEST_P(Capture, AFailingOpLeavesEverythingUsable) {
 TEST_P(Capture, ATensorOfAFailedCaptureSaysSo) {
   if (device().is_cpu()) return;
   Tensor kept;
-  recording_of([&](const Tensor& x) {
+  error_of([&](const Tensor& x) {
     kept = x * 2.0;
     kept.sum().item();
   });
@@ -426,7 +426,7 @@ TEST_P(Capture, ALostDeviceLeavesTheNextCaptureUsable) {
   EXPECT_THROW(another(etna::ones({3})), DeviceLost);
   vulkan::injection::revive(device());
   EXPECT_EQ(step(etna::ones({3})).sum().item(), 6.0f);
-  // The device is lost when the recording runs for the first time.
+  // The device is lost when the capture runs for the first time.
   auto late = capture([](const Tensor& x) { return x + 5.0; }, {.device = device()});
   late(etna::ones({3}));
   synchronize(device());

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include <etna/device/internal/vulkan/graph/fusion/glsl.h>
+#include <etna/device/internal/vulkan/executable/fusion/glsl.h>
 
 #include "training.h"
 
@@ -50,14 +50,14 @@ class Fused : public OnDevice {
   }
 
   /// Calls `f` eagerly, then captured with fusion off and on, three times each. @return the report of the fused run
-  static ProgramReport expect_same(const Step& f) {
+  static CaptureReport expect_same(const Step& f) {
     std::vector<std::vector<std::uint8_t>> wanted;
     for (const Tensor& y : f()) wanted.push_back(bits(y));
-    ProgramReport report;
+    CaptureReport report;
     for (const char* fuse : {"0", "1"}) {
       Environment set("ETNA_FUSE", fuse);
       auto step = capture(f, {.device = kVulkan});
-      for (const char* call : {"eager", "recorded", "replayed"}) {
+      for (const char* call : {"eager", "captured", "replayed"}) {
         const TensorList got = step();
         EXPECT_EQ(got.size(), wanted.size());
         for (std::size_t i = 0; i < got.size(); ++i) {

@@ -11,7 +11,7 @@ INSTANTIATE_TEST_SUITE_P(, Fusion, testing::Values(kVulkan), device_test_name);
 TEST_P(Fusion, MakesOneKernelOfAChain) {
   for (const Shape& shape : {Shape{8, 128}, Shape{7, 13}, Shape{1}, Shape{3, 4096}}) {
     Tensor x = normal(shape), b = normal(shape, f32, 2);
-    ProgramReport r = expect_same([&] { return TensorList{x * sigmoid(x * 1.702) + b}; });
+    CaptureReport r = expect_same([&] { return TensorList{x * sigmoid(x * 1.702) + b}; });
     EXPECT_EQ(r.commands, 1) << str(shape);
     EXPECT_EQ(r.fused_commands, 4);
     EXPECT_EQ(r.fused_kernels, 1);
@@ -23,7 +23,7 @@ TEST_P(Fusion, MakesOneKernelOfAChain) {
 
 TEST_P(Fusion, MakesOneKernelOfADiamond) {
   Tensor x = normal({5, 64});
-  ProgramReport r = expect_same([&] {
+  CaptureReport r = expect_same([&] {
     Tensor t = exp(x * 0.5);
     return TensorList{t / (t + 1.0) + tanh(t)};
   });
@@ -32,7 +32,7 @@ TEST_P(Fusion, MakesOneKernelOfADiamond) {
 
 TEST_P(Fusion, WritesWhatIsKept) {
   Tensor x = normal({4, 32});
-  ProgramReport r = expect_same([&] {
+  CaptureReport r = expect_same([&] {
     Tensor t = tanh(x), u = t * 2.0, v = u + x;
     return TensorList{t, v, v - u};
   });
@@ -42,7 +42,7 @@ TEST_P(Fusion, WritesWhatIsKept) {
 
 TEST_P(Fusion, WritesWhatAnotherCommandReads) {
   Tensor x = normal({8, 16}), w = normal({16, 16}, f32, 2);
-  ProgramReport r = expect_same([&] {
+  CaptureReport r = expect_same([&] {
     Tensor t = tanh(x * 2.0);
     return TensorList{matmul(t, w) + t};
   });
@@ -53,7 +53,7 @@ TEST_P(Fusion, RoundsEachResultToItsDtype) {
   for (DType t : {f16, bf16}) {
     for (const Shape& shape : {Shape{6, 40}, Shape{5, 7}}) {
       Tensor x = normal(shape, t), y = normal(shape, f32, 2);
-      ProgramReport r = expect_same([&] {
+      CaptureReport r = expect_same([&] {
         Tensor a = silu(x) * x + x, b = (y * 1.1).to(t) * a;
         return TensorList{b.to(f32) * y - (y * 3.0).to(t).to(f32), b};
       });
@@ -65,7 +65,7 @@ TEST_P(Fusion, RoundsEachResultToItsDtype) {
 TEST_P(Fusion, KeepsMultiplyAndAddApart) {
   // x * y + z rounded once differs from x * y + z rounded twice in the bits of most elements.
   Tensor x = normal({64, 64}), y = normal({64, 64}, f32, 2), z = normal({64, 64}, f32, 3);
-  ProgramReport r = expect_same([&] {
+  CaptureReport r = expect_same([&] {
     Tensor p = x * y;
     return TensorList{p + z, p - z, x * 0.3 + p * 0.7, exp(log(abs(p))), sqrt(square(p)), reciprocal(reciprocal(p))};
   });
@@ -76,7 +76,7 @@ TEST_P(Fusion, TakesIntegersAndTruthValues) {
   for (const Shape& shape : {Shape{4, 24}, Shape{3, 5}}) {
     Tensor x = normal(shape), i = (normal(shape, f32, 2) * 50.0).to(i32), b = (normal(shape, f32, 3) * 90.0).to(i8);
     Tensor u = abs(normal(shape, f32, 4) * 90.0).to(u8), wide = i.to(i64);
-    ProgramReport r = expect_same([&] {
+    CaptureReport r = expect_same([&] {
       Tensor mask = logical_and(gt(x, 0.1), ne(i, 3));
       Tensor n = i * 3 + b.to(i32);
       Tensor small = (n + 200).to(i8), unsigned8 = (n * 7).to(u8);
@@ -93,7 +93,7 @@ TEST_P(Fusion, WalksBroadcastAndStridedOperands) {
     Tensor turned = normal({columns, 6}, f32, 4).t(),
            every = normal({6, 2 * columns}, f32, 5).reshape({6, columns, 2}).select(2, 1);
     Tensor one = normal({}, f32, 6), part = normal({6, columns + 8}, bf16, 7).slice(1, 4, columns + 4);
-    ProgramReport r =
+    CaptureReport r =
         expect_same([&] { return TensorList{((x + row) * column - turned) * every + one * x + part.to(f32)}; });
     EXPECT_EQ(r.commands, 1) << columns;
   }
@@ -102,7 +102,7 @@ TEST_P(Fusion, WalksBroadcastAndStridedOperands) {
 TEST_P(Fusion, WalksFourDimensions) {
   Tensor x = normal({3, 4, 5, 8}), y = normal({5, 3, 8, 4}, f32, 2).permute({1, 3, 0, 2}),
          z = normal({3, 1, 5, 1}, f32, 3);
-  ProgramReport r = expect_same([&] { return TensorList{(x * y + z) * y}; });
+  CaptureReport r = expect_same([&] { return TensorList{(x * y + z) * y}; });
   EXPECT_EQ(r.commands, 1);
   Tensor a = normal({2, 3, 2, 3, 2, 4}), b = normal({4, 2, 3, 2, 3, 2}, f32, 2).permute({5, 4, 3, 2, 1, 0});
   expect_same([&] { return TensorList{(a * b + 1.0) * b}; });
@@ -110,7 +110,7 @@ TEST_P(Fusion, WalksFourDimensions) {
 
 TEST_P(Fusion, WritesInPlace) {
   Tensor x = normal({4, 20}), y = normal({4, 20}, f32, 2);
-  ProgramReport r = expect_same([&] {
+  CaptureReport r = expect_same([&] {
     NoGrad off;
     Tensor t = x * 2.0;
     t.add_(y, 0.5);
@@ -139,7 +139,7 @@ TEST_P(Fusion, MovesNothingOverAWriteBetween) {
 
 TEST_P(Fusion, ReadsOtherPlacesOfAResultOnceItIsWritten) {
   Tensor x = normal({16, 16});
-  ProgramReport r = expect_same([&] {
+  CaptureReport r = expect_same([&] {
     Tensor t = x * 2.0;
     return TensorList{t.t() + t};
   });
@@ -158,7 +158,7 @@ TEST_P(Fusion, CutsWhatIsTooLarge) {
   Tensor x = normal({4, 32});
   std::vector<Tensor> many;
   for (std::uint64_t i = 0; i < 30; ++i) many.push_back(normal({4, 32}, f32, i + 2));
-  ProgramReport r = expect_same([&] {
+  CaptureReport r = expect_same([&] {
     Tensor y = x;
     for (const Tensor& z : many) y = y * 0.9 + z;
     for (int i = 0; i < 30; ++i) y = tanh(y * 1.01);
@@ -174,7 +174,7 @@ TEST_P(Fusion, ComputesWhatAReductionReads) {
       Tensor x = normal(shape, t), b = normal({shape[1]}, t, 2);
       for (bool all : {false, true}) {
         const Dims dims = all ? Dims{} : Dims{1};
-        ProgramReport r = expect_same([&] {
+        CaptureReport r = expect_same([&] {
           return TensorList{sum(x * b, dims), mean(square(x - 1.0), dims), max(exp(x), dims), var(x + b, dims),
                             logsumexp(x * 2.0, dims)};
         });
@@ -190,7 +190,7 @@ TEST_P(Fusion, TakesMoreNumbersThanPushConstantsHold) {
                              normal({6, 25}, f32, 5).slice(1, 3, 23)};
   Tensor x = normal({6, 50}).slice(1, 7, 27);
   for (bool reduced : {false, true}) {
-    ProgramReport r = expect_same([&] {
+    CaptureReport r = expect_same([&] {
       Tensor t = x;
       for (std::size_t i = 0; i < 12; ++i) t = (t + 0.1 * static_cast<double>(i)) * others[i % 4];
       return TensorList{reduced ? sum(t, {1}) : t};
@@ -211,7 +211,7 @@ TEST_P(Fusion, KeepsWhatAReductionSharesWithOthers) {
 
 TEST_P(Fusion, FollowsAnActivationThroughBackward) {
   Tensor x = normal({8, 24}), w = normal({24, 24}, f32, 2), seed = normal({8, 24}, f32, 3);
-  ProgramReport r = expect_same([&] {
+  CaptureReport r = expect_same([&] {
     Tensor in = x.detach().requires_grad_(), weight = w.detach().requires_grad_();
     Tensor h = matmul(in, weight);
     Tensor y = h * tanh(softplus(h)) + 0.1 * h;

@@ -5,7 +5,7 @@
 
 #include "training.h"
 
-// The profiler sees recorded and replayed steps as it sees eager ones.
+// The profiler sees captured and replayed steps as it sees eager ones.
 namespace etna {
 namespace {
 

@@ -17,9 +17,10 @@ long page_faults() {
 
 /// Large enough to run on all threads, and for kernels to need more scratch memory than malloc() caches.
 struct Step {
-  nn::LanguageModel model{
+  models::Decoder model{
       (manual_seed(1),
-       nn::LanguageModelConfig{.layers = 2, .heads = 4, .dim = 64, .ffn = 256, .seq = 32, .vocab = 33278})};
+       models::decoder_config(
+           "gpt2", {.vocabulary = 33278, .context = 32, .width = 64, .layers = 2, .heads = 4, .feed_forward = 256}))};
   optim::AdamW optimizer{model.parameters(), {.lr = 1e-3, .max_grad_norm = 1}};
   Tensor x = randint(0, 33278, {8, 32}, {i32}), y = randint(0, 33278, {8, 32}, {i32});
 

@@ -8,13 +8,13 @@ namespace {
 
 /// A model that draws no random numbers after construction: the generator belongs to the process, not to a thread.
 struct Lonely {
-  std::unique_ptr<nn::LanguageModel> model;
+  std::unique_ptr<models::Decoder> model;
   std::unique_ptr<optim::AdamW> optimizer;
 
   explicit Lonely(std::uint64_t seed) {
     manual_seed(seed);
-    model = std::make_unique<nn::LanguageModel>(
-        nn::LanguageModelConfig{.layers = 2, .heads = 2, .dim = 64, .ffn = 96, .seq = 64, .vocab = 1100});
+    model = std::make_unique<models::Decoder>(models::decoder_config(
+        "gpt2", {.vocabulary = 1100, .context = 64, .width = 64, .layers = 2, .heads = 2, .feed_forward = 96}));
     optimizer = std::make_unique<optim::AdamW>(model->parameters(), optim::AdamWOptions{.lr = 1e-2});
   }
 

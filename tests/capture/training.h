@@ -10,6 +10,7 @@
 #include <etna/device/internal/vulkan/api/diagnostics.h>
 #include <etna/device/kernel.h>
 #include <etna/etna.h>
+#include <etna/models/decoder.h>
 
 namespace etna {
 
@@ -40,16 +41,20 @@ struct Training {
   static constexpr std::int64_t kBatch = 3, kSeq = 7, kVocab = 37;
 
   Device device;
-  nn::LanguageModel model;
+  models::Decoder model;
   std::vector<Tensor> parameters;
   optim::AdamW optimizer;
   optim::Scheduler schedule;
 
   explicit Training(Device on, std::uint64_t seed = 3)
       : device(on),
-        model((manual_seed(seed),
-               nn::LanguageModelConfig{
-                   .layers = 2, .heads = 2, .dim = 16, .ffn = 24, .seq = kSeq, .vocab = kVocab, .dropout = 0.2f})),
+        model((manual_seed(seed), models::decoder_config("gpt2", {.vocabulary = kVocab,
+                                                                  .context = kSeq,
+                                                                  .width = 16,
+                                                                  .layers = 2,
+                                                                  .heads = 2,
+                                                                  .feed_forward = 24,
+                                                                  .dropout = 0.2f}))),
         parameters((model.to(on), model.parameters())),
         optimizer(groups(), {.lr = 1e-2}),
         schedule(optimizer, optim::warmup_cosine(4, 30, 0.1)) {}

@@ -1,4 +1,5 @@
 #include <etna/tensor/internal/fusion.h>
+#include <etna/tensor/internal/overrides.h>
 
 #include "runner/run_tests.h"
 #include "training.h"
@@ -51,7 +52,7 @@ TEST_P(CapturedTraining, GivesTheBitsOfEagerTrainingInMixedPrecision) {
   for (DType precision : device().is_cpu() ? std::vector{f16, bf16} : thinned<DType>({f16, bf16})) {
     auto course = [&](bool captured) {
       Training t(device());
-      // A scale so large that steps are skipped at first, recorded ones too.
+      // A scale so large that steps are skipped at first, captured ones too.
       optim::GradScaler scaler({.init_scale = 0x1p125, .growth_interval = 4, .enabled = precision == f16});
       auto train = [&](const Tensor& x, const Tensor& y) {
         Tensor loss;
@@ -140,7 +141,7 @@ TEST_P(CapturedTraining, AllocatesNothingAtAReplay) {
 }
 
 TEST_P(CapturedTraining, PlansLessMemoryThanTheResultsTogether) {
-  fusion::Fusion one_by_one(false);  // fusion leaves out results that the plan would share
+  const Override one_by_one(&Overrides::fuse_calls, false);  // fusion leaves out results that the plan would share
   Training t(device());
   auto step = capture([&](const Tensor& x, const Tensor& y) { return t.step(x, y); }, {.device = device()});
   auto [x, y] = Training::batch(0);
@@ -148,7 +149,7 @@ TEST_P(CapturedTraining, PlansLessMemoryThanTheResultsTogether) {
   EXPECT_FALSE(step.captured());
   EXPECT_THROW(step.report(), CaptureError);
   step(x, y);
-  const ProgramReport& r = step.report();
+  const CaptureReport& r = step.report();
   EXPECT_GE(r.planned_bytes, r.live_bytes);
   EXPECT_LE(static_cast<double>(r.planned_bytes), 1.1 * static_cast<double>(r.live_bytes));
   EXPECT_LT(r.planned_bytes, r.naive_bytes / 2);

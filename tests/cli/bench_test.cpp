@@ -77,7 +77,7 @@ TEST_F(DoctorBench, MeasuresAGpu) {
   json device = figures()["devices"].at(0);
   EXPECT_EQ(device["device"], "vulkan:0");
   EXPECT_EQ(device["driver"], adapters()[0].driver);
-  expect_keys(device, {"record_dispatch_us", "dispatch_us", "dispatch_barrier_us", "submit_us", "round_trip_us",
+  expect_keys(device, {"queue_dispatch_us", "dispatch_us", "dispatch_barrier_us", "submit_us", "round_trip_us",
                        "replay_host_us", "replay_dispatch_us", "copy_gbs", "copy_command_gbs", "upload_gbs",
                        "download_gbs", "read_us", "allocate_ms", "gemm_f32_64_tflops", "gemm_f32_96_tflops",
                        "gemm_f16_64_tflops", "gemm_f16_96_tflops", "gemm_bf16_64_tflops", "gemm_bf16_96_tflops"});

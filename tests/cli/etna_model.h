@@ -7,8 +7,6 @@
 #include <gtest/gtest.h>
 
 #include <etna/data/tokenizers/model_tokenizer.h>
-#include <etna/models/adapter_file.h>
-#include <etna/models/gguf_export.h>
 #include <etna/models/model_file.h>
 
 #include "data/temporary_folder.h"

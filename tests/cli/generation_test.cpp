@@ -9,8 +9,6 @@
 
 #include <etna/data/tokenizers/internal/chat/jinja_template.h>
 #include <etna/data/tokenizers/model_tokenizer.h>
-#include <etna/models/adapter_file.h>
-#include <etna/models/gguf_export.h>
 #include <etna/models/model_file.h>
 #include <etna/tensor/ops.h>
 
@@ -127,7 +125,7 @@ TEST_F(EtnaModel, RunsWithGuessesAndAdapters) {
   const models::Model base = models::load_model(model());
   base.decoder->add_adapters(2, 8);
   manual_seed(3);
-  for (models::DecoderBlock& block : base.decoder->blocks) block.attention.value.lora_b.detach().copy_(randn({32, 2}));
+  for (models::DecoderBlock& block : base.decoder->blocks) block.attention.value->lora_b.detach().copy_(randn({32, 2}));
   models::save_adapters(folder_ / "adapter.gguf", *base.decoder);
   const std::string adapter = "--adapter " + quoted(folder_ / "adapter.gguf") + " ";
   const std::string adapted = text_of(run + adapter);
@@ -181,8 +179,8 @@ TEST_F(EtnaModel, MergesAdaptersOfPackedMatrices) {
     models::save_gguf_model(folder_ / "base.gguf", *decoder, &tokenizer);
     decoder->add_adapters(2, 8);
     for (models::DecoderBlock& block : decoder->blocks)
-      for (models::Projection* layer : {&block.attention.query, &block.attention.value})
-        layer->lora_b.detach().copy_(randn(layer->lora_b.shape()));
+      for (const models::NamedProjection& own : block.projections(false))
+        if (own.name != "attention.output") own.layer->lora_b.detach().copy_(randn(own.layer->lora_b.shape()));
     models::save_adapters(folder_ / "packed.gguf", *decoder);
     const std::string settings = " --device cpu --temperature 0 --max-tokens 20 --quiet --prompt 'the river'";
     const std::string base = quoted(folder_ / "base.gguf"), adapter = " --adapter " + quoted(folder_ / "packed.gguf");

@@ -17,8 +17,9 @@
 #include <etna/autograd/autograd.h>
 #include <etna/device/internal/vulkan/api/diagnostics.h>
 #include <etna/device/kernel.h>
-#include <etna/device/transfers.h>
+#include <etna/device/memory.h>
 #include <etna/tensor/capture.h>
+#include <etna/tensor/internal/overrides.h>
 #include <etna/tensor/ops.h>
 #include <runner/run_tests.h>
 
@@ -58,20 +59,20 @@ class OneByOne {
   std::optional<std::string> fuse_;
 };
 
-/// Records which ops run in this thread, in its scope.
+/// Notes which ops run in this thread, in its scope.
 class Watch {
  public:
-  explicit Watch(std::set<std::string>* seen, bool compose = false) {
-    probe_.compose = compose;
-    if (seen != nullptr) probe_.seen = [seen](const OpDef& op) { seen->insert(op.name); };
-    set_apply_probe(&probe_);
+  explicit Watch(std::set<std::string>* seen, bool compose = false)
+      : compose_(&Overrides::compose_ops, compose), on_op_(&Overrides::on_op, seen != nullptr ? &see_ : nullptr) {
+    if (seen != nullptr) see_ = [seen](const OpDef& op) { seen->insert(op.name); };
   }
-  ~Watch() { set_apply_probe(nullptr); }
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
 
  private:
-  ApplyProbe probe_;
+  std::function<void(const OpDef&)> see_;
+  Override<bool> compose_;
+  Override<const std::function<void(const OpDef&)>*> on_op_;
 };
 
 struct Outcome {
@@ -221,7 +222,7 @@ class Case {
     judge(strictly(gpu), gpu);  // it has one after all: a view, or a device with a kernel
   }
 
-  /// Records and replays: every replay must give the bits of the eager run.
+  /// Captures and replays: every replay must give the bits of the eager run.
   void replayed(Device device, const Outcome& eager, bool one_by_one = false) {
     if (sample_.transfers || dtype_ != main_dtype(sample_) || !tried_fully()) return;
     Strict on(true);
@@ -238,7 +239,7 @@ class Case {
         {.device = device, .name = op_.name});
     TensorList wanted = eager.outputs;
     wanted.insert(wanted.end(), eager.gradients.begin(), eager.gradients.end());
-    for (const char* call : {"run eagerly", "recorded", "replayed"}) {
+    for (const char* call : {"run eagerly", "captured", "replayed"}) {
       TensorList got = step();
       ASSERT_EQ(got.size(), wanted.size()) << where(device);
       for (std::size_t i = 0; i < got.size(); ++i) {

@@ -1,4 +1,4 @@
-#include <etna/data/demo_corpus.h>
+#include <etna/data/corpus.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <utility>
 
 #include <etna/data/internal/demo_grammar.h>
-#include <etna/data/words.h>
+#include <etna/data/internal/words.h>
 
 namespace etna::data {
 namespace {

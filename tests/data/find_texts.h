@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include <etna/data/text_sources.h>
+#include <etna/data/internal/text_sources.h>
 
 namespace etna::data {
 

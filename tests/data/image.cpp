@@ -1,4 +1,4 @@
-#include <etna/data/image.h>
+#include <etna/data/vision.h>
 
 #include <algorithm>
 #include <cmath>

@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <etna/data/corpora/prepare_corpus.h>
+#include <etna/data/corpora/prepared_corpus.h>
 #include <etna/device/error.h>
 
 #include "temporary_folder.h"

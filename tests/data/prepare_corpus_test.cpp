@@ -1,4 +1,4 @@
-#include <etna/data/corpora/prepare_corpus.h>
+#include <etna/data/corpora/prepared_corpus.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

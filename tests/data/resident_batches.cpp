@@ -1,4 +1,4 @@
-#include <etna/data/resident_batches.h>
+#include <etna/data/batches.h>
 
 #include <optional>
 #include <vector>
@@ -8,7 +8,7 @@
 #include <nn/on_device.h>
 
 #include <etna/device/error.h>
-#include <etna/device/transfers.h>
+#include <etna/device/memory.h>
 
 namespace etna::data {
 namespace {

@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <etna/data/random.h>
+#include <etna/data/dataset.h>
 #include <etna/device/error.h>
 
 namespace etna::data {

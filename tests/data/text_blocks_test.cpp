@@ -1,4 +1,4 @@
-#include <etna/data/text_blocks.h>
+#include <etna/data/internal/text_blocks.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include <etna/data/words.h>
+#include <etna/data/internal/words.h>
 #include <etna/device/error.h>
 
 #include "temporary_folder.h"

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <etna/data/data_loader.h>
-#include <etna/data/idx.h>
 #include <etna/data/transforms.h>
 #include <etna/tensor/ops.h>
 

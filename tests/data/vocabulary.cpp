@@ -1,4 +1,4 @@
-#include <etna/data/vocabulary.h>
+#include <etna/data/corpus.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include <etna/data/words.h>
+#include <etna/data/internal/words.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

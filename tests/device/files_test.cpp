@@ -16,6 +16,7 @@
 #include <etna/device/internal/os/memory.h>
 #include <etna/device/internal/os/process.h>
 #include <etna/device/internal/platform.h>
+#include <etna/device/output_file.h>
 
 // Claims that hold on every system (device/internal/os/).
 namespace etna::os {

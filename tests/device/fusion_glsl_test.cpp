@@ -8,8 +8,8 @@
 #include <gtest/gtest.h>
 
 #include <etna/device/error.h>
-#include <etna/device/internal/vulkan/graph/fusion/glsl.h>
-#include <etna/device/internal/vulkan/graph/fusion/sources.h>
+#include <etna/device/internal/vulkan/executable/fusion/glsl.h>
+#include <etna/device/internal/vulkan/executable/fusion/sources.h>
 
 namespace etna::vulkan::fusion {
 namespace {

@@ -12,7 +12,7 @@ namespace {
 constexpr std::uint32_t kF32 = 1, kElements = 64;
 
 /// Commands over storages named by letters, each of 64 f32.
-class Recorded {
+class Commands {
  public:
   static StridedView at(char storage, std::uint32_t stride = 1) {
     const std::uint32_t n = kElements;
@@ -74,7 +74,7 @@ class Recorded {
 };
 
 TEST(FusionPlan, JoinsAReaderWithWhatItReads) {
-  Recorded p;
+  Commands p;
   p.elementwise('b', "a");
   p.elementwise('c', "b");
   p.elementwise('d', "a");  // shares an operand only
@@ -82,7 +82,7 @@ TEST(FusionPlan, JoinsAReaderWithWhatItReads) {
 }
 
 TEST(FusionPlan, StoresWhatIsNotDroppedOrReadByOthers) {
-  Recorded p;
+  Commands p;
   p.elementwise('b', "a");
   p.elementwise('c', "b");
   p.elementwise('d', "c");
@@ -93,7 +93,7 @@ TEST(FusionPlan, StoresWhatIsNotDroppedOrReadByOthers) {
 }
 
 TEST(FusionPlan, NothingOutsideComesBetween) {
-  Recorded p;
+  Commands p;
   p.elementwise('b', "a");
   p.other('c', "b");
   p.elementwise('d', "bc");
@@ -101,7 +101,7 @@ TEST(FusionPlan, NothingOutsideComesBetween) {
 }
 
 TEST(FusionPlan, OthersMoveWhereTheyAreFree) {
-  Recorded p;
+  Commands p;
   p.elementwise('b', "a");
   p.other('x', "b");  // must follow the kernel
   p.other('y', "z");
@@ -110,12 +110,12 @@ TEST(FusionPlan, OthersMoveWhereTheyAreFree) {
 }
 
 TEST(FusionPlan, AWriteBetweenKeepsItsPlace) {
-  Recorded p;
+  Commands p;
   p.elementwise('b', "a");
   p.other('a', "x");  // overwrites what 0 reads
   p.elementwise('c', "ba");
   EXPECT_EQ(p.order(), "0 1 2");
-  Recorded q;
+  Commands q;
   q.elementwise('b', "a");
   q.other('a', "x");
   q.elementwise('c', "b");
@@ -124,7 +124,7 @@ TEST(FusionPlan, AWriteBetweenKeepsItsPlace) {
 
 TEST(FusionPlan, TwoKernelsNeverWaitForEachOther) {
   // 0 and 3 would be one kernel, 1 and 2 another; 1 reads 0, and 3 reads 2.
-  Recorded p;
+  Commands p;
   p.elementwise('b', "a");
   p.other('t', "b");
   p.elementwise('c', "t");
@@ -144,7 +144,7 @@ TEST(FusionPlan, TwoKernelsNeverWaitForEachOther) {
 }
 
 TEST(FusionPlan, ReadsInPlaceResultsInOrder) {
-  Recorded p;
+  Commands p;
   p.elementwise('b', "a");
   p.elementwise('b', "bc");  // in place
   p.elementwise('d', "b");
@@ -157,18 +157,18 @@ TEST(FusionPlan, ReadsInPlaceResultsInOrder) {
 }
 
 TEST(FusionPlan, OtherPlacesOfAResultAreNotForwarded) {
-  Recorded p;
-  p.elementwise(Recorded::at('b'), {Recorded::at('a')});
-  p.elementwise(Recorded::at('c'), {Recorded::at('b', 0)});
+  Commands p;
+  p.elementwise(Commands::at('b'), {Commands::at('a')});
+  p.elementwise(Commands::at('c'), {Commands::at('b', 0)});
   EXPECT_EQ(p.order(), "0 1");
-  Recorded q;
-  q.elementwise(Recorded::at('b'), {Recorded::at('a', 0), Recorded::at('c')});
-  q.elementwise(Recorded::at('a'), {Recorded::at('b')});  // another thread may still load a's first element
+  Commands q;
+  q.elementwise(Commands::at('b'), {Commands::at('a', 0), Commands::at('c')});
+  q.elementwise(Commands::at('a'), {Commands::at('b')});  // another thread may still load a's first element
   EXPECT_EQ(q.order(), "0 1");
 }
 
 TEST(FusionPlan, LongChainsAreCut) {
-  Recorded p;
+  Commands p;
   p.elementwise('b', "a");
   for (std::size_t i = 1; i < 3 * kMostSteps; ++i) p.elementwise(i % 2 != 0 ? 'c' : 'b', i % 2 != 0 ? "b" : "c");
   const Plan plan = p.plan("bc");

@@ -1,6 +1,6 @@
 #include <cstring>
 
-#include <etna/device/internal/backend.h>
+#include <etna/device/internal/device_queue.h>
 #include <etna/device/internal/graph/graph.h>
 
 #include "vulkan_fixture.h"
@@ -13,19 +13,19 @@ using ::testing::HasSubstr;
 MemoryRange range(const StoragePtr& s) { return {s->address(), s->bytes()}; }
 std::uint32_t& word(const StoragePtr& s) { return *reinterpret_cast<std::uint32_t*>(s->host()); }
 
-/// A graph of calls on the CPU: each adds 1 to what it reads, and runs while it is recorded, as ops do.
+/// A graph of calls on the CPU: each adds 1 to what it reads, and runs while it is captured, as ops do.
 struct Calls {
   Graph graph{kCPU};
 
   StoragePtr next(const StoragePtr& from) {
     StoragePtr to = graph.storages().allocate(1000);
     word(to) = word(from) + 1;
-    const StoragePtr read = as_recorded(from), written = as_recorded(to);
+    const StoragePtr read = as_captured(from), written = as_captured(to);
     const MemoryRange reads = range(read), writes = range(written);
     graph.call("next", [read, written] { word(written) = word(read) + 1; }, {&reads, 1}, {&writes, 1});
     return to;
   }
-  StoragePtr as_recorded(const StoragePtr& s) const {
+  StoragePtr as_captured(const StoragePtr& s) const {
     StoragePtr proxy = graph.storages().proxy(*s);
     return proxy != nullptr ? proxy : s;
   }
@@ -43,16 +43,17 @@ TEST(Graph, CallsRunAgainOnPlannedMemory) {
   EXPECT_EQ(word(last), 7u);
   std::unique_ptr<Executable> made = backend(kCPU).compile(calls.graph);
   EXPECT_EQ(word(last), 7u) << "what is held keeps its memory and its values";
-  const GraphFigures& f = calls.graph.figures();
-  EXPECT_EQ(f.calls, 6u);
-  EXPECT_EQ(f.groups, 6u);
-  EXPECT_EQ(f.barriers, 0u);
+  const CaptureReport& f = calls.graph.report();
+  EXPECT_EQ(f.commands, 6);
+  EXPECT_EQ(f.dispatches, 0);
+  EXPECT_EQ(f.groups, 6);
+  EXPECT_EQ(f.barriers, 0);
   EXPECT_EQ(f.kept_bytes, 1000u);
   EXPECT_EQ(f.planned_bytes, 2 * 1024u) << "five results, of which two are needed at one time";
   EXPECT_EQ(f.naive_bytes, 5 * 1024u);
   for (std::uint32_t start : {10u, 20u}) {
     word(x) = start;
-    made->run({});
+    DeviceQueue(kCPU).run(*made, {});
     EXPECT_EQ(word(last), start + 6);
   }
 }
@@ -67,7 +68,7 @@ TEST(Graph, AStorageDiesAlthoughCallsReferToIt) {
 
 class GraphOfCommands : public VulkanTest {
  protected:
-  /// Records what `work` queues, with these storages from before, and compiles it.
+  /// Captures what `work` queues, with these storages from before, and compiles it.
   static std::unique_ptr<Executable> compile(Graph& graph, std::initializer_list<StoragePtr> given,
                                              const std::function<void()>& work) {
     graph.enter();
@@ -84,18 +85,18 @@ TEST_F(GraphOfCommands, RunOnlyOnceCompiled) {
   std::unique_ptr<Executable> made = compile(graph, {x, y}, [&] {
     StoragePtr between = graph.storages().allocate(16);
     EXPECT_TRUE(graph::is_placeholder(between->address()));
-    record_copy(kVulkan, *x, 0, *between, 0, 16);
+    enqueue_copy(kVulkan, *x, 0, *between, 0, 16);
     dispatch({*between, 0, *y, 0, 4, 10, 1});
-    record_fill(kVulkan, *x, 0, 8, 7);
+    enqueue_fill(kVulkan, *x, 0, 8, 7);
   });
   EXPECT_EQ(load(*y, 4), Words(4));
-  EXPECT_EQ(graph.figures().transfers, 2u);
-  EXPECT_EQ(graph.figures().dispatches, 1u);
-  EXPECT_EQ(graph.figures().groups, 2u) << "the fill and the dispatch both wait for the copy, and not for each other";
-  EXPECT_EQ(graph.figures().planned_bytes, 256u);
-  made->run({});
+  EXPECT_EQ(graph.report().commands, 3);
+  EXPECT_EQ(graph.report().dispatches, 1);
+  EXPECT_EQ(graph.report().groups, 2) << "the fill and the dispatch both wait for the copy, and not for each other";
+  EXPECT_EQ(graph.report().planned_bytes, 256u);
+  DeviceQueue(kVulkan).run(*made, {});
   EXPECT_EQ(load(*y, 4), (Words{11, 21, 31, 41}));
-  made->run({});
+  DeviceQueue(kVulkan).run(*made, {});
   EXPECT_EQ(load(*y, 4), (Words{71, 71, 31, 41}));
 }
 
@@ -105,14 +106,14 @@ TEST_F(GraphOfCommands, TakeTheirNumbersFromEachRun) {
   const graph::NumberPlace first = graph.storages().reserve_numbers(4), second = graph.storages().reserve_numbers(4);
   EXPECT_EQ(first.storage, second.storage) << "one block";
   std::unique_ptr<Executable> made = compile(graph, {y}, [&] {
-    record_copy(kVulkan, *first.storage, first.offset, *y, 4, 4);
-    record_copy(kVulkan, *second.storage, second.offset, *y, 0, 4);
+    enqueue_copy(kVulkan, *first.storage, first.offset, *y, 4, 4);
+    enqueue_copy(kVulkan, *second.storage, second.offset, *y, 0, 4);
   });
   for (std::uint32_t i : {3u, 8u}) {
     Words numbers(second.offset / 4 + 1);
     numbers[first.offset / 4] = i;
     numbers[second.offset / 4] = i + 1;
-    made->run(std::as_bytes(std::span(numbers)));
+    DeviceQueue(kVulkan).run(*made, std::as_bytes(std::span(numbers)));
     EXPECT_EQ(load(*y, 2), (Words{i + 1, i}));
   }
 }
@@ -120,7 +121,7 @@ TEST_F(GraphOfCommands, TakeTheirNumbersFromEachRun) {
 TEST_F(GraphOfCommands, RefuseMemoryOfStoragesTheyWereNotGiven) {
   StoragePtr x = store(Words(4));
   Graph graph(kVulkan);
-  EXPECT_THAT(message_of<CaptureError>([&] { compile(graph, {}, [&] { record_fill(kVulkan, *x, 0, 16, 1); }); }),
+  EXPECT_THAT(message_of<CaptureError>([&] { compile(graph, {}, [&] { enqueue_fill(kVulkan, *x, 0, 16, 1); }); }),
               HasSubstr("fill: works on memory that belongs to none of the tensors it was given"));
 }
 

@@ -1,4 +1,4 @@
-#include <etna/device/internal/output_file.h>
+#include <etna/device/output_file.h>
 
 #include <filesystem>
 #include <fstream>

@@ -11,11 +11,9 @@
 #include <nlohmann/json.hpp>
 
 #include <etna/device/error.h>
-#include <etna/device/profile/chrome_trace.h>
+#include <etna/device/profile/internal/chrome_trace.h>
 #include <etna/device/profile/internal/gpu_lanes.h>
-#include <etna/device/profile/report.h>
-#include <etna/device/profile/trace_file.h>
-#include <etna/device/profile/trace_picture.h>
+#include <etna/device/profile/profile.h>
 
 // Reports and traces of handwritten profiles with known numbers.
 namespace etna::profile {
@@ -56,7 +54,7 @@ Profile on_gpu() {
                    .phase = phase,
                    .batch = batch,
                    .thread = 0,
-                   .recorded = kMs,
+                   .queued = kMs,
                    .at_once = 1,
                    .begin = begin * kMs,
                    .end = end * kMs};

@@ -8,9 +8,8 @@
 #include <thread>
 
 #include <etna/device/internal/vulkan/api/injection.h>
+#include <etna/device/memory.h>
 #include <etna/device/profile/profiler.h>
-#include <etna/device/profile/step_profiler.h>
-#include <etna/device/transfers.h>
 
 #include "vulkan_fixture.h"
 
@@ -70,7 +69,7 @@ TEST(Profiler, ScopesNestAndSum) {
   })) << "outer before inner";
 }
 
-TEST(Profiler, RecordsNothingWhenOff) {
+TEST(Profiler, MeasuresNothingWhenOff) {
   { Scope before("before"); }
   start();
   Profile empty = stop();
@@ -128,7 +127,7 @@ TEST(Profiler, SeesEveryThreadByItsName) {
   }
 }
 
-TEST(Profiler, ThreadsMayRecordWhileProfilesComeAndGo) {
+TEST(Profiler, ThreadsMayBeMeasuredWhileProfilesComeAndGo) {
   std::atomic<bool> enough{false}, going{false};
   std::thread busy([&] {
     for (; !enough; going = true) Scope work("busy");
@@ -153,7 +152,7 @@ TEST(Profiler, CountsWhatFindsNoRoom) {
   EXPECT_EQ(seen.dropped, 15u);
 }
 
-TEST(Profiler, LabelsTellWhereWorkIsRecorded) {
+TEST(Profiler, LabelsTellWhereWorkIsQueued) {
   EXPECT_EQ(Labels::now().phase, nullptr);
   KeepLabels keep;
   Scope phase("backward", Category::phase);
@@ -206,8 +205,8 @@ TEST_F(GpuProfiler, SpansLieBehindTheirSubmitAndWithinTheProfile) {
     const GpuBatch& batch = g.batches.at(span.batch);
     EXPECT_LE(span.begin, span.end);
     EXPECT_GE(span.begin + tolerance, batch.submitted);
-    EXPECT_GE(batch.submitted, span.recorded);
-    EXPECT_GE(span.recorded, seen.begin);
+    EXPECT_GE(batch.submitted, span.queued);
+    EXPECT_GE(span.queued, seen.begin);
     EXPECT_LE(span.end - tolerance, seen.end);
     EXPECT_EQ(seen.threads.at(span.thread), "main");
     sum += span.end - span.begin;
@@ -260,7 +259,7 @@ TEST_F(GpuProfiler, ACopyBesideADispatchSharesItsGroup) {
   Session session({.timing = Timing::groups});
   for (std::uint32_t i = 0; i < 3; ++i) {
     dispatch({*x, 0, *y, 0, kWords, 1, i});
-    gpu::record_fill(kVulkan, *z, 0, 64, i);
+    gpu::enqueue_fill(kVulkan, *z, 0, 64, i);
   }
   Words filled = load(*z, 1);
   Profile seen = session.stop();

@@ -36,7 +36,7 @@ TEST(Schedule, PartsOfOneTensorAreIndependent) {
 }
 
 TEST(Schedule, BranchesRunSideBySide) {
-  // Two chains from one start, recorded one after the other.
+  // Two chains from one start, queued one after the other.
   EXPECT_EQ(groups_of({{{}, {a}}, {{a}, {b}}, {{b}, {b}}, {{a}, {c}}, {{c}, {c}}, {{b, c}, {d}}}),
             (std::vector<std::uint32_t>{0, 1, 2, 1, 2, 3}));
 }

@@ -11,7 +11,6 @@
 
 #include <etna/device/device.h>
 #include <etna/device/error.h>
-#include <etna/device/strict_device.h>
 
 namespace etna {
 namespace {

@@ -36,7 +36,7 @@ using Timed = VulkanTest;
 TEST_F(Timed, BothWaysToReadTheClocksAgree) {
   Context& context = Context::of(kVulkan);
   std::lock_guard lock(context.mutex);
-  context.recorder.finish();
+  context.queue.finish();
   GpuClock best(context.logical), submits(context.logical, false);
   if (best.valid_bits() == 0) return;
   EXPECT_STREQ(submits.method(), "a timed submit");
@@ -47,7 +47,7 @@ TEST_F(Timed, BothWaysToReadTheClocksAgree) {
               static_cast<double>(first.error_ns + second.error_ns + 1000));
 }
 
-/// Commands recorded once and submitted three times, as a captured step is.
+/// Commands encoded once and submitted three times, as a captured step is.
 TEST_F(Timed, CommandsSubmittedAgainAreTimedEachTime) {
   Words words(1024, 5);
   StoragePtr x = store(words), y = store(words);
@@ -55,7 +55,7 @@ TEST_F(Timed, CommandsSubmittedAgainAreTimedEachTime) {
   Context& context = Context::of(kVulkan);
   std::lock_guard lock(context.mutex);
   const VolkDeviceTable& vk = context.logical.vk;
-  Timestamps& timestamps = context.recorder.timestamps();
+  Timestamps& timestamps = context.queue.timestamps();
   EXPECT_FALSE(timestamps.active());
 
   profile::Labels labels;
@@ -120,7 +120,7 @@ TEST_F(Timed, CommandsSubmittedAgainAreTimedEachTime) {
   for (std::size_t run = 1; run < 3; ++run) {
     EXPECT_GT(gpu.batches[run].submitted, gpu.batches[run - 1].submitted);
     EXPECT_GE(gpu.spans[2 * run].begin, gpu.spans[2 * run - 1].end);
-    EXPECT_EQ(gpu.spans[2 * run].recorded, gpu.batches[run].submitted);
+    EXPECT_EQ(gpu.spans[2 * run].queued, gpu.batches[run].submitted);
   }
   EXPECT_EQ(load(*y, 1)[0], 7u);
 }

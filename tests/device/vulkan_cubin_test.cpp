@@ -1,4 +1,4 @@
-#include <etna/device/internal/backend.h>
+#include <etna/device/internal/device_queue.h>
 #include <etna/device/internal/graph/graph.h>
 #include <etna/shaders/cubins.h>
 
@@ -22,11 +22,11 @@ class VulkanCubin : public VulkanTest {
     arguments.read(words_at(source, kWords));
     arguments.write(words_at(target, kWords));
     for (std::uint32_t n : {kWords, factor, addend, 0u}) arguments.number(n);
-    record(kVulkan, {.kernel = cubins::cubin_test_ranges,
-                     .op = "affine",
-                     .arguments = arguments,
-                     .groups = {8, 1, 1},
-                     .threads = 64});
+    enqueue(kVulkan, {.kernel = cubins::cubin_test_ranges,
+                      .op = "affine",
+                      .arguments = arguments,
+                      .groups = {8, 1, 1},
+                      .threads = 64});
   }
 };
 
@@ -36,7 +36,7 @@ TEST_F(VulkanCubin, SaysWhyItCannotRun) {
   EXPECT_THAT(message_of<DeviceError>([&] { launch(x->address(), x->address(), 1, 1); }),
               AllOf(HasSubstr("affine"), HasSubstr("cubin_test_ranges"), HasSubstr("sm_90")));
   dispatch({*x, 0, *x, 0, kWords, 1, 4});
-  EXPECT_EQ(load(*x, 1)[0], 4u) << "the recorder works on";
+  EXPECT_EQ(load(*x, 1)[0], 4u) << "the queue works on";
 }
 
 TEST_F(VulkanCubin, RunsInOrderWithShadersAndCopies) {
@@ -47,7 +47,7 @@ TEST_F(VulkanCubin, RunsInOrderWithShadersAndCopies) {
   for (std::uint32_t round = 0; round < 50; ++round) {
     dispatch({*x, 0, *y, 0, kWords, 3, round});
     launch(y->address(), z->address(), 5, round);
-    record_copy(kVulkan, *z, 0, *x, 0, kWords * 4);
+    enqueue_copy(kVulkan, *z, 0, *x, 0, kWords * 4);
     launch(x->address(), y->address(), 7, 1);
     dispatch({*y, 0, *x, 0, kWords, 1, 2});
   }
@@ -71,8 +71,8 @@ TEST_F(VulkanCubin, IsReplayedWithPlannedAddresses) {
   graph.leave();
   graph.storages().pin(x);
   std::unique_ptr<Executable> program = backend(kVulkan).compile(graph);
-  EXPECT_EQ(graph.figures().dispatches, 3u);
-  for (int run = 0; run < 3; ++run) program->run({});
+  EXPECT_EQ(graph.report().dispatches, 3);
+  for (int run = 0; run < 3; ++run) DeviceQueue(kVulkan).run(*program, {});
   std::uint32_t expected = 1;
   for (int run = 0; run < 3; ++run) expected = (2 * expected + 2) * 3;
   EXPECT_EQ(load(*x, kWords), Words(kWords, expected));
@@ -83,7 +83,7 @@ TEST_F(VulkanCubin, RefusesParametersThatAreNoWords) {
   Arguments arguments;
   arguments.bytes(bytes);
   EXPECT_THAT(message_of<DeviceError>([&] {
-                record(kVulkan, {.kernel = cubins::cubin_test_ranges, .op = "affine", .arguments = arguments});
+                enqueue(kVulkan, {.kernel = cubins::cubin_test_ranges, .op = "affine", .arguments = arguments});
               }),
               AllOf(HasSubstr("affine"), HasSubstr("6 bytes"), HasSubstr("512")));
 }

@@ -61,11 +61,11 @@ class VulkanTest : public testing::Test {
     arguments.read(words_at(a.source.address() + a.source_at * 4, a.count));
     arguments.write(words_at(a.target.address() + a.target_at * 4, a.count));
     for (std::uint32_t n : {a.count, a.factor, a.addend}) arguments.number(n);
-    record(kVulkan, {.shader = shaders::test_ranges,
-                     .op = "affine",
-                     .spec = spec,
-                     .arguments = arguments,
-                     .groups = {a.groups, 1, 1}});
+    enqueue(kVulkan, {.shader = shaders::test_ranges,
+                      .op = "affine",
+                      .spec = spec,
+                      .arguments = arguments,
+                      .groups = {a.groups, 1, 1}});
   }
 
   template <typename E, typename F>

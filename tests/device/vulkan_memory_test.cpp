@@ -6,7 +6,7 @@
 #include <fstream>
 #include <numeric>
 
-#include <etna/device/internal/backend.h>
+#include <etna/device/internal/device_queue.h>
 #include <etna/device/internal/vulkan/commands/context.h>
 
 #include "vulkan_fixture.h"
@@ -77,9 +77,9 @@ TEST_F(VulkanMemory, OutOfMemoryNamesTheLimit) {
 }
 
 TEST_F(VulkanMemory, AddressesOutsideItsAllocationsAreRefused) {
-  EXPECT_THROW(backend(kVulkan).upload(kVulkan, "abcd", 64, 4), DeviceError);
+  EXPECT_THROW(DeviceQueue(kVulkan).upload("abcd", 64, 4), DeviceError);
   StoragePtr host = allocate(kCPU, 64), storage = allocate(kVulkan, 64);
-  EXPECT_THAT(message_of<DeviceError>([&] { record_copy(kVulkan, *host, 0, *storage, 0, 64); }),
+  EXPECT_THAT(message_of<DeviceError>([&] { enqueue_copy(kVulkan, *host, 0, *storage, 0, 64); }),
               HasSubstr("the storage is on cpu"));
 }
 

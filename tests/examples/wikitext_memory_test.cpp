@@ -55,7 +55,7 @@ TEST_F(Wikitext, RecomputedBlocksTakeLessMemory) {
   EXPECT_LT(mebibytes(recomputed.text, "memory: at most"), 0.8 * mebibytes(kept.text, "memory: at most"));
   const Outcome lstm = wikitext("train --device cpu --preset demo --model lstm --recompute blocks");
   EXPECT_EQ(lstm.code, 2) << lstm.text;
-  EXPECT_THAT(error_line(lstm), HasSubstr("recompute goes with model = \"transformer\" only"));
+  EXPECT_THAT(error_line(lstm), HasSubstr("recompute does not go with model = \"lstm\""));
 }
 
 TEST_F(Wikitext, TheReportHasAPictureOfTwoSteps) {

@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include <etna/data/demo_corpus.h>
+#include <etna/data/corpus.h>
 
 #include "wikitext_command.h"
 

@@ -1,8 +1,7 @@
 #include <data/temporary_folder.h>
 #include <etna/data/tokenizers/internal/chat/jinja_template.h>
 #include <etna/data/tokenizers/model_tokenizer.h>
-#include <etna/models/adapter_file.h>
-#include <etna/models/gguf_export.h>
+#include <etna/models/model_file.h>
 #include <etna/nn/linear.h>
 #include <etna/tensor/io/checkpoint.h>
 #include <etna/train/internal/read_bytes.h>

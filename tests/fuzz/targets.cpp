@@ -11,16 +11,16 @@
 #include <etna/data/tokenizers/internal/chat/jinja_template.h>
 #include <etna/data/tokenizers/model_tokenizer.h>
 #include <etna/device/error.h>
-#include <etna/models/adapter_file.h>
 #include <etna/models/decoder_config.h>
 #include <etna/models/model_file.h>
 #include <etna/nn/linear.h>
 #include <etna/tensor/io/checkpoint.h>
-#include <etna/tensor/io/gguf_header.h>
+#include <etna/tensor/io/gguf.h>
+#include <etna/tensor/io/internal/gguf_header.h>
 #include <etna/tensor/io/internal/llama2c.h>
 #include <etna/tensor/io/internal/safetensors_header.h>
 #include <etna/tensor/io/internal/sharded_safetensors.h>
-#include <etna/tensor/quant/suspicious_weights.h>
+#include <etna/tensor/quant/block_format.h>
 #include <models/small_models.h>
 
 namespace etna::fuzz {

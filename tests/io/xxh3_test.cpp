@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include <etna/tensor/io/xxh3.h>
+#include <etna/tensor/io/internal/xxh3.h>
 
 namespace etna::io {
 namespace {

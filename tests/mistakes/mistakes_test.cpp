@@ -206,7 +206,7 @@ std::vector<Mistake> gradients_and_training() {
          nn::Linear(2, 3).load_state_dict({{"weight", ones({2})}, {"bias", ones({3})}});
        }},
       {"Linear", "in is -1", "not be negative", [] { nn::Linear(-1, 3); }},
-      {"MultiHeadAttention", "3 heads", "a width of 8", [] { nn::MultiHeadAttention(8, 3); }},
+      {"MultiheadAttention", "3 heads", "embed_dim 8", [] { nn::MultiheadAttention(8, 3); }},
       {"/nowhere/x.safetensors", "cannot be opened", "No such file",
        [] { load_safetensors("/nowhere/x.safetensors"); }},
       {"device 'cuda'", "not a device's name", "write cpu", [=] { a.to("cuda"); }},

@@ -7,8 +7,6 @@
 
 #include <data/temporary_folder.h>
 #include <etna/autograd/autograd.h>
-#include <etna/models/adapter_file.h>
-#include <etna/models/gguf_export.h>
 #include <etna/models/model_file.h>
 #include <etna/tensor/io/gguf.h>
 #include <etna/tensor/io/safetensors.h>
@@ -91,7 +89,7 @@ TEST_F(AdapterFile, BelongsToAQuantizedModelAsWell) {
   save_adapters(folder_ / "a.gguf", *model);
   save_gguf_model(folder_ / "base.gguf", *small_model(config), nullptr, &quant::format_named("Q8_0"));
   const Model base = load_model(folder_ / "base.gguf");
-  ASSERT_TRUE(base.decoder->blocks[0].attention.query.frozen());
+  ASSERT_TRUE(base.decoder->blocks[0].attention.query->frozen());
   load_adapters(folder_ / "a.gguf", *base.decoder);
   const Tensor wanted = logits_of(*model);
   expect_near(logits_of(*base.decoder), wanted, 0.05 * amax(abs(wanted)).item<double>());
@@ -111,16 +109,23 @@ TEST_F(AdapterFile, HasTheNamesThatOthersRead) {
   EXPECT_EQ(tensors.at("base_model.model.model.layers.1.self_attn.v_proj.lora_A.weight").shape(), (Shape{3, 64}));
 }
 
-/// gpt2 and phi3 have queries, keys and values in one matrix, phi3 also gate and up.
+/// Of projections that are separate here, and one in files.
+DecoderConfig packed_in_files(const char* architecture) {
+  DecoderConfig config = small_config(architecture);
+  config.packed_qkv = false;
+  return config;
+}
+
+/// Files of gpt2 and phi3 have queries, keys and values in one matrix, those of phi3 also gate and up.
 TEST_F(AdapterFile, PacksTheAdaptersOfPackedMatrices) {
   for (const char* architecture : {"gpt2", "phi3"}) {
-    const DecoderConfig config = small_config(architecture);
+    const DecoderConfig config = packed_in_files(architecture);
     for (const char* name : {"a.gguf", "adapter_model.safetensors"}) {
       const auto model = adapted(config);
       save_adapters(folder_ / name, *model);
       const auto again = small_model(config);
       load_adapters(folder_ / name, *again);
-      EXPECT_EQ(again->blocks[0].attention.query.lora_a.size(0), 9);
+      EXPECT_EQ(again->blocks[0].attention.query->lora_a.size(0), 9);
       EXPECT_EQ(again->blocks[0].attention.output.lora_a.size(0), 3);
       const Tensor wanted = logits_of(*model);
       expect_near(logits_of(*again), wanted, 1e-4);
@@ -149,7 +154,7 @@ TEST_F(AdapterFile, HasTheNamesOfPackedMatrices) {
   EXPECT_EQ(gguf.at("blk.1.ffn_up.weight.lora_a").shape(), (Shape{6, 64}));
   EXPECT_EQ(gguf.at("blk.1.ffn_up.weight.lora_b").shape(), (Shape{192, 6}));
   EXPECT_EQ(gguf.size(), 2u * 2 * 4);
-  save_adapters(folder_ / "adapter_model.safetensors", *adapted(small_config("gpt2"), false));
+  save_adapters(folder_ / "adapter_model.safetensors", *adapted(packed_in_files("gpt2"), false));
   const auto tensors = load_safetensors(folder_ / "adapter_model.safetensors");
   EXPECT_EQ(tensors.at("base_model.model.transformer.h.1.attn.c_attn.lora_A.weight").shape(), (Shape{9, 64}));
   EXPECT_EQ(tensors.at("base_model.model.transformer.h.1.attn.c_proj.lora_B.weight").shape(), (Shape{64, 3}));
@@ -163,7 +168,7 @@ TEST_F(AdapterFile, HasTheNamesOfPackedMatrices) {
 
 /// As others train them: one A for all rows.
 TEST_F(AdapterFile, SplitsAPackedAdapter) {
-  const DecoderConfig config = small_config("gpt2");
+  const DecoderConfig config = packed_in_files("gpt2");
   const Tensor a = randn({2, 64}) * 0.1, b = randn({192, 2}) * 0.1;
   save_safetensors(folder_ / "adapter_model.safetensors",
                    NamedTensors{{"base_model.model.transformer.h.0.attn.c_attn.lora_A.weight", a},
@@ -179,10 +184,23 @@ TEST_F(AdapterFile, SplitsAPackedAdapter) {
   model->merge_adapters();
   const auto& merged = model->blocks[0].attention;
   const auto& before = plain->blocks[0].attention;
-  expect_near(
-      cat({merged.query.weight.detach(), merged.key.weight.detach(), merged.value.weight.detach()}),
-      cat({before.query.weight.detach(), before.key.weight.detach(), before.value.weight.detach()}) + matmul(b, a) * 4,
-      1e-6);
+  expect_near(cat({merged.query->weight.detach(), merged.key->weight.detach(), merged.value->weight.detach()}),
+              cat({before.query->weight.detach(), before.key->weight.detach(), before.value->weight.detach()}) +
+                  matmul(b, a) * 4,
+              1e-6);
+}
+
+TEST_F(AdapterFile, OfThreeProjectionsFitsOne) {
+  const auto three = small_model(packed_in_files("gpt2"));
+  const auto one = decoder_of(small_config("gpt2"), three->state_dict(), {.trainable = true});
+  const auto model = adapted(packed_in_files("gpt2"));
+  for (const char* name : {"a.gguf", "adapter_model.safetensors"}) {
+    save_adapters(folder_ / name, *model);
+    const auto again = clone_of(*one);
+    load_adapters(folder_ / name, *again);
+    EXPECT_EQ(again->blocks[0].attention.qkv->lora_a.size(0), 9);
+    expect_near(logits_of(*again), logits_of(*model), 1e-4);
+  }
 }
 
 TEST_F(AdapterFile, PacksSomeLayersAndOtherFactors) {
@@ -190,14 +208,14 @@ TEST_F(AdapterFile, PacksSomeLayersAndOtherFactors) {
     const DecoderConfig config = small_config("phi3");
     const auto model = small_model(config), again = small_model(config);
     DecoderBlock& block = model->blocks[1];
-    block.attention.key.set_adapter(randn({2, 64}) * 0.2, randn({32, 2}) * 0.2, 3);
-    block.attention.value.set_adapter(randn({5, 64}) * 0.2, randn({32, 5}) * 0.2, 0.5);
+    block.attention.key->set_adapter(randn({2, 64}) * 0.2, randn({32, 2}) * 0.2, 3);
+    block.attention.value->set_adapter(randn({5, 64}) * 0.2, randn({32, 5}) * 0.2, 0.5);
     block.ffn.up.set_adapter(randn({1, 64}) * 0.2, randn({96, 1}) * 0.2, 2);
     save_adapters(folder_ / name, *model);
     load_adapters(folder_ / name, *again);
     expect_near(logits_of(*again), logits_of(*model), 1e-4);
-    EXPECT_EQ(amax(abs(again->blocks[1].attention.query.lora_b)).item<double>(), 0);
-    EXPECT_FALSE(again->blocks[0].attention.query.has_adapter());
+    EXPECT_EQ(amax(abs(again->blocks[1].attention.query->lora_b)).item<double>(), 0);
+    EXPECT_FALSE(again->blocks[0].attention.query->has_adapter());
   }
 }
 
@@ -227,7 +245,7 @@ TEST_F(AdapterFile, IsRefusedInWords) {
   save_adapters(folder_ / "a.gguf", *adapted(other));
   EXPECT_THAT(adapter_file_refusal([&] { load_adapters(folder_ / "a.gguf", *model); }),
               HasSubstr("blocks.0.ffn.gate is [3, 64] and [64, 3]; wanted [rank, 64] and [96, rank]"));
-  EXPECT_FALSE(model->blocks[0].attention.query.has_adapter());
+  EXPECT_FALSE(model->blocks[0].attention.query->has_adapter());
   other = small_config("llama");
   other.layers = 3;
   save_adapters(folder_ / "a.gguf", *adapted(other));
@@ -239,7 +257,7 @@ TEST_F(AdapterFile, IsRefusedInWords) {
             {{"blk.0.attn_qkv.weight.lora_a", randn({2, 64})}, {"blk.0.attn_qkv.weight.lora_b", randn({191, 2})}},
             {.metadata = {{"adapter.type", std::string("lora")}}});
   EXPECT_THAT(adapter_file_refusal([&] { load_adapters(folder_ / "a.gguf", *packed); }),
-              HasSubstr("blocks.0.attention.query is [2, 64] and [191, 2]; wanted [rank, 64] and [192, rank]"));
+              HasSubstr("blocks.0.attention.qkv is [2, 64] and [191, 2]; wanted [rank, 64] and [192, rank]"));
 
   save_adapters(folder_ / "adapter_model.safetensors", *adapted(small_config("llama")));
   for (const char* config :
@@ -251,9 +269,8 @@ TEST_F(AdapterFile, IsRefusedInWords) {
   }
   auto endless = adapted(small_config("llama"));
   for (DecoderBlock& block : endless->blocks)
-    for (Projection* layer : {&block.attention.query, &block.attention.key, &block.attention.value,
-                              &block.attention.output, block.ffn.gate.get(), &block.ffn.up, &block.ffn.down})
-      layer->lora_scale = std::numeric_limits<double>::infinity();
+    for (const NamedProjection& own : block.projections())
+      own.layer->lora_scale = std::numeric_limits<double>::infinity();
   save_adapters(folder_ / "endless.gguf", *endless);
   EXPECT_THAT(adapter_file_refusal([&] { load_adapters(folder_ / "endless.gguf", *model); }),
               HasSubstr("no finite number"));

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include <etna/models/beam_search.h>
+#include <etna/models/sampling.h>
 
 #include <gtest/gtest.h>
 

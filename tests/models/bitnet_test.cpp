@@ -6,7 +6,6 @@
 
 #include <etna/autograd/autograd.h>
 #include <etna/models/generator.h>
-#include <etna/models/gguf_export.h>
 #include <etna/models/model_file.h>
 #include <etna/tensor/io/gguf.h>
 #include <nn/on_device.h>

@@ -1,5 +1,6 @@
 #include <etna/models/decoder.h>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <etna/autograd/autograd.h>
@@ -39,6 +40,86 @@ INSTANTIATE_TEST_SUITE_P(Decoder, EachArchitecture,
                            std::erase_if(name, [](char c) { return c == '-' || c == '.'; });
                            return name;
                          });
+
+DecoderConfig tiny_gpt2(double dropout = 0) {
+  return decoder_config(
+      "gpt2",
+      {.vocabulary = 100, .context = 8, .width = 32, .layers = 2, .heads = 2, .feed_forward = 64, .dropout = dropout});
+}
+
+TEST(Decoder, StartsWithFreshWeights) {
+  manual_seed(1);
+  const Decoder model(tiny_gpt2());
+  for (const auto& [name, p] : model.named_parameters()) {
+    const Tensor x = p.detach();
+    if (x.dim() > 1) {
+      EXPECT_NEAR(std::sqrt(mean(square(x)).item<double>()), 0.02, 0.003) << name;
+    } else {
+      const double wanted = name.ends_with("bias") ? 0 : 1;
+      EXPECT_EQ(max(abs(x - wanted)).item<double>(), 0) << name;
+    }
+  }
+  DecoderConfig config = tiny_gpt2();
+  config.scaled_start = true;
+  const Tensor scaled = Decoder(config).blocks[1].ffn.down.weight.detach();
+  EXPECT_NEAR(std::sqrt(mean(square(scaled)).item<double>()), 0.01, 0.001);
+}
+
+TEST(Decoder, NamesItsParameters) {
+  std::vector<std::string> names;
+  for (const nn::NamedTensor& p : Decoder(tiny_gpt2()).named_parameters())
+    if (!p.name.starts_with("blocks.1.")) names.push_back(p.name);
+  EXPECT_THAT(names, testing::ElementsAre("token_embedding.weight", "position_embedding.weight",
+                                          "blocks.0.attention_norm.weight", "blocks.0.attention_norm.bias",
+                                          "blocks.0.attention.qkv.weight", "blocks.0.attention.qkv.bias",
+                                          "blocks.0.attention.output.weight", "blocks.0.attention.output.bias",
+                                          "blocks.0.ffn_norm.weight", "blocks.0.ffn_norm.bias",
+                                          "blocks.0.ffn.up.weight", "blocks.0.ffn.up.bias", "blocks.0.ffn.down.weight",
+                                          "blocks.0.ffn.down.bias", "norm.weight", "norm.bias"));
+}
+
+TEST(Decoder, LooksBackOnly) {
+  const Decoder model(tiny_gpt2());
+  std::vector<std::int64_t> tokens = {3, 1, 4, 1, 5, 9};
+  const Tensor before = model(from_vector(tokens, {1, 6}));
+  tokens[4] = 7;
+  const Tensor after = model(from_vector(tokens, {1, 6}));
+  EXPECT_EQ(before.shape(), Shape({1, 6, 100}));
+  EXPECT_EQ(before.slice(1, 0, 4).to_vector<float>(), after.slice(1, 0, 4).to_vector<float>());
+  EXPECT_NE(before.slice(1, 4, 6).to_vector<float>(), after.slice(1, 4, 6).to_vector<float>());
+  EXPECT_THROW(model(zeros({1, 9}, {i64})), ShapeError);
+  EXPECT_THROW(model(zeros({9}, {i64})), ShapeError);
+}
+
+TEST(Decoder, DropsOutWhileItTrainsOnly) {
+  manual_seed(1);
+  Decoder model(tiny_gpt2(0.5)), same(tiny_gpt2());
+  same.load_state_dict(model.state_dict());
+  const std::vector<std::int32_t> text = some_text(8, 97);
+  const Tensor x = from_vector(text, {1, 8});
+  const std::vector<float> wanted = same(x).to_vector<float>();
+  EXPECT_NE(model(x).to_vector<float>(), wanted);
+  Generator training(model, {.cache = {.dtype = f32}}), generator(same, {.cache = {.dtype = f32}});
+  EXPECT_EQ(training.logits(text).to_vector<float>(), generator.logits(text).to_vector<float>());
+  model.eval();
+  EXPECT_EQ(model(x).to_vector<float>(), wanted);
+}
+
+/// A design by its name has what a file of Hugging Face would say.
+TEST(Decoder, IsMadeByTheNameOfItsArchitecture) {
+  const DecoderOptions options{
+      .vocabulary = 97, .context = 64, .width = 64, .layers = 2, .heads = 4, .feed_forward = 96};
+  for (const char* architecture : {"llama", "gpt2"}) {
+    const DecoderConfig config = decoder_config(architecture, options);
+    EXPECT_EQ(config_json(decoder_config(config_json(config), "config.json")), config_json(config));
+    EXPECT_NO_THROW(Decoder{config});
+  }
+  EXPECT_FALSE(decoder_config("llama", options).rope.interleaved);
+  EXPECT_THROW(decoder_config("rwkv", options), FormatError);
+  DecoderConfig all = decoder_config("gpt2", options);
+  all.dropout = 1.5;
+  EXPECT_THROW(Decoder{all}, FormatError);
+}
 
 TEST(Decoder, Trains) {
   manual_seed(3);

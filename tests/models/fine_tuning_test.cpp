@@ -4,7 +4,6 @@
 
 #include <etna/autograd/autograd.h>
 #include <etna/models/generator.h>
-#include <etna/models/gguf_export.h>
 #include <etna/models/model_file.h>
 #include <etna/optim/optim.h>
 #include <nn/on_device.h>

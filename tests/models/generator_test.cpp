@@ -226,7 +226,7 @@ TEST(Generator, DecodingAllocatesNothing) {
     Generator generator(*model, {.device = device});
     generator.join(some_text(10, 97), generator_greedy(100));
     const auto allocations = [&] { return memory_stats(device).hits + memory_stats(device).misses; };
-    for (int i = 0; i < 4; ++i) generator.step();  // compiles and records
+    for (int i = 0; i < 4; ++i) generator.step();  // compiles and captures
     const std::uint64_t before = allocations(), bytes = memory_stats(device).in_use;
     for (int i = 0; i < 40; ++i) generator.step();
     EXPECT_EQ(allocations(), before) << device.str();

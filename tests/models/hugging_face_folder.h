@@ -91,11 +91,10 @@ class FolderWriter {
       const std::string from = fmt::format("blocks.{}.", i), to = fmt::format("{}h.{}.", p, i);
       copy(to + "ln_1", from + "attention_norm");
       copy(to + "ln_2", from + "ffn_norm");
-      const auto qkv = {"attention.query", "attention.key", "attention.value"};
-      put(to + "attn.c_attn.weight", rows(from, qkv).t());
-      put(to + "attn.c_attn.bias", rows(from, qkv, ".bias"));
-      for (const auto& [theirs, ours] :
-           {std::pair{"attn.c_proj", "attention.output"}, {"mlp.c_fc", "ffn.up"}, {"mlp.c_proj", "ffn.down"}}) {
+      for (const auto& [theirs, ours] : {std::pair{"attn.c_attn", "attention.qkv"},
+                                         {"attn.c_proj", "attention.output"},
+                                         {"mlp.c_fc", "ffn.up"},
+                                         {"mlp.c_proj", "ffn.down"}}) {
         put(to + theirs + ".weight", own(from + ours + ".weight").t());
         put(to + theirs + ".bias", own(from + ours + ".bias"));
       }

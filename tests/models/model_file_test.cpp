@@ -9,7 +9,6 @@
 #include <gtest/gtest.h>
 
 #include <etna/models/generator.h>
-#include <etna/models/gguf_export.h>
 #include <etna/tensor/io/checkpoint.h>
 #include <etna/tensor/io/gguf.h>
 #include <etna/tensor/io/safetensors.h>
@@ -294,7 +293,7 @@ TEST(ModelFile, QuantizedModelsRunAndLearnByAdapters) {
   quantized.decoder->add_adapters(4, 8);
   const Tensor loss = quantized.decoder->loss(x, y);
   loss.backward();
-  EXPECT_TRUE(quantized.decoder->blocks[0].attention.query.lora_b.grad().defined());
+  EXPECT_TRUE(quantized.decoder->blocks[0].attention.query->lora_b.grad().defined());
   const double full = model->loss(x, y).item<double>();
   EXPECT_NEAR(loss.item<double>(), full, 0.25 * full);
 }

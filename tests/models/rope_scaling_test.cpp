@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include <etna/autograd/autograd.h>
-#include <etna/models/gguf_export.h>
 #include <etna/models/model_file.h>
 #include <etna/tensor/io/gguf.h>
 

@@ -12,7 +12,6 @@
 #include <etna/autograd/autograd.h>
 #include <etna/device/device.h>
 #include <etna/models/generator.h>
-#include <etna/models/gguf_export.h>
 #include <etna/models/model_file.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/loss/loss.h>

@@ -6,7 +6,6 @@
 #include <etna/device/internal/host_import.h>
 #include <etna/device/internal/os/memory.h>
 #include <etna/models/generator.h>
-#include <etna/models/gguf_export.h>
 #include <etna/models/model_file.h>
 #include <nn/on_device.h>
 

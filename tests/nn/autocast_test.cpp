@@ -1,7 +1,8 @@
 #include <etna/autograd/autograd.h>
-#include <etna/nn/language_model.h>
+#include <etna/models/decoder.h>
 #include <etna/tensor/autocast.h>
 #include <etna/tensor/capture.h>
+#include <etna/tensor/internal/overrides.h>
 #include <etna/tensor/ops.h>
 #include <nn/on_device.h>
 
@@ -66,7 +67,9 @@ TEST_P(AutocastOn, GivesParametersGradientsOfTheirDtype) {
 TEST_P(AutocastOn, CastsAParameterOnceAndAgainWhenItChanged) {
   Tensor w = random({6, 8}).requires_grad_(), x = random({4, 8});
   int casts = 0;
-  ApplyProbe probe{[&](const OpDef& op) { casts += op.name == std::string("cast") ? 1 : 0; }, false};
+  const std::function<void(const OpDef&)> count = [&](const OpDef& op) {
+    casts += op.name == std::string("cast") ? 1 : 0;
+  };
   auto mixed = autocast(bf16);
   Tensor low = x.to(bf16), before, after;
   auto casts_of = [&](Tensor& y) {
@@ -74,14 +77,14 @@ TEST_P(AutocastOn, CastsAParameterOnceAndAgainWhenItChanged) {
     y = linear(low, w);
     return casts;
   };
-  set_apply_probe(&probe);
+  std::optional<Override<const std::function<void(const OpDef&)>*>> scope(std::in_place, &Overrides::on_op, &count);
   const int fresh = casts_of(before), kept = casts_of(before);  // CPU kernels may cast too, so the difference counts
   {
     GradMode off(false);
     w.mul_(2);
   }
   const int changed = casts_of(after);
-  set_apply_probe(nullptr);
+  scope.reset();
   EXPECT_EQ(fresh, kept + 1);
   EXPECT_EQ(changed, fresh);
   expect_near(after, before * 2.0, 1e-6);
@@ -104,7 +107,7 @@ TEST_P(AutocastOn, RecomputesACheckpointAsItWas) {
   EXPECT_EQ(gradient(true), gradient(false));
 }
 
-TEST_P(AutocastOn, IsPartOfWhatACapturedStepWasRecordedFor) {
+TEST_P(AutocastOn, IsPartOfWhatAStepWasCapturedFor) {
   Tensor w = random({6, 8}).requires_grad_();
   auto step = capture([&](const Tensor& x) { return linear(x, w); }, {.device = device()});
   Tensor x = from_vector(std::vector<float>(32, 0.3f), {4, 8});
@@ -114,7 +117,7 @@ TEST_P(AutocastOn, IsPartOfWhatACapturedStepWasRecordedFor) {
     EXPECT_EQ(step(x).dtype(), bf16);
   }
   EXPECT_EQ(step.captures(), 2);
-  // A recording casts again at every replay, whatever the guard around it has cached.
+  // A capture casts again at every replay, whatever the guard around it has cached.
   auto mixed = autocast(bf16);
   Tensor before = step(x).clone();
   {
@@ -124,9 +127,10 @@ TEST_P(AutocastOn, IsPartOfWhatACapturedStepWasRecordedFor) {
   expect_near(step(x), before * 2.0, 1e-6);
 }
 
-TEST_P(AutocastOn, FollowsF32ThroughALanguageModel) {
+TEST_P(AutocastOn, FollowsF32ThroughADecoder) {
   manual_seed(5);
-  nn::LanguageModel model({.layers = 2, .heads = 2, .dim = 16, .ffn = 32, .seq = 8, .vocab = 41});
+  models::Decoder model(models::decoder_config(
+      "gpt2", {.vocabulary = 41, .context = 8, .width = 16, .layers = 2, .heads = 2, .feed_forward = 32}));
   model.to(device());
   std::vector<std::int32_t> ids;
   for (int i = 0; i < 24; ++i) ids.push_back(i * 7 % 41);

@@ -1,10 +1,9 @@
 #include <gtest/gtest.h>
 
-#include <etna/nn/batch_norm.h>
 #include <etna/nn/containers.h>
+#include <etna/nn/normalization.h>
 #include <etna/nn/pooling.h>
 #include <etna/nn/resampling.h>
-#include <etna/nn/sequential.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/ops.h>
 #include <nn/on_device.h>

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <etna/nn/containers.h>
 #include <etna/nn/convolution.h>
-#include <etna/nn/sequential.h>
 #include <etna/tensor/ops.h>
 #include <nn/on_device.h>
 

@@ -65,13 +65,10 @@ std::vector<std::unique_ptr<Module>> one_of_each() {
   add<RNN>(all, 2, 3, RecurrentOptions{.bias = false}, Nonlinearity::relu);
   add<LSTMCell>(all, 2, 3), add<GRUCell>(all, 2, 3, false), add<RNNCell>(all, 2, 3);
   add<MultiheadAttention>(all, 4, 2, MultiheadAttentionOptions{.add_bias_kv = true, .kdim = 3});
-  add<MultiHeadAttention>(all, 4, 2);
   const TransformerOptions small{.dim_feedforward = 5, .dropout = 0.25, .norm_first = true};
   add<TransformerEncoderLayer>(all, 4, 2, small), add<TransformerDecoderLayer>(all, 4, 2, small);
   add<TransformerEncoder>(all, 4, 2, 2, small), add<TransformerDecoder>(all, 4, 2, 1, small, true);
-  add<Transformer>(all, 4, 2, 1, 1, small), add<TransformerBlock>(all, 4, 2, 5),
-      add<FeedForward>(all, 3, 4, 0.25, Activation::silu);
-  add<LanguageModel>(all, LanguageModelConfig{.layers = 1, .heads = 2, .dim = 4, .ffn = 8, .seq = 3, .vocab = 5});
+  add<Transformer>(all, 4, 2, 1, 1, small);
   add<SwiGLU>(all, 3, 4), add<PatchEmbedding>(all, 3, 4, 2), add<RotaryEmbedding>(all, 4);
   add<SinusoidalPositionalEncoding>(all, 4, 5), add<LearnedPositionalEncoding>(all, 4, 5);
   add<AdaptiveLogSoftmaxWithLoss>(all, 8, 10, std::vector<std::int64_t>{3, 6}, 2, true);

@@ -56,32 +56,5 @@ TEST(Linear, StartsWithinOneOverTheRootOfItsInputs) {
   }
 }
 
-TEST(LanguageModel, StartsAsItsRecipeSays) {
-  manual_seed(1);
-  LanguageModel model({.layers = 1, .heads = 2, .dim = 32, .ffn = 64, .seq = 8, .vocab = 100});
-  for (const auto& [name, p] : model.named_parameters()) {
-    Tensor x = p.detach();
-    if (x.dim() > 1) {
-      EXPECT_NEAR(std::sqrt(mean(square(x)).item<double>()), 0.02, 0.003) << name;
-    } else {
-      double wanted = name.ends_with("bias") ? 0 : 1;
-      EXPECT_EQ(max(abs(x - wanted)).item<double>(), 0) << name;
-    }
-  }
-}
-
-TEST(LanguageModel, LooksBackOnly) {
-  LanguageModel model({.layers = 2, .heads = 2, .dim = 16, .ffn = 32, .seq = 8, .vocab = 20});
-  std::vector<std::int64_t> tokens = {3, 1, 4, 1, 5, 9};
-  Tensor before = model(from_vector(tokens, {1, 6}));
-  tokens[4] = 7;
-  Tensor after = model(from_vector(tokens, {1, 6}));
-  EXPECT_EQ(before.shape(), Shape({1, 6, 20}));
-  EXPECT_EQ(before.slice(1, 0, 4).to_vector<float>(), after.slice(1, 0, 4).to_vector<float>());
-  EXPECT_NE(before.slice(1, 4, 6).to_vector<float>(), after.slice(1, 4, 6).to_vector<float>());
-  EXPECT_THROW(model(zeros({1, 9}, {i64})), ShapeError);
-  EXPECT_THROW(model(zeros({9}, {i64})), ShapeError);
-}
-
 }  // namespace
 }  // namespace etna::nn

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <etna/autograd/autograd.h>
+#include <etna/device/kernel.h>
 #include <etna/nn/nn.h>
 #include <etna/tensor/ops.h>
 #include <nn/on_device.h>
@@ -51,21 +53,20 @@ TEST_P(Layers, AreTheOpsTheyAreMadeOf) {
   EXPECT_EQ(GELU(true)(x).to_vector<float>(), gelu_tanh(x).to_vector<float>());
 }
 
-/// Attention head by head; groups of heads share keys and values.
-Tensor attention_by_hand(const MultiHeadAttention& m, const Tensor& x) {
-  std::int64_t dim = x.size(-1), size = dim / m.heads, t = x.size(-2);
-  Tensor all = m.qkv(x);
-  Tensor hidden = triu(ones({t, t}, {f32, x.device()}), 1) > 0.5;
+/// Self-attention head by head.
+Tensor attention_by_hand(const MultiheadAttention& m, const Tensor& x, bool causal) {
+  const std::int64_t dim = m.embed_dim, size = dim / m.num_heads, t = x.size(-2);
+  const Tensor all = linear(x, m.in_proj_weight, m.in_proj_bias);
+  const Tensor later = triu(ones({t, t}, {f32, x.device()}), 1) > 0.5;
   std::vector<Tensor> heads;
-  for (std::int64_t h = 0; h < m.heads; ++h) {
-    std::int64_t g = h / (m.heads / m.kv_heads), k_at = dim + g * size, v_at = k_at + m.kv_heads * size;
-    Tensor q = all.slice(-1, h * size, (h + 1) * size), k = all.slice(-1, k_at, k_at + size),
-           v = all.slice(-1, v_at, v_at + size);
+  for (std::int64_t at = 0; at < dim; at += size) {
+    const Tensor q = all.slice(-1, at, at + size), k = all.slice(-1, dim + at, dim + at + size),
+                 v = all.slice(-1, 2 * dim + at, 2 * dim + at + size);
     Tensor scores = matmul(q, k.t()) / std::sqrt(static_cast<double>(size));
-    if (m.causal) scores = masked_fill(scores, hidden, -1e30);
+    if (causal) scores = masked_fill(scores, later, -1e30);
     heads.push_back(matmul(softmax(scores, -1), v));
   }
-  return m.proj(cat(heads, -1));
+  return m.out_proj(cat(heads, -1));
 }
 
 TEST_P(Layers, AnEmbeddingMayHaveARowForPadding) {
@@ -82,39 +83,60 @@ TEST_P(Layers, AnEmbeddingMayHaveARowForPadding) {
 
 TEST_P(Layers, AttentionIsSoftmaxHeadByHead) {
   Tensor x = draw({2, 5, 8});
-  for (AttentionOptions options : {AttentionOptions{}, AttentionOptions{.causal = false},
-                                   AttentionOptions{.kv_heads = 2, .bias = false}, AttentionOptions{.kv_heads = 1}}) {
-    MultiHeadAttention attention(8, 4, options);
-    attention.to(device());
-    Tensor y = attention(x), wanted = attention_by_hand(attention, x);
-    expect_near(y, wanted, 2e-6, 1e-5);
-    sum(square(y)).backward();
-    Tensor grad = attention.qkv.weight.grad();
-    attention.zero_grad();
-    sum(square(wanted)).backward();
-    expect_near(grad, attention.qkv.weight.grad(), 2e-5, 1e-4);
+  for (const bool bias : {true, false}) {
+    for (const bool causal : {true, false}) {
+      MultiheadAttention attention(8, 4, {.bias = bias, .batch_first = true});
+      attention.to(device());
+      Tensor y = attention(x, x, x, {.is_causal = causal}, false).output,
+             wanted = attention_by_hand(attention, x, causal);
+      expect_near(y, wanted, 2e-6, 1e-5);
+      sum(square(y)).backward();
+      Tensor grad = attention.in_proj_weight.grad();
+      attention.zero_grad();
+      sum(square(wanted)).backward();
+      expect_near(grad, attention.in_proj_weight.grad(), 2e-5, 1e-4);
+    }
   }
-  EXPECT_THROW(MultiHeadAttention(8, 3), ShapeError);
-  EXPECT_THROW(MultiHeadAttention(8, 4, {.kv_heads = 3}), ShapeError);
+  EXPECT_THROW(MultiheadAttention(8, 3), ShapeError);
 }
 
-TEST_P(Layers, AFeedForwardLayerAppliesItsActivation) {
-  Tensor x = draw({2, 5, 8});
-  FeedForward ffn(8, 16, 0, Activation::silu);
-  ffn.to(device());
-  expect_near(ffn(x), ffn.down(silu(ffn.up(x))), 1e-6, 1e-5);
+/// Projection, attention on its result in place, and the output projection: nothing is copied in between.
+TEST_P(Layers, SelfAttentionReadsItsProjectionInPlace) {
+  if (device().is_cpu()) GTEST_SKIP() << "counts dispatches";
+  const NoGrad off;
+  MultiheadAttention attention(8, 4, {.batch_first = true});
+  attention.to(device());
+  const Tensor x = draw({2, 5, 8});
+  const auto dispatches = [&](const std::function<Tensor()>& f) {
+    f();
+    synchronize(device());
+    const auto before = gpu::queue_stats(device()).dispatches;
+    f();
+    synchronize(device());
+    return gpu::queue_stats(device()).dispatches - before;
+  };
+  EXPECT_EQ(dispatches([&] { return attention(x, x, x, {.is_causal = true}, false).output; }), dispatches([&] {
+              const Tensor qkv = linear(x, attention.in_proj_weight, attention.in_proj_bias);
+              return attention.out_proj(self_attention(qkv, 4, 0, true));
+            }));
 }
 
-TEST_P(Layers, ABlockAddsItsTwoParts) {
+TEST_P(Layers, ATransformerLayerAddsItsTwoParts) {
   Tensor x = draw({2, 5, 8});
-  TransformerBlock block(8, 2, 16);
-  block.to(device());
-  Tensor y = x + block.attention(block.norm1(x));
-  y = y + block.ffn.down(gelu_tanh(block.ffn.up(block.norm2(y))));
-  expect_near(block(x), y, 1e-6, 1e-5);
+  TransformerEncoderLayer layer(8, 2,
+                                {.dim_feedforward = 16,
+                                 .dropout = 0,
+                                 .activation = Activation::gelu_tanh,
+                                 .batch_first = true,
+                                 .norm_first = true});
+  layer.to(device());
+  const Tensor n = layer.norm1(x);
+  Tensor y = x + layer.self_attn(n, n, n, {}, false).output;
+  y = y + layer.linear2(gelu_tanh(layer.linear1(layer.norm2(y))));
+  expect_near(layer(x), y, 1e-6, 1e-5);
 
   Tensor delta = draw({5, 8}), sum = x + delta;
-  expect_near(block(x + delta), block(sum.clone()), 1e-6, 1e-5);
+  expect_near(layer(x + delta), layer(sum.clone()), 1e-6, 1e-5);
 }
 
 TEST_P(Layers, SequentialChains) {

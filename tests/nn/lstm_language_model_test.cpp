@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <etna/autograd/autograd.h>
-#include <etna/nn/reparametrize.h>
+#include <etna/nn/parameters.h>
 #include <etna/optim/optim.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/ops.h>

@@ -3,8 +3,9 @@
 #include <gmock/gmock.h>
 
 #include <etna/autograd/autograd.h>
+#include <etna/models/decoder.h>
 #include <etna/nn/nn.h>
-#include <etna/optim/clip.h>
+#include <etna/optim/optimizer.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/ops.h>
 #include <nn/on_device.h>
@@ -100,7 +101,8 @@ TEST(Clone, CopiesValuesModesAndSharing) {
   init::zeros_(copy->hidden.weight);
   EXPECT_NE(net.hidden.weight.to_vector<float>(), copy->hidden.weight.to_vector<float>());
 
-  LanguageModel model({.layers = 1, .heads = 2, .dim = 4, .ffn = 8, .seq = 3, .vocab = 5});
+  const models::Decoder model(models::decoder_config(
+      "gpt2", {.vocabulary = 5, .context = 3, .width = 4, .layers = 1, .heads = 2, .feed_forward = 8}));
   EXPECT_EQ(clone_of(model)->num_parameters(), model.num_parameters());
   struct Silent : Module {};
   struct Wider : Linear {

@@ -5,7 +5,7 @@
 
 #include <etna/autograd/autograd.h>
 #include <etna/nn/nn.h>
-#include <etna/nn/reparametrize.h>
+#include <etna/nn/parameters.h>
 #include <etna/tensor/ops.h>
 
 namespace etna::nn {

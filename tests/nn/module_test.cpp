@@ -42,13 +42,21 @@ TEST(Module, NamesParametersDepthFirstAndSharedOnesOnce) {
   EXPECT_FALSE(net.count.requires_grad());
 }
 
-TEST(Module, NamesABlocksPartsAsItsOwn) {
-  LanguageModel model({.layers = 1, .heads = 2, .dim = 4, .ffn = 8, .seq = 3, .vocab = 5});
-  EXPECT_THAT(module_names(model.named_parameters()),
-              ElementsAre("wte.weight", "wpe.weight", "blocks.0.norm1.weight", "blocks.0.norm1.bias",
-                          "blocks.0.qkv.weight", "blocks.0.qkv.bias", "blocks.0.proj.weight", "blocks.0.proj.bias",
-                          "blocks.0.norm2.weight", "blocks.0.norm2.bias", "blocks.0.up.weight", "blocks.0.up.bias",
-                          "blocks.0.down.weight", "blocks.0.down.bias", "norm.weight", "norm.bias"));
+struct FeedForwardPart : Module {
+  Linear up{4, 8}, down{8, 4, false};
+  FeedForwardPart() { register_module("up", up), register_module("down", down); }
+};
+struct BlockOfParts : Module {
+  LayerNorm norm{4};
+  FeedForwardPart feed_forward;
+  BlockOfParts() { register_module("norm", norm), register_module("", feed_forward); }
+};
+
+TEST(Module, NamesAPartWithoutANameAsItsOwn) {
+  ModuleList<BlockOfParts> blocks;
+  blocks.emplace_back();
+  EXPECT_THAT(module_names(blocks.named_parameters()),
+              ElementsAre("0.norm.weight", "0.norm.bias", "0.up.weight", "0.up.bias", "0.down.weight"));
 }
 
 TEST(Module, LoadsWhatItSaved) {

@@ -10,7 +10,7 @@
 #include <etna/device/device.h>
 #include <etna/device/internal/vulkan/api/diagnostics.h>
 #include <etna/device/kernel.h>
-#include <etna/device/transfers.h>
+#include <etna/device/memory.h>
 #include <etna/tensor/tensor.h>
 #include <runner/run_tests.h>
 

@@ -9,6 +9,7 @@
 #include <etna/device/kernel.h>
 #include <etna/etna.h>
 #include <etna/tensor/internal/fusion.h>
+#include <etna/tensor/internal/overrides.h>
 #include <etna/tensor/ops/matmul/gemm/internal/tuned.h>
 #include <nn/on_device.h>
 
@@ -33,7 +34,7 @@ class FusedCalls : public OnDevice {
 
   /// A captured step's third call.
   Seen captured(const Step& f, bool fused) const {
-    fusion::Fusion scope(fused);
+    const Override scope(&Overrides::fuse_calls, fused);
     auto step = capture([&] { return f(); }, {.device = device(), .one_by_one = true});
     step(), step();
     Seen seen{values(step()), step.report().commands};
@@ -46,7 +47,7 @@ class FusedCalls : public OnDevice {
     const Seen fused = captured(f, true), plain = captured(f, false);
     std::vector<std::vector<double>> eager = values(f()), eager_plain;
     {
-      fusion::Fusion off(false);
+      const Override off(&Overrides::fuse_calls, false);
       eager_plain = values(f());
     }
     EXPECT_EQ(eager, fused.values);
@@ -125,10 +126,10 @@ TEST_P(FusedCalls, AnActivationRunsInTheEpilogue) {
 }
 
 TEST_P(FusedCalls, BackwardAddsPastTheNormAndThroughTheActivation) {
-  nn::TransformerBlock first(16, 2, 24), second(16, 2, 24);
+  nn::TransformerEncoderLayer first(16, 2, {.dim_feedforward = 24}), second(16, 2, {.dim_feedforward = 24});
   first.to(device()), second.to(device());
-  auto feed_forward = [](const nn::TransformerBlock& b, const Tensor& x) {
-    return x + b.ffn.down(gelu_tanh(b.ffn.up(b.norm2(x))));
+  auto feed_forward = [](const nn::TransformerEncoderLayer& layer, const Tensor& x) {
+    return x + layer.linear2(gelu_tanh(layer.linear1(layer.norm2(x))));
   };
   Tensor x = draw({4, 16}), seed = draw({4, 16});
   for (DType precision : {f32, bf16}) {
@@ -136,7 +137,7 @@ TEST_P(FusedCalls, BackwardAddsPastTheNormAndThroughTheActivation) {
       Autocast guard(precision);
       Tensor leaf = detail::alias(x).requires_grad_();
       Tensor z = feed_forward(second, feed_forward(first, leaf));
-      const Tensor wanted[] = {leaf, first.ffn.up.weight, first.norm2.weight, second.norm2.bias, second.ffn.down.bias};
+      const Tensor wanted[] = {leaf, first.linear1.weight, first.norm2.weight, second.norm2.bias, second.linear2.bias};
       const Tensor outputs[] = {z}, seeds[] = {seed};
       return autograd::grad(outputs, wanted, seeds);
     };
@@ -240,14 +241,17 @@ TEST_P(FusedCalls, ASettingOfAScopeHoldsForTheCallsMadeInIt) {
   NoGrad off;
   Tensor x = draw({4, 32}), w = draw({16, 32}), y;
   std::vector<std::string> seen;
-  ApplyProbe probe{[&](const OpDef& op) { seen.push_back(op.name); }, true};
-  set_apply_probe(&probe);
-  y = linear(x, w);
-  set_apply_probe(nullptr);
+  const std::function<void(const OpDef&)> see = [&](const OpDef& op) { seen.push_back(op.name); };
+  {
+    const Override compose(&Overrides::compose_ops, true);
+    const Override scope(&Overrides::on_op, &see);
+    y = linear(x, w);
+  }
   EXPECT_THAT(seen, testing::Contains(std::string("matmul"))) << "the layer was composed";
   if (device().is_cpu()) return;
   gemm::ForcedConfig forced({gemm::KernelVariant::plain, {1, 2}});
   y = linear(x, w);
+  synchronize(device());
   EXPECT_TRUE(forced.last_class().has_value());
 }
 
@@ -287,7 +291,7 @@ TEST_P(FusedCalls, ACallOfAHostCallbackReadsWhatTheStepHasNotChangedYet) {
   }
 }
 
-TEST_P(FusedCalls, AFailedRecordingForgetsWhatItHeldBack) {
+TEST_P(FusedCalls, AFailedCaptureForgetsWhatItHeldBack) {
   NoGrad off;
   Tensor x = draw({2, 8}), w = ones({8}, {f32, device()});
   auto step = capture(

@@ -2,7 +2,7 @@
 #include <limits>
 
 #include <etna/device/internal/vulkan/api/diagnostics.h>
-#include <etna/optim/clip.h>
+#include <etna/optim/optimizer.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/optimizer/internal/optimizer.h>
 #include <nn/on_device.h>

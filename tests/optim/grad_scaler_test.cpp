@@ -2,8 +2,8 @@
 #include <limits>
 
 #include <etna/optim/adam.h>
-#include <etna/optim/clip.h>
 #include <etna/optim/grad_scaler.h>
+#include <etna/optim/optimizer.h>
 #include <etna/optim/sgd.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>

@@ -10,7 +10,6 @@
 #include <etna/tensor/dtype.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/quant/block_format.h>
-#include <etna/tensor/quant/error_statistics.h>
 #include <etna/tensor/quant/quantized_tensor.h>
 #include <quant/test_values.h>
 

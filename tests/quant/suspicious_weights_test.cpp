@@ -5,8 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <etna/device/error.h>
-#include <etna/tensor/quant/error_statistics.h>
-#include <etna/tensor/quant/suspicious_weights.h>
+#include <etna/tensor/quant/block_format.h>
 #include <quant/test_values.h>
 
 namespace etna::quant {

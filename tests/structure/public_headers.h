@@ -18,6 +18,11 @@ inline bool is_public(const std::string& path) {
   return false;
 }
 
+/// Public headers, and the tables that they include.
+inline bool is_installed(const std::string& path) {
+  return is_public(path) || (path.starts_with("tables/") && path.ends_with(".def"));
+}
+
 /// The header that a program includes if it has Eigen itself; no other may include it.
 inline bool needs_eigen(const std::string& path) { return path == "tensor/eigen.h"; }
 

@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include <etna/data/tokenizers/pieces/vocabulary_fields.h>
+#include <etna/data/tokenizers/model_tokenizer.h>
 
 namespace etna::data::fixtures {
 

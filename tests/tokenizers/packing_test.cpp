@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include <etna/data/packing.h>
+#include <etna/data/batches.h>
 #include <etna/device/error.h>
 
 using namespace etna;

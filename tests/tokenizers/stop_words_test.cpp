@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include <etna/data/tokenizers/stop_words.h>
+#include <etna/data/tokenizers/stream_decoder.h>
 
 namespace etna::data {
 namespace {

@@ -9,8 +9,7 @@
 
 #include <data/temporary_folder.h>
 #include <etna/data/batches.h>
-#include <etna/data/resident_batches.h>
-#include <etna/data/token_hash.h>
+#include <etna/data/internal/token_hash.h>
 #include <etna/device/error.h>
 
 namespace etna::data {

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <etna/nn/nn.h>
-#include <etna/optim/update_bn.h>
+#include <etna/optim/averaged_model.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/ops.h>
 #include <torch/cases.h>

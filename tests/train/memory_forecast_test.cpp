@@ -1,4 +1,4 @@
-#include <etna/train/memory_forecast.h>
+#include <etna/train/training_step.h>
 
 #include <cstdlib>
 #include <string>
@@ -8,8 +8,8 @@
 #include <nn/on_device.h>
 
 #include <etna/nn/activations.h>
+#include <etna/nn/containers.h>
 #include <etna/nn/linear.h>
-#include <etna/nn/sequential.h>
 #include <etna/optim/adam.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/ops.h>

@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 #include <nn/on_device.h>
 
-#include <etna/data/resident_batches.h>
+#include <etna/data/batches.h>
 #include <etna/nn/linear.h>
 #include <etna/optim/adam.h>
 #include <etna/tensor/capture.h>

@@ -1,4 +1,4 @@
-#include <etna/train/run_folder.h>
+#include <etna/train/runs.h>
 
 #include <unistd.h>
 
@@ -9,8 +9,8 @@
 #include <gtest/gtest.h>
 
 #include <etna/device/error.h>
-#include <etna/train/early_stopping.h>
-#include <etna/train/interrupt.h>
+#include <etna/train/evaluator.h>
+#include <etna/train/progress.h>
 
 #include "data/temporary_folder.h"
 

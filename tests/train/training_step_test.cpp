@@ -5,7 +5,7 @@
 #include <etna/nn/nn.h>
 #include <etna/optim/optim.h>
 #include <etna/tensor/ops.h>
-#include <etna/train/running_sum.h>
+#include <etna/train/evaluator.h>
 
 namespace etna::training {
 namespace {

@@ -5,10 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <data/temporary_folder.h>
-#include <etna/train/html_report.h>
 #include <etna/train/internal/read_bytes.h>
-#include <etna/train/metric_log.h>
-#include <etna/train/run_list.h>
+#include <etna/train/metrics.h>
+#include <etna/train/report.h>
+#include <etna/train/runs.h>
 
 // The program of docs/runs.md, word for word.
 namespace etna::training {

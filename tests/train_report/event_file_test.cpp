@@ -9,7 +9,7 @@
 
 #include <data/temporary_folder.h>
 #include <etna/device/error.h>
-#include <etna/train/event_file.h>
+#include <etna/train/internal/event_file.h>
 #include <etna/train/internal/read_bytes.h>
 
 namespace etna::training {

@@ -5,7 +5,7 @@
 
 #include <data/temporary_folder.h>
 #include <etna/device/error.h>
-#include <etna/train/html_report.h>
+#include <etna/train/report.h>
 
 // Links and a device that is always full, which not every system has.
 namespace etna::training {

@@ -6,9 +6,9 @@
 
 #include <data/temporary_folder.h>
 #include <etna/device/error.h>
-#include <etna/train/html_report.h>
 #include <etna/train/internal/read_bytes.h>
-#include <etna/train/metric_log.h>
+#include <etna/train/metrics.h>
+#include <etna/train/report.h>
 #include <train_report/sample_report.h>
 
 namespace etna::training {

@@ -11,7 +11,7 @@
 
 #include <data/temporary_folder.h>
 #include <etna/device/error.h>
-#include <etna/train/metric_log.h>
+#include <etna/train/metrics.h>
 
 namespace etna::training {
 namespace {

@@ -12,9 +12,9 @@
 #include <data/temporary_folder.h>
 #include <etna/data/csv.h>
 #include <etna/device/error.h>
-#include <etna/train/event_file.h>
+#include <etna/train/internal/event_file.h>
 #include <etna/train/internal/read_bytes.h>
-#include <etna/train/metric_log.h>
+#include <etna/train/metrics.h>
 #include <runner/system_words.h>
 
 namespace etna::training {

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <etna/train/internal/plot_axis.h>
-#include <etna/train/plot.h>
+#include <etna/train/report.h>
 
 namespace etna::training {
 namespace {

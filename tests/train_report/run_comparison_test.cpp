@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include <data/temporary_folder.h>
-#include <etna/device/profile/summary.h>
+#include <etna/device/profile/profile.h>
 #include <etna/train/internal/read_bytes.h>
-#include <etna/train/run_comparison.h>
+#include <etna/train/runs.h>
 
 namespace etna::training {
 namespace {

@@ -10,7 +10,7 @@
 #include <data/temporary_folder.h>
 #include <etna/device/error.h>
 #include <etna/train/internal/read_bytes.h>
-#include <etna/train/run_list.h>
+#include <etna/train/runs.h>
 
 #include "sample_run.h"
 #include "variable.h"

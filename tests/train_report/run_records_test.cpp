@@ -8,8 +8,9 @@
 #include <data/temporary_folder.h>
 #include <etna/tensor/ops.h>
 #include <etna/train/internal/read_bytes.h>
-#include <etna/train/metric_log.h>
-#include <etna/train/run_records.h>
+#include <etna/train/metrics.h>
+#include <etna/train/runs.h>
+#include <etna/train/settings.h>
 
 #include "variable.h"
 

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include <etna/train/internal/summary_numbers.h>
-#include <etna/train/run_summary.h>
+#include <etna/train/runs.h>
 
 namespace etna::training {
 namespace {

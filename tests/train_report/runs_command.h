@@ -10,8 +10,8 @@
 
 #include <cli/etna_program.h>
 #include <data/temporary_folder.h>
-#include <etna/train/metric_log.h>
-#include <etna/train/run_list.h>
+#include <etna/train/metrics.h>
+#include <etna/train/runs.h>
 
 namespace etna {
 

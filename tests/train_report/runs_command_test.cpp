@@ -9,7 +9,7 @@
 
 #include <etna/device/internal/os/folders.h>
 #include <etna/train/internal/read_bytes.h>
-#include <etna/train/terminal_text.h>
+#include <etna/train/progress.h>
 
 #include "runs_command.h"
 

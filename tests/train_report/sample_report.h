@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include <etna/train/html_report.h>
+#include <etna/train/report.h>
 
 namespace etna::training {
 

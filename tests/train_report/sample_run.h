@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include <etna/train/run_list.h>
+#include <etna/train/runs.h>
 
 namespace etna::training {
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <etna/train/internal/markup.h>
-#include <etna/train/terminal_text.h>
+#include <etna/train/progress.h>
 
 namespace etna::training {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include <etna/tensor/readback.h>
-#include <etna/train/run_summary.h>
+#include <etna/tensor/capture.h>
+#include <etna/train/runs.h>
 
 namespace etna::training {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include <etna/train/plot.h>
+#include <etna/train/report.h>
 
 /// What pictures and terminals have in common: axes, and what of a series is drawn.
 namespace etna::training {

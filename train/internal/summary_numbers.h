@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include <etna/train/run_summary.h>
+#include <etna/train/runs.h>
 
 namespace etna::training {
 

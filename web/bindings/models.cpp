@@ -4,7 +4,6 @@
 #include <chrono>
 #include <utility>
 
-#include <etna/data/tokenizers/stop_words.h>
 #include <etna/data/tokenizers/stream_decoder.h>
 #include <etna/models/generator.h>
 #include <etna/models/model_file.h>

@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 
 #include <etna/data/corpora/prepared_corpus.h>
-#include <etna/data/text_blocks.h>
-#include <etna/data/text_sources.h>
+#include <etna/data/internal/text_blocks.h>
+#include <etna/data/internal/text_sources.h>
 #include <etna/device/error.h>
 #include <etna/device/internal/os/files.h>
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <etna/data/corpora/prepared_corpus.h>
+#include <etna/data/internal/words.h>
 #include <etna/data/tokenizers/bpe_tokenizer.h>
 #include <etna/data/tokenizers/word_tokenizer.h>
 #include <etna/device/error.h>

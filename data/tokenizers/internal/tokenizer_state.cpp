@@ -1,8 +1,9 @@
-#include <etna/data/tokenizers/internal/tokenizer_state.h>
+#include <etna/data/tokenizers/tokenizer.h>
 
 #include <fmt/format.h>
 
 #include <etna/data/tokenizers/word_tokenizer.h>
+#include <etna/tensor/tensor.h>
 
 namespace etna::data {
 

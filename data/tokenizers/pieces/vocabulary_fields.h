@@ -11,6 +11,9 @@ namespace etna::data {
 /// Kinds of tokens, with the numbers that SentencePiece's and GGUF files use.
 enum class TokenType : std::uint8_t { normal = 1, unknown = 2, control = 3, user_defined = 4, unused = 5, byte = 6 };
 
+/// How a vocabulary makes tokens of text.
+enum class VocabularyKind : std::uint8_t { sentencepiece_bpe, unigram, byte_bpe };
+
 /// A vocabulary as the metadata of a GGUF file gives it (`tokenizer.ggml.*`), or as it is read from a SentencePiece
 /// file. Nothing in it is checked; ModelTokenizer does that.
 struct VocabularyFields {
@@ -33,6 +36,9 @@ struct VocabularyFields {
   std::string precompiled_charsmap;             ///< SentencePiece's normalization rules; empty: none
   std::string unknown_text = " \xE2\x81\x87 ";  ///< what the unknown token decodes to
   std::string chat_template;                    ///< Jinja
+
+  /// What `model` names, or nothing for what Etna does not run.
+  std::optional<VocabularyKind> kind() const;
 };
 
 /// Reads a SentencePiece model (the .model file). @param name for errors

@@ -16,7 +16,7 @@ class Calls final : public Executable {
  public:
   explicit Calls(const Graph& graph) : graph_(graph) {}
   void run(std::span<const std::byte>) override {
-    for (const graph::Command& c : graph_.list().commands) std::get<graph::Call>(c.work).run();
+    for (const graph::Command& c : graph_.list().commands) std::get<graph::CallCommand>(c.work).run();
   }
 
  private:

@@ -30,8 +30,8 @@ void Command::name(std::string_view text) {
 }
 
 const FusionInfo* CommandList::info(const Command& c) const {
-  const Dispatch* d = std::get_if<Dispatch>(&c.work);
-  return d != nullptr && d->info != Dispatch::kUnknown ? &infos[d->info] : nullptr;
+  const DispatchCommand* d = std::get_if<DispatchCommand>(&c.work);
+  return d != nullptr && d->info != DispatchCommand::kUnknown ? &infos[d->info] : nullptr;
 }
 
 void CommandList::set_arguments(Command& c, const Arguments& arguments, const Command* first) {

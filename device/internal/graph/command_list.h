@@ -24,10 +24,10 @@ struct Slice {
 };
 
 /// Calls the kernel of an op on the host.
-struct Call {
+struct CallCommand {
   std::function<void()> run;
 };
-struct Dispatch {
+struct DispatchCommand {
   gpu::Shader shader{};
   Slice spec;  ///< specialization constants
   std::array<std::uint32_t, 3> groups{};
@@ -35,21 +35,21 @@ struct Dispatch {
 
   static constexpr std::uint32_t kUnknown = ~0u;
 };
-struct CubinLaunch {
+struct CubinCommand {
   const gpu::CubinKernel* kernel = nullptr;
   std::array<std::uint32_t, 3> groups{};
   std::uint32_t threads = 0, shared_bytes = 0;
 };
 /// From the range that the command reads to the one that it writes.
-struct Copy {};
+struct CopyCommand {};
 /// Of the range that the command writes.
-struct Fill {
+struct FillCommand {
   std::uint32_t word = 0;
 };
 
 struct Command {
   std::array<char, 32> op{};  ///< for errors and the profiler
-  std::variant<Call, Dispatch, CubinLaunch, Copy, Fill> work;
+  std::variant<CallCommand, DispatchCommand, CubinCommand, CopyCommand, FillCommand> work;
   Slice arguments;      ///< bytes: a shader's push constants, a cubin's parameters
   Slice addresses;      ///< offsets of the addresses among those bytes
   Slice reads, writes;  ///< ranges of memory
@@ -57,7 +57,9 @@ struct Command {
   profile::Labels labels;
 
   void name(std::string_view text);
-  bool moves_bytes() const { return std::holds_alternative<Copy>(work) || std::holds_alternative<Fill>(work); }
+  bool moves_bytes() const {
+    return std::holds_alternative<CopyCommand>(work) || std::holds_alternative<FillCommand>(work);
+  }
   Stage stage() const { return moves_bytes() ? kTransfer : kCompute; }
 };
 
@@ -77,7 +79,7 @@ struct CommandList {
   std::span<const MemoryRange> writes(const Command& c) const { return of(ranges, c.writes); }
   std::span<const std::byte> arguments(const Command& c) const { return of(bytes, c.arguments); }
   std::span<const std::uint32_t> addresses(const Command& c) const { return of(offsets, c.addresses); }
-  std::span<const std::uint32_t> spec(const Dispatch& d) const { return of(constants, d.spec); }
+  std::span<const std::uint32_t> spec(const DispatchCommand& d) const { return of(constants, d.spec); }
   const FusionInfo* info(const Command& c) const;
 
   /// Gives the command these bytes and addresses, behind those of `first`, and these ranges.

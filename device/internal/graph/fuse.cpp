@@ -6,7 +6,7 @@
 
 #include <etna/device/error.h>
 #include <etna/device/internal/log.h>
-#include <etna/device/transfers.h>
+#include <etna/device/memory.h>
 
 namespace etna::graph::fusion {
 namespace {
@@ -42,10 +42,11 @@ std::string label(const Kernel& kernel) {
 
 class Rewriter {
  public:
-  Rewriter(CommandList& list, KernelWriter& writer, const std::function<Pointer(const Arguments&)>& constant)
-      : list_(list), writer_(writer), constant_(constant) {}
+  Rewriter(CommandList& list, KernelWriter& writer, const std::function<Pointer(const Arguments&)>& constant,
+           CaptureReport& report)
+      : list_(list), writer_(writer), constant_(constant), report_(report) {}
 
-  Figures rewrite(const Plan& plan) {
+  void rewrite(const Plan& plan) {
     std::vector<Command> commands;
     for (const Plan::Unit& unit : plan.units) {
       if (unit.members.size() == 1 || !join(unit, commands)) {
@@ -53,7 +54,6 @@ class Rewriter {
       }
     }
     list_.commands = std::move(commands);
-    return figures_;
   }
 
  private:
@@ -71,17 +71,17 @@ class Rewriter {
 
   Command joined(const Plan::Unit& unit) {
     const Command& last = list_.commands[unit.members.back()];
-    const Dispatch& reduction = std::get<Dispatch>(last.work);
+    const DispatchCommand& reduction = std::get<DispatchCommand>(last.work);
     const Kernel& kernel = unit.kernel;
     const bool reduces = kernel.through != nullptr;
     const std::string name = label(kernel);
     const WrittenKernel written = reduces ? writer_.write(kernel, name, list_.spec(reduction), last.arguments.count)
                                           : writer_.write(kernel, name, {}, 0);
-    figures_.compiled += written.compiled;
-    figures_.compile_ms += written.compile_ms;
+    report_.compiled_kernels += written.compiled;
+    report_.compile_ms += written.compile_ms;
     count(unit, bytes_of(written.arguments.reads()) + bytes_of(written.arguments.writes()));
 
-    Dispatch dispatch{.shader = written.shader, .spec = {}, .groups = {}};
+    DispatchCommand dispatch{.shader = written.shader, .spec = {}, .groups = {}};
     if (reduces) {
       dispatch.spec = reduction.spec;
       dispatch.groups = reduction.groups;
@@ -116,21 +116,21 @@ class Rewriter {
       const Command& c = list_.commands[member];
       before += bytes_of(list_.reads(c)) + bytes_of(list_.writes(c));
     }
-    figures_.commands += static_cast<std::uint32_t>(unit.members.size());
-    ++figures_.kernels;
-    figures_.bytes += before > now ? before - now : 0;
+    report_.fused_commands += static_cast<std::int64_t>(unit.members.size());
+    ++report_.fused_kernels;
+    report_.fused_bytes += before > now ? before - now : 0;
   }
 
   CommandList& list_;
   KernelWriter& writer_;
   const std::function<Pointer(const Arguments&)>& constant_;
-  Figures figures_;
+  CaptureReport& report_;
 };
 
 }  // namespace
 
-Figures fuse(CommandList& list, std::span<const MemoryRange> dropped, KernelWriter& writer,
-             const std::function<Pointer(const Arguments&)>& constant) {
+void fuse(CommandList& list, std::span<const MemoryRange> dropped, KernelWriter& writer,
+          const std::function<Pointer(const Arguments&)>& constant, CaptureReport& report) {
   std::vector<Candidate> candidates;
   for (const Command& c : list.commands) {
     Candidate& candidate = candidates.emplace_back(Candidate{{list.reads(c), list.writes(c)}});
@@ -140,7 +140,7 @@ Figures fuse(CommandList& list, std::span<const MemoryRange> dropped, KernelWrit
     }
   }
   const Plan made = plan(candidates, dropped);
-  return Rewriter(list, writer, constant).rewrite(made);
+  Rewriter(list, writer, constant, report).rewrite(made);
 }
 
 }  // namespace etna::graph::fusion

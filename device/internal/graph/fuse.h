@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include <etna/device/capture_report.h>
 #include <etna/device/internal/graph/command_list.h>
 #include <etna/device/internal/graph/fusion_plan.h>
 
@@ -37,18 +38,11 @@ class KernelWriter {
                               std::size_t pushed) = 0;
 };
 
-struct Figures {
-  std::uint32_t commands = 0;  ///< fused
-  std::uint32_t kernels = 0;   ///< they became
-  std::uint64_t bytes = 0;     ///< reads and writes saved
-  std::uint32_t compiled = 0;  ///< kernels that were in no cache
-  double compile_ms = 0;
-};
-
 /// Replaces elementwise commands and their consumers by generated kernels, and reorders commands accordingly.
 /// @param dropped storages that nobody refers to any more, in order of address
 /// @param constant stores a constant table on the device and returns its address
-Figures fuse(CommandList& list, std::span<const MemoryRange> dropped, KernelWriter& writer,
-             const std::function<Pointer(const Arguments&)>& constant);
+/// @param report gets what was fused
+void fuse(CommandList& list, std::span<const MemoryRange> dropped, KernelWriter& writer,
+          const std::function<Pointer(const Arguments&)>& constant, CaptureReport& report);
 
 }  // namespace etna::graph::fusion

@@ -56,7 +56,7 @@ struct Kernel {
 /// Commands [0, n) of a graph in a new order; the commands of one kernel form one unit.
 struct Plan {
   struct Unit {
-    std::vector<std::uint32_t> members;  ///< in recorded order
+    std::vector<std::uint32_t> members;  ///< in the order of the calls
     Kernel kernel;                       ///< if there are several members
   };
   std::vector<Unit> units;
@@ -66,8 +66,8 @@ inline constexpr std::size_t kMostSteps = 24, kMostLoads = 10, kMostStores = 6;
 
 /// Fuses elementwise commands with those whose results they read at the same position, as long as every other command
 /// still sees the same memory; then reductions with the commands that compute all they read.
-/// @param dropped storages that nobody refers to after recording, in order of address: a value in one of them that only
-/// its own kernel reads is not stored
+/// @param dropped storages that nobody refers to after the capture, in order of address: a value in one of them that
+/// only its own kernel reads is not stored
 Plan plan(std::span<const Candidate> commands, std::span<const MemoryRange> dropped);
 
 }  // namespace etna::graph::fusion

@@ -12,23 +12,22 @@ using graph::Command;
 
 namespace {
 
-thread_local Graph* current_graph = nullptr;
-
 bool empty(const std::array<std::uint32_t, 3>& groups) { return groups[0] == 0 || groups[1] == 0 || groups[2] == 0; }
 
 }  // namespace
 
 Graph::Graph(Device device, const GraphOptions& options)
-    : device_(device), form_(backend(device).graph_form()), options_(options), storages_(device, form_) {}
+    : device_(device), form_(backend(device).graph_form()), options_(options), storages_(device, form_) {
+  report_.device = device;
+}
 
 Graph::~Graph() { leave(); }
 
-Graph* Graph::current() { return current_graph; }
 void Graph::enter() {
-  if (form_ == GraphForm::commands) current_graph = this;
+  if (form_ == GraphForm::commands) set_current(this);
 }
 void Graph::leave() {
-  if (current_graph == this) current_graph = nullptr;
+  if (current() == this) set_current(nullptr);
 }
 
 Command& Graph::add(std::string_view op, std::span<const MemoryRange> reads, std::span<const MemoryRange> writes) {
@@ -41,12 +40,12 @@ Command& Graph::add(std::string_view op, std::span<const MemoryRange> reads, std
 
 void Graph::call(std::string_view op, std::function<void()> run, std::span<const MemoryRange> reads,
                  std::span<const MemoryRange> writes) {
-  add(op, reads, writes).work = graph::Call{std::move(run)};
+  add(op, reads, writes).work = graph::CallCommand{std::move(run)};
 }
 
 void Graph::dispatch(const gpu::Dispatch& d) {
   if (empty(d.groups)) return;
-  graph::Dispatch work{.shader = d.shader, .spec = list_.add_constants(d.spec), .groups = d.groups};
+  graph::DispatchCommand work{.shader = d.shader, .spec = list_.add_constants(d.spec), .groups = d.groups};
   if (d.elementwise != nullptr || d.through != nullptr) {
     work.info = static_cast<std::uint32_t>(list_.infos.size());
     if (d.elementwise != nullptr)
@@ -62,28 +61,23 @@ void Graph::dispatch(const gpu::Dispatch& d) {
 void Graph::dispatch(const gpu::CubinDispatch& d) {
   if (empty(d.groups)) return;
   Command& command = add(d.op, d.arguments.reads(), d.arguments.writes());
-  command.work = graph::CubinLaunch{&d.kernel, d.groups, d.threads, d.shared_bytes};
+  command.work = graph::CubinCommand{&d.kernel, d.groups, d.threads, d.shared_bytes};
   list_.set_arguments(command, d.arguments);
 }
 
 void Graph::copy(std::uint64_t from, std::uint64_t to, std::size_t bytes) {
   const MemoryRange read{from, bytes}, write{to, bytes};
-  add("copy", {&read, 1}, {&write, 1}).work = graph::Copy{};
+  add("copy", {&read, 1}, {&write, 1}).work = graph::CopyCommand{};
 }
 
 void Graph::fill(std::uint64_t to, std::size_t bytes, std::uint32_t word) {
   const MemoryRange write{to, bytes};
-  add("fill", {}, {&write, 1}).work = graph::Fill{word};
+  add("fill", {}, {&write, 1}).work = graph::FillCommand{word};
 }
 
 void Graph::fuse(graph::fusion::KernelWriter& kernels) {
-  const graph::fusion::Figures f = graph::fusion::fuse(
-      list_, storages_.dropped(), kernels, [this](const Arguments& rows) { return storages_.constant(rows); });
-  figures_.fused_commands = f.commands;
-  figures_.fused_kernels = f.kernels;
-  figures_.compiled_kernels = f.compiled;
-  figures_.fused_bytes = f.bytes;
-  figures_.compile_ms = f.compile_ms;
+  graph::fusion::fuse(
+      list_, storages_.dropped(), kernels, [this](const Arguments& rows) { return storages_.constant(rows); }, report_);
 }
 
 /// Puts the commands in the order of their groups.
@@ -99,13 +93,12 @@ void Graph::group() {
   for (std::size_t i = 0; i < groups.size(); ++i) {
     Command& c = list_.commands[i];
     c.group = groups[i];
-    ++(std::holds_alternative<graph::Call>(c.work) ? figures_.calls
-       : c.moves_bytes()                           ? figures_.transfers
-                                                   : figures_.dispatches);
-    figures_.groups = std::max(figures_.groups, c.group + 1);
+    ++report_.commands;
+    if (!c.moves_bytes() && !std::holds_alternative<graph::CallCommand>(c.work)) ++report_.dispatches;
+    report_.groups = std::max<std::int64_t>(report_.groups, c.group + 1);
   }
   // One between groups, and one before the first.
-  if (form_ == GraphForm::commands) figures_.barriers = figures_.groups;
+  if (form_ == GraphForm::commands) report_.barriers = report_.groups;
   std::stable_sort(list_.commands.begin(), list_.commands.end(),
                    [](const Command& a, const Command& b) { return a.group < b.group; });
 }
@@ -129,7 +122,7 @@ void Graph::plan(const GraphTarget& target) {
   if (form_ == GraphForm::commands) {
     graph::Hazards hazards;
     for (const Command& c : list_.commands) {
-      if (hazards.access(c.stage(), list_.reads(c), list_.writes(c))) ++figures_.barriers_in_order;
+      if (hazards.access(c.stage(), list_.reads(c), list_.writes(c))) ++report_.barriers_in_order;
     }
   }
   if (target.kernels != nullptr && !options_.one_by_one) fuse(*target.kernels);
@@ -140,7 +133,7 @@ void Graph::plan(const GraphTarget& target) {
       for (const MemoryRange& range : ranges) storages_.touch(range, c.group, c.op.data());
     }
   }
-  storages_.plan(target.largest_chunk, figures_);
+  storages_.plan(target.largest_chunk, report_);
   relocate();
   storages_.finish();
 }

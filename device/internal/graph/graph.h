@@ -6,37 +6,18 @@
 #include <span>
 #include <string_view>
 
+#include <etna/device/capture_report.h>
 #include <etna/device/internal/backend.h>
+#include <etna/device/internal/command_sink.h>
 #include <etna/device/internal/graph/command_list.h>
-#include <etna/device/internal/graph/executable.h>
 #include <etna/device/internal/graph/storages.h>
 
-/// The work of a step, recorded once and run many times: what capture asks of every kind of device.
+/// The work of a step, captured once and run many times: what capture asks of every kind of device.
 namespace etna {
 
 namespace graph::fusion {
 class KernelWriter;
 }
-
-/// Statistics of a graph, complete once it is planned.
-struct GraphFigures {
-  std::uint32_t calls = 0;
-  std::uint32_t dispatches = 0;         ///< including launches of machine code
-  std::uint32_t transfers = 0;          ///< copies and fills on the device
-  std::uint32_t groups = 0;             ///< commands of one group run concurrently
-  std::uint32_t barriers_in_order = 0;  ///< needed if commands ran in recorded order; 0 for calls
-  std::uint32_t barriers = 0;           ///< needed between groups; 0 for calls
-  std::uint32_t fused_commands = 0;     ///< recorded commands that were fused ...
-  std::uint32_t fused_kernels = 0;      ///< ... into this many kernels; `dispatches` counts these
-  std::uint32_t compiled_kernels = 0;   ///< of these, the ones not found in a cache
-  std::uint64_t fused_bytes = 0;        ///< reads and writes that fusion saves per run
-  double compile_ms = 0;
-  std::size_t planned_bytes = 0;   ///< for storages that live within a run only, with sharing
-  std::size_t live_bytes = 0;      ///< the most of that alive at one time: a lower bound for any plan
-  std::size_t naive_bytes = 0;     ///< the same without sharing
-  std::size_t kept_bytes = 0;      ///< storages still referenced when recording ended: outputs, gradients
-  std::size_t constant_bytes = 0;  ///< tables, and the numbers that each run writes
-};
 
 struct GraphOptions {
   bool one_by_one = false;  ///< each command forms its own group; always so for calls
@@ -51,39 +32,39 @@ struct GraphTarget {
 /// Typed commands in order, with the ranges of memory that each reads and writes; the storages made meanwhile; tables
 /// that never change, and the block of numbers that the host writes before each run.
 ///
-/// Recording: storages come from storages().allocate(). In the form of commands, nothing runs: what the thread that
-/// entered the graph records for its device (device/kernel.h) becomes a command. In the form of calls, ops run as they
-/// are recorded, and call() notes them. Then Backend::compile() plans the graph and makes an Executable of it.
-class Graph {
+/// Capture: storages come from storages().allocate(). In the form of commands, nothing runs: what the thread that
+/// entered the graph queues on its device (device/kernel.h) becomes a command. In the form of calls, ops run as they
+/// are captured, and call() notes them. Then Backend::compile() plans the graph and makes an Executable of it.
+class Graph final : public gpu::CommandSink {
  public:
   /// The form is what the device's backend states (Backend::graph_form()).
   explicit Graph(Device device, const GraphOptions& options = {});
-  ~Graph();
+  ~Graph() override;
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
 
-  /// The graph that takes this thread's commands; null if there is none.
-  static Graph* current();
-  /// In the form of calls these do nothing.
+  /// Between these the graph takes this thread's commands. In the form of calls they do nothing.
   void enter();
   void leave();
 
-  Device device() const { return device_; }
+  Device device() const override { return device_; }
   GraphForm form() const { return form_; }
   graph::Storages& storages() { return storages_; }
   const graph::Storages& storages() const { return storages_; }
 
-  /// ---- recording. Spans need to live until the function returns.
+  /// ---- capture. Spans need to live until the function returns.
   /// @param run calls the kernel, on proxies of storages that the graph made
   void call(std::string_view op, std::function<void()> run, std::span<const MemoryRange> reads,
             std::span<const MemoryRange> writes);
-  void dispatch(const gpu::Dispatch& dispatch);
-  void dispatch(const gpu::CubinDispatch& dispatch);
-  void copy(std::uint64_t from, std::uint64_t to, std::size_t bytes);
-  void fill(std::uint64_t to, std::size_t bytes, std::uint32_t word);
+  void dispatch(const gpu::Dispatch& dispatch) override;
+  void dispatch(const gpu::CubinDispatch& dispatch) override;
+  void copy(std::uint64_t from, std::uint64_t to, std::size_t bytes) override;
+  void fill(std::uint64_t to, std::size_t bytes, std::uint32_t word) override;
+  /// Bytes that never change. @throws CaptureError for a storage from before the capture
+  void update(std::uint64_t to, const Arguments& rows) override { storages_.set_constant(to, rows); }
 
   /// ---- compiling, by the backend. Fuses, groups, plans memory, allocates it and relocates addresses. Ends the
-  /// recording: the graph must not be entered again. @throws OutOfMemory, CaptureError where a command touches memory
+  /// capture: the graph must not be entered again. @throws OutOfMemory, CaptureError where a command touches memory
   /// of an unknown storage
   void plan(const GraphTarget& target = {});
   /// In the order of their groups, on memory that the graph owns.
@@ -91,7 +72,9 @@ class Graph {
   /// The block of numbers, null without one.
   const StoragePtr& numbers() const { return storages_.numbers(); }
 
-  const GraphFigures& figures() const { return figures_; }
+  /// Complete once the graph is planned, but for what only the step knows: names, arguments, times.
+  const CaptureReport& report() const { return report_; }
+  CaptureReport& report() { return report_; }
 
  private:
   graph::Command& add(std::string_view op, std::span<const MemoryRange> reads, std::span<const MemoryRange> writes);
@@ -104,7 +87,7 @@ class Graph {
   GraphOptions options_;
   graph::CommandList list_;
   graph::Storages storages_;
-  GraphFigures figures_;
+  CaptureReport report_;
 };
 
 }  // namespace etna

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include <etna/device/capture_report.h>
 #include <etna/device/error.h>
 #include <etna/device/internal/graph/graph.h>
 #include <etna/device/internal/graph/memory_plan.h>
@@ -14,17 +15,13 @@
 namespace etna::graph {
 namespace {
 
-/// Placeholder addresses begin here. Device addresses are canonical: their upper bits, above the 48 or 57 that are
-/// translated, are all equal, so none has 01 as its highest two bits.
-constexpr std::uint64_t kBase = std::uint64_t{1} << 62;
-constexpr std::uint64_t kSpan = std::uint64_t{1} << 60;
-/// Those of commands, which all recordings share.
+/// The placeholder addresses of commands, which all captures share.
 constexpr std::uint64_t kShared = std::uint64_t{1} << 44;
 constexpr std::size_t kStoragesAlign = 256;
 constexpr std::size_t kMaxNumberBytes = 65536;
 
-/// Placeholder addresses increase over all recordings, so that those of a failed recording are recognized as stale.
-/// Each recording has at least half of the range.
+/// Placeholder addresses increase over all captures, so that those of a failed capture are recognized as stale.
+/// Each capture has at least half of the range.
 std::atomic<std::uint64_t> next_placeholder{0};
 
 /// Allocates from the device, whatever hook this thread has.
@@ -38,8 +35,6 @@ StoragePtr allocate_now(Device device, std::size_t bytes) {
 
 }  // namespace
 
-bool is_placeholder(std::uint64_t address) { return address - kBase < kSpan; }
-
 Storages::Storages(Device device, GraphForm form) : device_(device), calls_(form == GraphForm::calls) {
   if (!calls_ && next_placeholder > kShared / 2) next_placeholder = 0;
 }
@@ -48,14 +43,14 @@ std::uint64_t Storages::take_addresses(std::size_t bytes) {
   // A gap follows each placeholder, so that an address one past its end belongs to no other.
   const std::uint64_t run = (bytes + 2 * kStoragesAlign - 1) / kStoragesAlign * kStoragesAlign;
   // Those of calls never leave the graph.
-  if (calls_) return kBase + std::exchange(taken_, taken_ + run);
-  // A request that is far too large leaves the counter unchanged, since all recordings share it.
+  if (calls_) return kFirstPlaceholder + std::exchange(taken_, taken_ + run);
+  // A request that is far too large leaves the counter unchanged, since all captures share it.
   const bool fits = std::uint64_t{bytes} <= kShared / 2;
   const std::uint64_t at = next_placeholder.fetch_add(fits ? run : 0);
   if (!fits || at + run > kShared) {
     throw OutOfMemory(fmt::format("a captured step asks for more than {} TiB in all", (kShared / 2) >> 40));
   }
-  return kBase + at;
+  return kFirstPlaceholder + at;
 }
 
 Storages::Made& Storages::add(std::size_t bytes) {
@@ -152,7 +147,7 @@ const Storages::Made* Storages::find(std::uint64_t address) const {
 }
 Storages::Made* Storages::find(std::uint64_t address) { return const_cast<Made*>(std::as_const(*this).find(address)); }
 
-/// Whether the range is in memory from before the recording, of a tensor that the step was given.
+/// Whether the range is in memory from before the capture, of a tensor that the step was given.
 bool Storages::is_pinned(const MemoryRange& range) {
   if (!pins_sorted_) {
     std::sort(pins_.begin(), pins_.end(),
@@ -189,7 +184,7 @@ const StoragePtr& Storages::give_memory(Made& made, MemoryUse use) {
   return memory_.emplace_back(made.own);
 }
 
-void Storages::plan(std::size_t largest_chunk, GraphFigures& figures) {
+void Storages::plan(std::size_t largest_chunk, CaptureReport& report) {
   struct Rebound {
     StoragePtr storage, whole;
     std::size_t offset;
@@ -198,7 +193,7 @@ void Storages::plan(std::size_t largest_chunk, GraphFigures& figures) {
   if (numbers_at_) {
     made_[*numbers_at_].bytes = number_bytes_;
     rebound.push_back({numbers_, give_memory(made_[*numbers_at_]), 0});
-    figures.constant_bytes += number_bytes_;
+    report.constant_bytes += number_bytes_;
   }
   std::vector<Lifetime> lifetimes;
   std::vector<Made*> planned;
@@ -206,7 +201,7 @@ void Storages::plan(std::size_t largest_chunk, GraphFigures& figures) {
     Made& m = made_[i];
     if (i == numbers_at_) continue;
     if (StoragePtr alive = m.storage.lock()) {
-      figures.kept_bytes += m.bytes;
+      report.kept_bytes += m.bytes;
       if (m.proxy) {
         m.real = alive->address();
         rebound.push_back({m.proxy, std::move(alive), 0});
@@ -218,7 +213,7 @@ void Storages::plan(std::size_t largest_chunk, GraphFigures& figures) {
       }
     } else if (!m.constant.empty()) {
       give_memory(m);
-      figures.constant_bytes += m.bytes;
+      report.constant_bytes += m.bytes;
     } else if (m.used || m.proxy) {
       // A call may refer to a storage without touching it: through a tensor without elements, which has an address.
       planned.push_back(&m);
@@ -237,9 +232,9 @@ void Storages::plan(std::size_t largest_chunk, GraphFigures& figures) {
   memory_.insert(memory_.end(), chunks.begin(), chunks.end());
   // Only now, when no allocation can fail any more.
   for (Rebound& r : rebound) r.storage->rebind(std::move(r.whole), r.offset);
-  figures.planned_bytes = plan.planned;
-  figures.live_bytes = plan.live;
-  figures.naive_bytes = plan.naive;
+  report.planned_bytes = plan.planned;
+  report.live_bytes = plan.live;
+  report.naive_bytes = plan.naive;
 }
 
 std::uint64_t Storages::relocated(std::uint64_t address, const char* op) const {
@@ -264,8 +259,8 @@ void Storages::finish() {
     if (m.constant.empty()) continue;
     relocate(m.constant, m.addresses, "a table");
     for (std::size_t at = 0; at < m.constant.size(); at += 65536) {
-      gpu::record_update(device_, *m.own, at,
-                         std::span(m.constant).subspan(at, std::min<std::size_t>(65536, m.constant.size() - at)));
+      gpu::enqueue_update(device_, *m.own, at,
+                          std::span(m.constant).subspan(at, std::min<std::size_t>(65536, m.constant.size() - at)));
     }
   }
   made_ = {};

@@ -9,17 +9,15 @@
 
 #include <etna/device/arguments.h>
 #include <etna/device/internal/backend.h>
+#include <etna/device/internal/placeholder.h>
 #include <etna/device/memory.h>
 
 namespace etna {
-struct GraphFigures;
+struct CaptureReport;
 }
 
 /// The memory of a graph.
 namespace etna::graph {
-
-/// True for an address that a graph gave out and that never got memory.
-bool is_placeholder(std::uint64_t address);
 
 /// A number that the host writes before each run.
 struct NumberPlace {
@@ -27,11 +25,11 @@ struct NumberPlace {
   std::size_t offset = 0;
 };
 
-/// The storages made while a graph is recorded. Commands know them by placeholder addresses, each of a range of its
+/// The storages made while a step is captured. Commands know them by placeholder addresses, each of a range of its
 /// own; plan() gives them memory, and addresses are relocated.
 ///
 /// In a graph of commands the storage itself has that address and no memory. In a graph of calls, which run while they
-/// are recorded, it has memory, and a proxy has the address: calls refer to the proxy, so that the storage dies when
+/// are captured, it has memory, and a proxy has the address: calls refer to the proxy, so that the storage dies when
 /// the program releases it.
 class Storages {
  public:
@@ -39,11 +37,11 @@ class Storages {
 
   /// @throws OutOfMemory
   StoragePtr allocate(std::size_t bytes);
-  /// Whether a graph made this storage while recording, and it has no planned memory yet.
+  /// Whether a graph made this storage while capturing, and it has no planned memory yet.
   bool made(const Storage& storage) const;
   /// Of a storage made for calls; null for others.
   StoragePtr proxy(const Storage& storage) const;
-  /// Commands may use this storage from before the recording. The caller keeps it alive.
+  /// Commands may use this storage from before the capture. The caller keeps it alive.
   void pin(const StoragePtr& storage);
   /// A place in a block that each run writes, or, where the host has access to memory, a storage of its own.
   /// @throws CaptureError where the block is full
@@ -51,7 +49,7 @@ class Storages {
 
   /// Makes a table whose bytes never change.
   Pointer constant(const Arguments& rows);
-  /// Bytes of a storage that never change. @throws CaptureError for a storage from before the recording
+  /// Bytes of a storage that never change. @throws CaptureError for a storage from before the capture
   void set_constant(std::uint64_t to, const Arguments& rows);
   /// Those that nobody refers to any more, in order of address.
   std::vector<MemoryRange> dropped() const;
@@ -59,7 +57,8 @@ class Storages {
   /// A command of this group accesses the range. @throws CaptureError where it is in no known storage
   void touch(const MemoryRange& range, std::uint32_t group, const char* op);
   /// Allocates: storages still referenced get memory of their own, the others share it over time.
-  void plan(std::size_t largest_chunk, GraphFigures& figures);
+  /// @param report gets the bytes
+  void plan(std::size_t largest_chunk, CaptureReport& report);
   /// @throws CaptureError for a placeholder of another graph
   std::uint64_t relocated(std::uint64_t address, const char* op) const;
   void relocate(std::span<std::byte> bytes, std::span<const std::uint32_t> addresses, const char* op) const;

@@ -10,7 +10,8 @@
 #include <etna/device/internal/vulkan/commands/context.h>
 #include <etna/device/internal/vulkan/commands/host_import.h>
 #include <etna/device/internal/vulkan/commands/profile.h>
-#include <etna/device/internal/vulkan/graph/compiled_commands.h>
+#include <etna/device/internal/vulkan/executable/command_buffers.h>
+#include <etna/device/profile/profiler.h>
 
 namespace etna::vulkan {
 namespace {
@@ -18,7 +19,7 @@ namespace {
 constexpr std::uint32_t kMaxGroups = 65535;
 constexpr std::size_t kMaxUpdateBytes = 65536;
 
-void require_recordable(const Dispatch& d) {
+void require_encodable(const Dispatch& d) {
   for (int axis = 0; axis < 3; ++axis) {
     if (std::uint32_t groups = d.groups[static_cast<std::size_t>(axis)]; groups > kMaxGroups) {
       throw DeviceError(fmt::format("{}: the kernel {} would be {} workgroups {}, a device takes {}; split the work",
@@ -36,7 +37,7 @@ void require_recordable(const Dispatch& d) {
   }
 }
 
-void require_recordable(const CubinDispatch& d) {
+void require_encodable(const CubinDispatch& d) {
   if (d.groups[1] > kMaxGroups || d.groups[2] > kMaxGroups || d.threads > 1024) {
     throw DeviceError(fmt::format("{}: the kernel {} would be {} x {} x {} groups of {} threads; split the work", d.op,
                                   d.kernel.name, d.groups[0], d.groups[1], d.groups[2], d.threads));
@@ -72,6 +73,7 @@ class VulkanBackend final : public Backend, public Launcher {
 
   void upload(Device device, const void* source, std::uint64_t address, std::size_t bytes) override {
     if (bytes == 0) return;
+    profile::Scope scope("upload", profile::Category::transfer, bytes);
     Context& context = Context::of(device);
     std::lock_guard lock(context.mutex);
     context.staging.upload(static_cast<const std::byte*>(source), context.segments.find(address, bytes));
@@ -79,6 +81,7 @@ class VulkanBackend final : public Backend, public Launcher {
 
   void download(Device device, std::uint64_t address, void* target, std::size_t bytes) override {
     if (bytes == 0) return;
+    profile::Scope scope("download", profile::Category::transfer, bytes);
     Context& context = Context::of(device);
     std::lock_guard lock(context.mutex);
     context.staging.download(context.segments.find(address, bytes), static_cast<std::byte*>(target));
@@ -93,8 +96,8 @@ class VulkanBackend final : public Backend, public Launcher {
             std::size_t bytes) override {
     Context& context = Context::of(device);
     std::lock_guard lock(context.mutex);
-    context.recorder.copy("copy", span_of(context, "copy", from, from_offset, bytes),
-                          span_of(context, "copy", to, to_offset, bytes));
+    context.queue.copy("copy", span_of(context, "copy", from, from_offset, bytes),
+                       span_of(context, "copy", to, to_offset, bytes));
   }
 
   StoragePtr import_host(Device device, std::span<const std::byte> bytes, std::shared_ptr<const void> owner) override {
@@ -106,7 +109,7 @@ class VulkanBackend final : public Backend, public Launcher {
     Context& context = Context::of(device);
     std::lock_guard lock(context.mutex);
     context.logical.require_alive();
-    context.recorder.finish();
+    context.queue.finish();
     context.pipelines.cache().save(16);
     context.index_errors.check();
   }
@@ -118,24 +121,24 @@ class VulkanBackend final : public Backend, public Launcher {
   const Capabilities& capabilities(Device device) override { return Context::of(device).logical.adapter.capabilities; }
 
   void dispatch(Device device, const Dispatch& d) override {
-    require_recordable(d);
+    require_encodable(d);
     if (empty(d.groups)) return;
     Context& context = Context::of(device);
     std::lock_guard lock(context.mutex);
-    context.recorder.dispatch(d, context.pipeline(d));
+    context.queue.dispatch(d, context.pipeline(d));
   }
 
   void dispatch(Device device, const CubinDispatch& d) override {
-    require_recordable(d);
+    require_encodable(d);
     if (empty(d.groups)) return;
     Context& context = Context::of(device);
     std::lock_guard lock(context.mutex);
     context.logical.require_alive();
-    context.recorder.launch(d, context.cubins.get(d.kernel, d.op));
+    context.queue.launch(d, context.cubins.get(d.kernel, d.op));
   }
 
   void prepare(Device device, const Dispatch& d) override {
-    require_recordable(d);
+    require_encodable(d);
     if (empty(d.groups)) return;
     Context& context = Context::of(device);
     std::lock_guard lock(context.mutex);
@@ -143,7 +146,7 @@ class VulkanBackend final : public Backend, public Launcher {
   }
 
   void prepare(Device device, const CubinDispatch& d) override {
-    require_recordable(d);
+    require_encodable(d);
     if (empty(d.groups)) return;
     Context& context = Context::of(device);
     std::lock_guard lock(context.mutex);
@@ -154,7 +157,7 @@ class VulkanBackend final : public Backend, public Launcher {
   void fill(Device device, Storage& to, std::size_t offset, std::size_t bytes, std::uint32_t word) override {
     Context& context = Context::of(device);
     std::lock_guard lock(context.mutex);
-    context.recorder.fill(span_of(context, "fill", to, offset, bytes), word);
+    context.queue.fill(span_of(context, "fill", to, offset, bytes), word);
   }
 
   void update(Device device, Storage& to, std::size_t offset, const Arguments& rows) override {
@@ -163,14 +166,14 @@ class VulkanBackend final : public Backend, public Launcher {
     std::lock_guard lock(context.mutex);
     for (std::size_t at = 0; at < bytes.size(); at += kMaxUpdateBytes) {
       const std::span<const std::byte> part = bytes.subspan(at, std::min(kMaxUpdateBytes, bytes.size() - at));
-      context.recorder.update(span_of(context, "update", to, offset + at, part.size()), part);
+      context.queue.update(span_of(context, "update", to, offset + at, part.size()), part);
     }
   }
 
   QueueStats stats(Device device) override {
     Context& context = Context::of(device);
     std::lock_guard lock(context.mutex);
-    return context.recorder.stats();
+    return context.queue.stats();
   }
 
   Pointer index_errors(Device device, std::string_view op) override {

@@ -7,10 +7,11 @@
 #include <nlohmann/json.hpp>
 
 #include <etna/device/error.h>
-#include <etna/device/internal/webgpu/compiled_commands.h>
 #include <etna/device/internal/webgpu/fused_kernel.h>
+#include <etna/device/internal/webgpu/graph_programs.h>
 #include <etna/device/internal/webgpu/heap.h>
 #include <etna/device/internal/webgpu/queue.h>
+#include <etna/device/profile/profiler.h>
 
 namespace etna::webgpu {
 namespace {
@@ -58,7 +59,7 @@ struct Gpu {
   Queue queue;
 };
 
-void require_recordable(const gpu::Dispatch& d) {
+void require_encodable(const gpu::Dispatch& d) {
   for (std::uint32_t groups : d.groups) {
     if (groups > kMaxGroups) {
       throw DeviceError(fmt::format("{}: the kernel {} would be {} workgroups wide, a device takes {}; split the work",
@@ -119,10 +120,12 @@ class WebGpuBackend final : public Backend, public gpu::Launcher {
 
   CachingAllocator& allocator(Device device) override { return gpu(device).allocator; }
   void upload(Device device, const void* source, std::uint64_t address, std::size_t bytes) override {
+    profile::Scope scope("upload", profile::Category::transfer, bytes);
     gpu(device).queue.upload(address, {static_cast<const std::byte*>(source), bytes});
   }
   void download(Device device, std::uint64_t address, void* target, std::size_t bytes) override {
     if (bytes == 0) return;
+    profile::Scope scope("download", profile::Category::transfer, bytes);
     gpu(device).queue.download(address, {static_cast<std::byte*>(target), bytes});
   }
   void copy(Device device, const Storage& from, std::size_t from_offset, Storage& to, std::size_t to_offset,
@@ -142,7 +145,7 @@ class WebGpuBackend final : public Backend, public gpu::Launcher {
   std::unique_ptr<Executable> compile(Graph& graph) override {
     Queue& queue = gpu(graph.device()).queue;
     graph.plan({.kernels = WgslWriter::enabled() ? &fused_kernels_ : nullptr});
-    return std::make_unique<CompiledCommands>(queue, graph);
+    return std::make_unique<GraphPrograms>(queue, graph);
   }
 
   const gpu::Capabilities& capabilities(Device device) override {
@@ -150,11 +153,11 @@ class WebGpuBackend final : public Backend, public gpu::Launcher {
     return adapter_.capabilities;
   }
   void dispatch(Device device, const gpu::Dispatch& d) override {
-    require_recordable(d);
+    require_encodable(d);
     if (!empty(d.groups)) gpu(device).queue.dispatch(d);
   }
   void prepare(Device device, const gpu::Dispatch& d) override {
-    require_recordable(d);
+    require_encodable(d);
     if (!empty(d.groups)) gpu(device).queue.pipeline(d.shader.name, d.spec, d.op);
   }
   void dispatch(Device, const gpu::CubinDispatch& d) override { refuse(d); }

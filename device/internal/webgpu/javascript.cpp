@@ -102,13 +102,13 @@ void define_fused(const std::string& kernel, const std::string& text) {
 bool building() { return etna_webgpu_building() != 0; }
 std::string finish_building() { return taken(etna_webgpu_finish_building()); }
 
-void submit(std::span<const Command> commands, std::span<const std::byte> blocks) {
+void submit(std::span<const EncodedDispatch> commands, std::span<const std::byte> blocks) {
   etna_webgpu_submit(commands.data(), commands.size(), blocks.data(), blocks.size());
 }
 std::uint32_t make_program(std::span<const std::byte> blocks) {
   return etna_webgpu_make_program(blocks.data(), blocks.size());
 }
-void run_program(std::uint32_t program, std::span<const Command> commands) {
+void run_program(std::uint32_t program, std::span<const EncodedDispatch> commands) {
   etna_webgpu_run_program(program, commands.data(), commands.size());
 }
 void drop_program(std::uint32_t program) { etna_webgpu_drop_program(program); }

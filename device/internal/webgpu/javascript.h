@@ -11,12 +11,12 @@
 namespace etna::webgpu::javascript {
 
 /// One dispatch of a batch, as JavaScript reads it.
-struct Command {
+struct EncodedDispatch {
   std::uint32_t pipeline = 0;
   std::uint32_t groups[3] = {1, 1, 1};
   std::uint32_t block = 0;  ///< which of the batch's blocks of arguments
 };
-static_assert(sizeof(Command) == 20);
+static_assert(sizeof(EncodedDispatch) == 20);
 
 /// Bytes [address, address + bytes) of the heap, multiples of 4.
 struct HeapRange {
@@ -47,9 +47,9 @@ bool building();
 /// Waits. @returns what went wrong; empty if nothing did
 std::string finish_building();
 
-void submit(std::span<const Command> commands, std::span<const std::byte> blocks);
+void submit(std::span<const EncodedDispatch> commands, std::span<const std::byte> blocks);
 std::uint32_t make_program(std::span<const std::byte> blocks);
-void run_program(std::uint32_t program, std::span<const Command> commands);
+void run_program(std::uint32_t program, std::span<const EncodedDispatch> commands);
 void drop_program(std::uint32_t program);
 
 std::size_t in_flight();

@@ -157,7 +157,7 @@ void Queue::flush() {
   submitted();
 }
 
-void Queue::run(std::uint32_t program, std::span<const javascript::Command> commands) {
+void Queue::run(std::uint32_t program, std::span<const javascript::EncodedDispatch> commands) {
   flush();
   finish_building();
   javascript::run_program(program, commands);

@@ -21,7 +21,7 @@ struct Batch {
   static constexpr std::size_t kBlockBytes = 256;
   static constexpr std::size_t kArgumentBytes = 128;
 
-  std::vector<javascript::Command> commands;
+  std::vector<javascript::EncodedDispatch> commands;
   std::vector<std::byte> blocks;
 
   void add(std::uint32_t pipeline, const std::array<std::uint32_t, 3>& groups, std::span<const std::byte> arguments);
@@ -56,7 +56,7 @@ class Queue {
   /// Submits the open batch.
   void flush();
   /// Submits the open batch, then a program made of a batch.
-  void run(std::uint32_t program, std::span<const javascript::Command> commands);
+  void run(std::uint32_t program, std::span<const javascript::EncodedDispatch> commands);
   /// Submits the open batch and waits for all submitted work. @throws DeviceLost, IndexError
   void finish();
   /// Waits for the kernels that are being built. @throws DeviceError where one cannot be

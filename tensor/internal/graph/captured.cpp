@@ -9,21 +9,20 @@
 
 #include <etna/device/internal/backend.h>
 #include <etna/device/internal/log.h>
-#include <etna/device/internal/pending.h>
 #include <etna/device/kernel.h>
 #include <etna/device/profile/profiler.h>
 #include <etna/tensor/autocast.h>
+#include <etna/tensor/internal/capture_hooks.h>
 #include <etna/tensor/internal/graph/captured_step.h>
-#include <etna/tensor/internal/recording.h>
 
 namespace etna {
 namespace {
 
-/// Maximum number of recordings per captured function; there is one for each combination of argument shapes and of
+/// Maximum number of captures per captured function; there is one for each combination of argument shapes and of
 /// modes.
 constexpr std::size_t kMostSteps = 8;
 
-/// What two calls must share to use the same recording.
+/// What two calls must share to use the same capture.
 struct Signature {
   struct Argument {
     Shape shape;
@@ -92,19 +91,19 @@ struct Captured::State {
   CaptureOptions options;
   bool warm = false;  ///< a call has run eagerly since the start, or since the device changed
   Device device;      ///< the device of the first call's ops
-  bool told = false;  ///< has reported that the backend records no graphs
+  bool told = false;  ///< has reported that the backend captures no steps
   std::uint64_t barriers_eager = 0;
-  struct Recorded {
+  struct Kept {
     Signature signature;
     std::unique_ptr<CapturedStep> step;
   };
-  std::vector<Recorded> steps;  ///< most recently used first
+  std::vector<Kept> steps;  ///< most recently used first
   std::int64_t captures = 0, replays = 0;
 
   void say(const std::string& text) const { log().warn("capture '{}': {}", options.name, text); }
 
   TensorList run_eagerly(const TensorList& arguments, const Function& function);
-  TensorList record(const Signature& signature, const TensorList& arguments, const Function& function);
+  TensorList capture(const Signature& signature, const TensorList& arguments, const Function& function);
 };
 
 Captured::Captured(CaptureOptions options) : state_(std::make_unique<State>()) { state_->options = std::move(options); }
@@ -116,10 +115,9 @@ bool Captured::captured() const { return !state_->steps.empty(); }
 std::int64_t Captured::captures() const { return state_->captures; }
 std::int64_t Captured::replays() const { return state_->replays; }
 
-const ProgramReport& Captured::report() const {
+const CaptureReport& Captured::report() const {
   if (!captured()) {
-    throw CaptureError(
-        fmt::format("capture '{}': nothing is recorded yet; the second call records", state_->options.name));
+    throw CaptureError(fmt::format("capture '{}': nothing is captured yet; the second call is", state_->options.name));
   }
   return state_->steps.front().step->report();
 }
@@ -138,7 +136,7 @@ TensorList Captured::State::run_eagerly(const TensorList& arguments, const Funct
   const std::uint64_t before = barriers_of(seen);
   TensorList results;
   {
-    recording::ObserveDevice observe(&seen);
+    capture_hooks::ObserveDevice observe(&seen);
     results = off_the_tape(function(in));
   }
   device = seen;
@@ -146,28 +144,23 @@ TensorList Captured::State::run_eagerly(const TensorList& arguments, const Funct
   return results;
 }
 
-TensorList Captured::State::record(const Signature& signature, const TensorList& arguments, const Function& function) {
+TensorList Captured::State::capture(const Signature& signature, const TensorList& arguments, const Function& function) {
   profile::Scope scope("capture");
   const Device on = options.device.value_or(device);
-  recording::observe(on);
+  capture_hooks::observe(on);
   if (backend(on).graph_form() == GraphForm::none) {
-    if (!std::exchange(told, true)) say(fmt::format("{} records no graphs; every step runs eagerly", on.str()));
+    if (!std::exchange(told, true)) say(fmt::format("{} captures no steps; every step runs eagerly", on.str()));
     return run_eagerly(arguments, function);
   }
   auto step = std::make_unique<CapturedStep>(options.name, on, GraphOptions{.one_by_one = options.one_by_one});
-  step->record(
-      arguments,
-      [&](const TensorList& inputs) {
-        TensorList results = off_the_tape(function(inputs));
-        finish_pending();
-        return results;
-      },
+  step->capture(
+      arguments, [&](const TensorList& inputs) { return off_the_tape(function(inputs)); },
       static_cast<std::int64_t>(barriers_eager));
   ++captures;
   TensorList results = step->outputs();
-  steps.insert(steps.begin(), Recorded{signature, std::move(step)});
+  steps.insert(steps.begin(), Kept{signature, std::move(step)});
   if (steps.size() > kMostSteps) {
-    say(fmt::format("more than {} combinations of shapes and modes; the recording used longest ago goes", kMostSteps));
+    say(fmt::format("more than {} combinations of shapes and modes; the capture used longest ago goes", kMostSteps));
     steps.pop_back();
   }
   return results;
@@ -178,13 +171,12 @@ TensorList Captured::run(const TensorList& arguments, const Function& function) 
   require_plain(s.options.name, arguments);
   // Inside another captured step, or with capture off, this is an ordinary function.
   if (capturing()) return function(arguments);
-  finish_pending();
   detail::FreshCasts fresh;
   if (!enabled()) return s.run_eagerly(arguments, function);
 
   const Signature signature = signature_of(arguments);
-  std::string changed;  // what differs from the last recording for these arguments
-  const auto found = std::find_if(s.steps.begin(), s.steps.end(), [&](const State::Recorded& r) {
+  std::string changed;  // what differs from the last capture for these arguments
+  const auto found = std::find_if(s.steps.begin(), s.steps.end(), [&](const State::Kept& r) {
     if (!(r.signature == signature)) return false;
     std::string difference = r.step->difference();
     const bool same = difference.empty();
@@ -201,13 +193,13 @@ TensorList Captured::run(const TensorList& arguments, const Function& function) 
       std::rotate(s.steps.begin(), found, found + 1);
       ++s.replays;
       CapturedStep& step = *s.steps.front().step;
-      recording::observe(step.device());
+      capture_hooks::observe(step.device());
       step.replay(arguments);
       return step.outputs();
     }
   } else if (!changed.empty()) {
     s.say(changed + "; it is captured again for that");
-    std::erase_if(s.steps, [](const State::Recorded& r) { return !r.step->stale().empty(); });
+    std::erase_if(s.steps, [](const State::Kept& r) { return !r.step->stale().empty(); });
   } else if (!s.steps.empty() && !s.options.varied_shapes) {
     s.say(difference(s.steps.front().signature, signature) + "; it is captured again for that");
   }
@@ -216,7 +208,7 @@ TensorList Captured::run(const TensorList& arguments, const Function& function) 
     s.warm = true;
     return results;
   }
-  return s.record(signature, arguments, function);
+  return s.capture(signature, arguments, function);
 }
 
 }  // namespace etna

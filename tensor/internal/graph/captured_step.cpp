@@ -6,9 +6,9 @@
 
 #include <fmt/format.h>
 
-#include <etna/device/internal/pending.h>
+#include <etna/device/internal/device_queue.h>
 #include <etna/tensor/internal/fusion.h>
-#include <etna/tensor/internal/graph/recorded_call.h>
+#include <etna/tensor/internal/graph/captured_call.h>
 #include <etna/tensor/ops/kernel.h>
 
 namespace etna {
@@ -16,36 +16,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-thread_local CapturedStep* recorded_step = nullptr;
-
 std::size_t captured_step_bytes_of(const Tensor& x) {
   return static_cast<std::size_t>(x.numel()) * item_size(x.dtype());
-}
-
-/// Makes a step the recorded one in its scope.
-struct Recorded {
-  explicit Recorded(CapturedStep& step) { CapturedStep::set_recorded(&step); }
-  ~Recorded() {
-    CapturedStep::set_recorded(nullptr);
-    fusion::drop_recorded();
-  }
-};
-
-void fill_in(ProgramReport& report, const GraphFigures& f) {
-  report.commands = f.calls + f.dispatches + f.transfers;
-  report.fused_commands = f.fused_commands;
-  report.fused_kernels = f.fused_kernels;
-  report.compiled_kernels = f.compiled_kernels;
-  report.compile_ms = f.compile_ms;
-  report.fused_bytes = f.fused_bytes;
-  report.groups = f.groups;
-  report.barriers_in_order = f.barriers_in_order;
-  report.barriers = f.barriers;
-  report.planned_bytes = f.planned_bytes;
-  report.live_bytes = f.live_bytes;
-  report.naive_bytes = f.naive_bytes;
-  report.kept_bytes = f.kept_bytes;
-  report.constant_bytes = f.constant_bytes;
 }
 
 }  // namespace
@@ -57,7 +29,7 @@ void copy_argument(const Tensor& argument, const Tensor& input) {
   if (x.device().is_cpu()) {
     upload(x.storage()->host() + offset, *input.storage(), 0, captured_step_bytes_of(x));
   } else if (x.device() == input.device()) {
-    gpu::record_copy(x.device(), *x.storage(), offset, *input.storage(), 0, captured_step_bytes_of(x));
+    gpu::enqueue_copy(x.device(), *x.storage(), offset, *input.storage(), 0, captured_step_bytes_of(x));
   } else {
     copy_argument(x.to(kCPU), input);
   }
@@ -66,35 +38,44 @@ void copy_argument(const Tensor& argument, const Tensor& input) {
 CapturedStep::CapturedStep(std::string name, Device device, const GraphOptions& options)
     : name_(std::move(name)), graph_(device, options) {}
 
-CapturedStep* CapturedStep::recorded() { return recorded_step; }
+CapturedStep* CapturedStep::current() { return capture_hooks::detail::of_thread.step; }
 
-void CapturedStep::set_recorded(CapturedStep* step) {
-  if (recorded_step != nullptr) recorded_step->graph_.leave();
-  recorded_step = step;
+CapturedStep* CapturedStep::set_current(CapturedStep* step) {
+  CapturedStep* before = std::exchange(capture_hooks::detail::of_thread.step, step);
+  if (before != nullptr) before->graph_.leave();
   set_allocation_hook(step);
   if (step != nullptr) step->graph_.enter();
+  return before;
 }
 
-void CapturedStep::record(const TensorList& arguments, const Function& function, std::int64_t barriers_eager) {
+CapturedStep* CapturedStep::leave() {
+  finish_pending();
+  return set_current(nullptr);
+}
+
+void CapturedStep::capture(const TensorList& arguments, const Function& function, std::int64_t barriers_eager) {
   const auto start = Clock::now();
   labels_.emplace();
-  report_ = {.name = name_, .device = device()};
-  report_.barriers_eager = barriers_eager;
+  CaptureReport& report = graph_.report();
+  report.name = name_;
+  report.barriers_eager = barriers_eager;
   for (const Tensor& x : arguments) {
     inputs_.push_back(empty(x.shape(), {x.dtype(), device()}));
     copy_argument(x, inputs_.back());
   }
   try {
-    {
-      Recorded scope(*this);
-      outputs_ = function(inputs_);
-    }
+    leave();
+    enter();
+    outputs_ = function(inputs_);
+    leave();
     compile();
   } catch (...) {
+    set_current(nullptr);
+    fusion::drop_captured();
     drop_gradients_without_bytes();
     throw;
   }
-  report_.capture_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+  report.capture_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   // Calls have run already, and with them the step.
   if (graph_.form() == GraphForm::commands) run();
   labels_.reset();
@@ -104,23 +85,22 @@ void CapturedStep::compile() {
   // Leaves that only the step knew, like those inside of a checkpoint, are gone: their memory is free.
   std::erase_if(gradients_, [](const LeafGradient& note) { return note.leaf.impl_ptr().use_count() == 1; });
   for (LeafGradient& note : gradients_) note.after = note.leaf.grad();
-  for (const Tensor& x : inputs_) report_.input_bytes += captured_step_bytes_of(x);
+  for (const Tensor& x : inputs_) graph_.report().input_bytes += captured_step_bytes_of(x);
   for (const External& external : externals_) graph_.storages().pin(external.storage);
   // The eager step left its memory in the cache; the plan allocates its own.
   empty_cache(device());
   executable_ = backend(device()).compile(graph_);
-  fill_in(report_, graph_.figures());
-  report_.state_bytes = numbers_.size();
+  graph_.report().state_bytes = numbers_.size();
   noted_ = {};
   watched_.end();
   // Nothing else in the step holds these storages, so a use count of one means that the user has released it.
   for (External& external : externals_) {
     external.version = external.storage->version - external.version;
-    external.shared = external.storage.use_count() > 1;
+    external.shared = fusion::owners(external.storage) > 1;
   }
 }
 
-/// Drops gradients left by a failed recording: they have no values.
+/// Drops gradients left by a failed capture: they have no values.
 void CapturedStep::drop_gradients_without_bytes() {
   for (LeafGradient& note : gradients_) {
     if (Tensor grad = note.leaf.grad(); grad.defined() && !grad.storage()->has_bytes()) note.leaf.set_grad({});
@@ -138,7 +118,8 @@ void CapturedStep::touch(const char* op, std::span<const Tensor> tensors) {
     }
     const StoragePtr& storage = x.impl()->storage;
     if (graph_.storages().made(*storage)) continue;
-    if (grad_enabled() && is_floating(x.dtype()) && x.is_leaf()) watched_.note_requires_grad(x, recording::Touch::read);
+    if (grad_enabled() && is_floating(x.dtype()) && x.is_leaf())
+      watched_.note_requires_grad(x, capture_hooks::Touch::read);
     if (noted_.insert(storage.get()).second) externals_.push_back({storage, storage->version, false});
   }
 }
@@ -148,16 +129,16 @@ StoragePtr CapturedStep::allocate(Device on, std::size_t bytes) {
     throw CaptureError(
         fmt::format("{}: takes {} bytes on {} while '{}' is captured on {}, which no plan covers; make it "
                     "before, or pass it as an argument",
-                    recording::Running::name(), bytes, on.str(), name_, device().str()));
+                    capture_hooks::Running::name(), bytes, on.str(), name_, device().str()));
   }
   StoragePtr made = graph_.storages().allocate(bytes);
   if (in_kernel()) workspace_.push_back(graph_.storages().proxy(*made));
   return made;
 }
 
-void CapturedStep::note_gradient(const Tensor& leaf, recording::Touch touch) {
+void CapturedStep::note_gradient(const Tensor& leaf, capture_hooks::Touch touch) {
   if (!noted_.insert(leaf.impl()).second) return;  // at first: grad() calls this function again
-  LeafGradient note{.leaf = leaf, .read_first = touch == recording::Touch::read, .before = {}, .after = {}};
+  LeafGradient note{.leaf = leaf, .read_first = touch == capture_hooks::Touch::read, .before = {}, .after = {}};
   if (note.read_first) {
     if (Tensor grad = leaf.grad(); grad.defined()) note.before = grad.storage();
   }
@@ -179,7 +160,7 @@ Tensor CapturedStep::numbers(const Shape& shape, DType dtype, std::function<void
                            static_cast<std::int64_t>(at.offset / item));
 }
 
-/// The tensor as a recorded call knows it. It owns no storage of the user's, whose use counts must show who else does.
+/// The tensor as a captured call knows it. It owns no storage of the user's, whose use counts must show who else does.
 Tensor CapturedStep::on_proxy(const Tensor& x) const {
   if (!x.defined()) return {};
   StoragePtr storage = graph_.storages().proxy(*x.storage());
@@ -189,24 +170,25 @@ Tensor CapturedStep::on_proxy(const Tensor& x) const {
 
 void CapturedStep::ran(const OpCall& call, std::span<const Tensor> out) {
   if (graph_.form() != GraphForm::calls || in_kernel()) return;
-  RecordedCall recorded{&call.op, call.attrs, {}, {}, std::exchange(workspace_, {}), profile::Labels::now().phase};
+  CapturedCall made{&call.op, call.attrs, {}, {}, std::exchange(workspace_, {}), profile::Labels::now().phase};
   std::vector<MemoryRange> reads, writes;
   for (const Tensor& x : call.in) {
-    recorded.in.push_back(on_proxy(x));
-    if (x.defined()) reads.push_back(gpu::range(recorded.in.back()));
+    made.in.push_back(on_proxy(x));
+    if (x.defined()) reads.push_back(gpu::range(made.in.back()));
   }
   for (const Tensor& y : out) {
-    recorded.out.push_back(on_proxy(y));
-    if (y.defined()) writes.push_back(gpu::range(recorded.out.back()));
+    made.out.push_back(on_proxy(y));
+    if (y.defined()) writes.push_back(gpu::range(made.out.back()));
   }
-  for (const StoragePtr& s : recorded.workspace) writes.push_back({s->address(), s->bytes()});
-  graph_.call(call.op.name, std::move(recorded), reads, writes);
+  for (const StoragePtr& s : made.workspace) writes.push_back({s->address(), s->bytes()});
+  graph_.call(call.op.name, std::move(made), reads, writes);
 }
 
 std::string CapturedStep::stale() const {
   if (watched_.gone()) return "a module or an optimizer it works with is gone";
   for (const External& e : externals_) {
-    if (e.shared && e.storage.use_count() == 1) return "a tensor it works on was replaced, or moved to another device";
+    if (e.shared && fusion::owners(e.storage) == 1)
+      return "a tensor it works on was replaced, or moved to another device";
   }
   for (const LeafGradient& g : gradients_) {
     if (!g.read_first) continue;
@@ -219,9 +201,9 @@ std::string CapturedStep::stale() const {
 }
 
 void CapturedStep::run() {
-  finish_pending();  // a host callback may have asked for a call that reads what the step is about to change
   GradMode off(false);
-  executable_->run(numbers_);
+  // Runs first what a host callback has asked for: it reads what the step is about to change.
+  DeviceQueue(device()).run(*executable_, numbers_);
 }
 
 void CapturedStep::replay(const TensorList& arguments) {

@@ -18,12 +18,12 @@ void set_watched(TensorImpl& leaf, std::int64_t value) { leaf.requires_grad = va
 
 }  // namespace
 
-void recording::changed() { changes.fetch_add(1, std::memory_order_relaxed); }
+void capture_hooks::changed() { changes.fetch_add(1, std::memory_order_relaxed); }
 
 template <typename Owner>
-Watched::Value<Owner>* Watched::Values<Owner>::note(const std::shared_ptr<Owner>& owner, recording::Touch touch,
+Watched::Value<Owner>* Watched::Values<Owner>::note(const std::shared_ptr<Owner>& owner, capture_hooks::Touch touch,
                                                     std::int64_t now) {
-  const bool write = touch == recording::Touch::write;
+  const bool write = touch == capture_hooks::Touch::write;
   const auto [at, made] = places.try_emplace(owner, list.size());
   if (!made) {
     list[at->second].written |= write;
@@ -50,11 +50,11 @@ std::string Watched::Values<Owner>::difference() const {
   return {};
 }
 
-void Watched::note(const recording::Setting& setting, recording::Touch touch, recording::Described what) {
+void Watched::note(const capture_hooks::Setting& setting, capture_hooks::Touch touch, capture_hooks::Described what) {
   if (auto* made = settings_.note(setting, touch, *setting)) made->what = std::move(what);
 }
 
-void Watched::note_requires_grad(const Tensor& leaf, recording::Touch touch) {
+void Watched::note_requires_grad(const Tensor& leaf, capture_hooks::Touch touch) {
   auto* made = leaves_.note(leaf.impl_ptr(), touch, watched_value(*leaf.impl()));
   if (made == nullptr) return;
   made->what = [shape = leaf.shape()](std::int64_t now) {
@@ -89,7 +89,7 @@ void Watched::write() const {
       const auto owner = value.written ? value.owner.lock() : nullptr;
       if (owner == nullptr || watched_value(*owner) == value.after) continue;
       set_watched(*owner, value.after);
-      recording::changed();
+      capture_hooks::changed();
     }
   };
   all(settings_);

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include <etna/tensor/io/xxh3.h>
+#include <etna/tensor/io/internal/xxh3.h>
 #include <etna/tensor/op.h>
 
 namespace etna {

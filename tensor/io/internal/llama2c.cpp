@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
+#include <etna/tensor/io/internal/mapped_file.h>
 #include <etna/tensor/io/internal/quoted_name.h>
 
 static_assert(std::endian::native == std::endian::little, "numbers of the file are read as they lie in memory");

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include <etna/tensor/io/internal/mapped_file.h>
+
 namespace etna::io {
 
 struct SafetensorsFile::Contents {

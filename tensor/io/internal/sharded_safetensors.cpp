@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include <etna/device/error.h>
+#include <etna/tensor/io/internal/mapped_file.h>
 #include <etna/tensor/io/internal/quoted_name.h>
 
 namespace etna::io {

@@ -7,7 +7,7 @@
 
 #include <etna/device/error.h>
 #include <etna/device/internal/atomic_file.h>
-#include <etna/tensor/io/mapped_file.h>
+#include <etna/tensor/io/internal/mapped_file.h>
 
 #ifdef ETNA_HAS_LIBZIP
 #include <zip.h>

@@ -10,7 +10,7 @@
 namespace etna {
 namespace {
 
-using AttentionAttributes = attention::Attributes;
+using AttentionAttrs = attention::AttentionAttrs;
 
 constexpr const char* kAttentionName = "scaled_dot_product_attention";
 
@@ -29,7 +29,7 @@ bool leading_match(const Tensor& a, const Tensor& b) {
 void attention_check_mask(const OpCall& call) {
   const Tensor &q = call.in[0], &k = call.in[1], &mask = call.in[3];
   if (!mask.defined()) return;
-  if (call.as<AttentionAttributes>().causal)
+  if (call.as<AttentionAttrs>().causal)
     throw ShapeError(fmt::format("{}: got a mask and causal; put the triangle into the mask", kAttentionName));
   if (mask.dtype() != boolean && !is_floating(mask.dtype())) {
     throw DtypeError(fmt::format("{}: the mask holds {}, it must be bool (true: attend) or floating (added)",
@@ -70,14 +70,14 @@ std::vector<OutputSpec> attention_infer(const OpCall& call) {
   return {{q.shape(), q.dtype()}, {rows, attention::row_dtype(q.dtype())}};
 }
 
-std::vector<OutputSpec> attention_infer_backward(const OpCall& call) {
+std::vector<OutputSpec> attention_backward_infer(const OpCall& call) {
   std::vector<OutputSpec> specs;
   for (std::size_t i = 0; i < 3; ++i) specs.push_back({call.in[i].shape(), call.in[i].dtype()});
   return specs;
 }
 
 TensorList attention_reference(const OpCall& call) {
-  auto attributes = call.as<AttentionAttributes>();
+  auto attributes = call.as<AttentionAttrs>();
   DType rows = attention::row_dtype(call.in[0].dtype());
   Tensor q = call.in[0].to(rows), k = call.in[1].to(rows), v = call.in[2].to(rows);
   return {attention::composed(q, k, v, call.in[3], attributes).to(call.in[0].dtype()),
@@ -85,18 +85,18 @@ TensorList attention_reference(const OpCall& call) {
 }
 
 /// Uses q, k, v, mask and the gradient only, not what forward saved, so that it can be differentiated.
-TensorList attention_reference_backward(const OpCall& call) {
+TensorList attention_backward_reference(const OpCall& call) {
   DType t = call.in[0].dtype(), rows = attention::row_dtype(t);
   TensorList grads = attention::composed_gradients(call.in[0].to(rows), call.in[1].to(rows), call.in[2].to(rows),
-                                                   call.in[3], call.in[6].to(rows), call.as<AttentionAttributes>());
+                                                   call.in[3], call.in[6].to(rows), call.as<AttentionAttrs>());
   return {grads[0].to(t), grads[1].to(t), grads[2].to(t)};
 }
 
 const OpDef kAttentionBackward = {.name = "attention_backward",
-                                  .infer = attention_infer_backward,
-                                  .cpu = attention::cpu_backward,
-                                  .gpu = attention::gpu_backward,
-                                  .reference = attention_reference_backward};
+                                  .infer = attention_backward_infer,
+                                  .cpu = attention::backward_cpu,
+                                  .gpu = attention::backward_gpu,
+                                  .reference = attention_backward_reference};
 
 TensorList attention_vjp(const VjpCall& call) {
   if (!call.grad[0].defined()) return {{}, {}, {}, {}};
@@ -111,15 +111,15 @@ TensorList attention_vjp(const VjpCall& call) {
   if (call.needs[3]) {
     DType rows = attention::row_dtype(q.dtype());
     grads[3] = attention::composed_gradients(q.to(rows), k.to(rows), v.to(rows), mask, call.grad[0].to(rows),
-                                             call.as<AttentionAttributes>())[3];
+                                             call.as<AttentionAttrs>())[3];
   }
   return grads;
 }
 
 const OpDef kAttention = {.name = kAttentionName,
                           .infer = attention_infer,
-                          .cpu = attention::cpu_forward,
-                          .gpu = attention::gpu_forward,
+                          .cpu = attention::forward_cpu,
+                          .gpu = attention::forward_gpu,
                           .reference = attention_reference,
                           .vjp = attention_vjp,
                           .saved = Saved::both};
@@ -145,9 +145,9 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
     if (missing < 0) c = pad(c, {0, -missing});
   }
   const Tensor y = apply1(kAttention, {a, b, c, mask},
-                          Attrs::of(AttentionAttributes{causal, scale      ? *scale
-                                                                : size > 0 ? 1 / std::sqrt(size)
-                                                                           : 1}));
+                          Attrs::of(AttentionAttrs{causal, scale      ? *scale
+                                                           : size > 0 ? 1 / std::sqrt(size)
+                                                                      : 1}));
   return y.size(-1) == of_values ? y : y.slice(-1, 0, of_values);
 }
 

@@ -28,7 +28,7 @@ Tensor sum_groups(const Tensor& g, std::int64_t groups) {
   return sum(g.reshape(split), {-3});
 }
 
-Tensor scores(const Tensor& q, const Tensor& k, const Tensor& mask, const Attributes& attributes) {
+Tensor scores(const Tensor& q, const Tensor& k, const Tensor& mask, const AttentionAttrs& attributes) {
   Tensor s = matmul(q, repeat_groups(k, q.size(-3)).t()) * attributes.scale;
   if (attributes.causal) {
     Tensor allowed = tril(ones({q.size(-2), k.size(-2)}, {f32, q.device()}));
@@ -47,17 +47,18 @@ Tensor weights(const Tensor& s) {
 
 }  // namespace
 
-Tensor composed(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask, const Attributes& attributes) {
+Tensor composed(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
+                const AttentionAttrs& attributes) {
   return matmul(weights(scores(q, k, mask, attributes)), repeat_groups(v, q.size(-3)));
 }
 
-Tensor composed_logsumexp(const Tensor& q, const Tensor& k, const Tensor& mask, const Attributes& attributes) {
+Tensor composed_logsumexp(const Tensor& q, const Tensor& k, const Tensor& mask, const AttentionAttrs& attributes) {
   Tensor s = scores(q, k, mask, attributes);
   return s.size(-1) == 0 ? full(sum(s, {-1}).shape(), kMinusInfinity, {s.dtype(), s.device()}) : logsumexp(s, {-1});
 }
 
 TensorList composed_gradients(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
-                              const Tensor& gradient, const Attributes& attributes) {
+                              const Tensor& gradient, const AttentionAttrs& attributes) {
   std::int64_t heads = q.size(-3), groups = k.size(-3);
   Tensor p = weights(scores(q, k, mask, attributes));
   Tensor dp = matmul(gradient, repeat_groups(v, heads).t());

@@ -34,7 +34,7 @@ std::int64_t row_stride(const Tensor& x) { return std::max(x.strides()[2], x.siz
 template <typename T>
 class Block {
  public:
-  Block(const Inputs& in, const Attributes& attributes) : in_(in), attributes_(attributes) {}
+  Block(const Inputs& in, const AttentionAttrs& attributes) : in_(in), attributes_(attributes) {}
 
   std::int64_t first = 0, rows = 0;  ///< the block's queries
   std::int64_t keys = 0;             ///< upper bound of the keys that any of these queries may attend to
@@ -77,7 +77,7 @@ class Block {
 
  private:
   const Inputs& in_;
-  const Attributes& attributes_;
+  const AttentionAttrs& attributes_;
   std::int64_t batch_ = 0, head_ = 0, group_ = 0;
 };
 
@@ -101,7 +101,7 @@ struct SoftmaxState {
 
 /// @param out [B, H, T, D], with any row stride
 template <typename T>
-void attention_cpu_forward(const Inputs& in, const Attributes& attributes, const Tensor& out, T* lse) {
+void attention_cpu_forward(const Inputs& in, const AttentionAttrs& attributes, const Tensor& out, T* lse) {
   const std::int64_t blocks = ceil_div(in.queries, kQueries), y_row = out.strides()[2];
   cpu::parallel_for(in.batch * in.heads * blocks, 1, [&](std::int64_t begin, std::int64_t end) {
     cpu::Scratch<T> scores(static_cast<std::size_t>(kQueries * (std::min(in.keys, kKeys) + kGap)));
@@ -157,7 +157,7 @@ void turn_scores(T* p, T* ds, std::int64_t n, T logsumexp, T delta, T scale) {
 }
 
 template <typename T>
-void backward(const Inputs& in, const Attributes& attributes, const Kept& kept, const Gradients& g) {
+void backward(const Inputs& in, const AttentionAttrs& attributes, const Kept& kept, const Gradients& g) {
   std::int64_t blocks = ceil_div(in.queries, kQueries), d = in.size;
   std::int64_t per_group = in.groups == 0 ? 0 : in.heads_per_group();
   const T* lse = kept.logsumexp.host<T>();
@@ -220,7 +220,7 @@ Inputs wide_inputs(const OpCall& call) {
 
 template <typename T>
 Inputs wide_packed_inputs(const OpCall& call) {
-  Inputs in = packed_inputs(call.in[0].to(dtype_of<T>()), call.as<Attributes>());
+  Inputs in = packed_inputs(call.in[0].to(dtype_of<T>()), call.as<AttentionAttrs>());
   in.q = with_separate_rows(in.q), in.k = with_separate_rows(in.k), in.v = with_separate_rows(in.v);
   return in;
 }
@@ -244,39 +244,39 @@ void with_type(DType t, const F& f) {
 
 }  // namespace
 
-void cpu_forward(const OpCall& call, std::span<Tensor> out) {
+void forward_cpu(const OpCall& call, std::span<Tensor> out) {
   if (out[1].numel() == 0) return;
   with_type(call.in[0].dtype(), [&]<typename T>(T) {
     Inputs in = wide_inputs<T>(call);
     Tensor y = wide_output<T>(out[0]);
-    attention_cpu_forward<T>(in, call.as<Attributes>(), merge_leading(y, in.batch), out[1].host<T>());
+    attention_cpu_forward<T>(in, call.as<AttentionAttrs>(), merge_leading(y, in.batch), out[1].host<T>());
     write_back(y, out[0]);
   });
 }
 
-void cpu_self_forward(const OpCall& call, std::span<Tensor> out) {
+void self_forward_cpu(const OpCall& call, std::span<Tensor> out) {
   if (out[1].numel() == 0) return;
   with_type(call.in[0].dtype(), [&]<typename T>(T) {
     Inputs in = wide_packed_inputs<T>(call);
     Tensor y = wide_output<T>(out[0]);
-    attention_cpu_forward<T>(in, call.as<Attributes>(), heads_of(y, in.batch, in.heads), out[1].host<T>());
+    attention_cpu_forward<T>(in, call.as<AttentionAttrs>(), heads_of(y, in.batch, in.heads), out[1].host<T>());
     write_back(y, out[0]);
   });
 }
 
-void cpu_backward(const OpCall& call, std::span<Tensor> out) {
+void backward_cpu(const OpCall& call, std::span<Tensor> out) {
   with_type(call.in[0].dtype(), [&]<typename T>(T) {
     Inputs in = wide_inputs<T>(call);
     auto merged = [&](const Tensor& x) { return with_separate_rows(merge_leading(x.to(dtype_of<T>()), in.batch)); };
     Kept kept{merged(call.in[4]), call.in[5].contiguous(), merged(call.in[6])};
     Tensor q = wide_output<T>(out[0]), k = wide_output<T>(out[1]), v = wide_output<T>(out[2]);
-    backward<T>(in, call.as<Attributes>(), kept,
+    backward<T>(in, call.as<AttentionAttrs>(), kept,
                 {merge_leading(q, in.batch), merge_leading(k, in.batch), merge_leading(v, in.batch)});
     write_back(q, out[0]), write_back(k, out[1]), write_back(v, out[2]);
   });
 }
 
-void cpu_self_backward(const OpCall& call, std::span<Tensor> out) {
+void self_backward_cpu(const OpCall& call, std::span<Tensor> out) {
   if (out[0].numel() == 0) return;
   with_type(call.in[0].dtype(), [&]<typename T>(T) {
     Inputs in = wide_packed_inputs<T>(call);
@@ -285,8 +285,8 @@ void cpu_self_backward(const OpCall& call, std::span<Tensor> out) {
     };
     Kept kept{heads(call.in[1]), call.in[2].contiguous(), heads(call.in[3])};
     Tensor all = wide_output<T>(out[0]);
-    Inputs gradients = packed_inputs(all, call.as<Attributes>());
-    backward<T>(in, call.as<Attributes>(), kept, {gradients.q, gradients.k, gradients.v});
+    Inputs gradients = packed_inputs(all, call.as<AttentionAttrs>());
+    backward<T>(in, call.as<AttentionAttrs>(), kept, {gradients.q, gradients.k, gradients.v});
     write_back(all, out[0]);
   });
 }

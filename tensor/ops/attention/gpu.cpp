@@ -67,7 +67,7 @@ Inputs device_inputs(const OpCall& call) {
 
 /// @param packed the result's heads are adjacent in memory
 void attention_gpu_forward(const OpCall& call, const Inputs& in, bool packed, std::span<Tensor> out) {
-  auto attributes = call.as<Attributes>();
+  auto attributes = call.as<AttentionAttrs>();
   auto dispatch = [&](gpu::Kernel& kernel, std::array<std::uint32_t, 3> groups) {
     kernel.read(in.q).read(in.k).read(in.v).read(in.mask).write(out[0]).write(out[1]);
     kernel.u32(strides_of(in.q)).u32(strides_of(in.k)).u32(strides_of(in.v)).u32(mask_strides(in.mask));
@@ -104,7 +104,7 @@ Tensor sum_rows(const OpCall& call, const Inputs& in, const Tensor& y, const Ten
 /// The arguments that both gradient kernels share, which are all but their outputs.
 struct Backward {
   Backward(const OpCall& call, const Inputs& in, const Kept& kept) : call(call), in(in), kept(kept) {
-    auto attributes = call.as<Attributes>();
+    auto attributes = call.as<AttentionAttrs>();
     auto matrix = [&](Pass pass) {
       return matrix_kernel(pass, in, attributes.scale, mask_dtype(in.mask), {&in.q, &in.k, &in.v, &kept.dy});
     };
@@ -142,7 +142,7 @@ struct Backward {
  private:
   void dispatch(gpu::Kernel& kernel, std::array<std::uint32_t, 3> groups, bool packed, const Tensor& gradient,
                 const Tensor& dv) const {
-    auto attributes = call.as<Attributes>();
+    auto attributes = call.as<AttentionAttrs>();
     kernel.read(in.q).read(in.k).read(in.v).read(in.mask).read(kept.dy);
     kernel.read(rows.defined() ? rows : kept.y).read(kept.logsumexp).write(gradient).write(dv);
     kernel.u32(strides_of(in.q)).u32(strides_of(in.k)).u32(strides_of(kept.dy));
@@ -159,7 +159,7 @@ struct Backward {
 
 }  // namespace
 
-bool gpu_forward(const OpCall& call, std::span<Tensor> out) {
+bool forward_gpu(const OpCall& call, std::span<Tensor> out) {
   if (out[0].dtype() == f64) return false;
   if (out[1].numel() == 0) return true;
   Inputs in = device_inputs(call);
@@ -168,16 +168,16 @@ bool gpu_forward(const OpCall& call, std::span<Tensor> out) {
   return true;
 }
 
-bool gpu_self_forward(const OpCall& call, std::span<Tensor> out) {
+bool self_forward_gpu(const OpCall& call, std::span<Tensor> out) {
   if (out[0].dtype() == f64) return false;
   if (out[1].numel() == 0) return true;
-  Inputs in = packed_inputs(call.in[0], call.as<Attributes>());
+  Inputs in = packed_inputs(call.in[0], call.as<AttentionAttrs>());
   if (!fits_grid(in)) return false;
   attention_gpu_forward(call, in, true, out);
   return true;
 }
 
-bool gpu_backward(const OpCall& call, std::span<Tensor> out) {
+bool backward_gpu(const OpCall& call, std::span<Tensor> out) {
   if (out[0].dtype() == f64) return false;
   if (out[0].numel() == 0 || out[1].numel() == 0) {
     for (Tensor& gradient : out) gradient.zero_();
@@ -198,10 +198,10 @@ bool gpu_backward(const OpCall& call, std::span<Tensor> out) {
   return true;
 }
 
-bool gpu_self_backward(const OpCall& call, std::span<Tensor> out) {
+bool self_backward_gpu(const OpCall& call, std::span<Tensor> out) {
   if (out[0].dtype() == f64) return false;
   if (out[0].numel() == 0) return true;
-  Inputs in = packed_inputs(call.in[0], call.as<Attributes>());
+  Inputs in = packed_inputs(call.in[0], call.as<AttentionAttrs>());
   if (!fits_grid(in)) return false;
   Kept kept{heads_of(call.in[1].contiguous(), in.batch, in.heads), call.in[2].contiguous(),
             merge_leading(heads_of(call.in[3].to(in.q.dtype()), in.batch, in.heads), in.batch)};

@@ -30,7 +30,7 @@ Tensor heads_of(const Tensor& x, std::int64_t batch, std::int64_t n) {
   return x.reshape({batch, x.size(-2), n, n == 0 ? 0 : x.size(-1) / n}).transpose(1, 2);
 }
 
-Inputs packed_inputs(const Tensor& qkv, const Attributes& attributes) {
+Inputs packed_inputs(const Tensor& qkv, const AttentionAttrs& attributes) {
   Inputs in;
   in.batch = 1;
   for (int i = 0; i < qkv.dim() - 2; ++i) in.batch *= qkv.shape()[i];

@@ -27,8 +27,8 @@ std::optional<KernelVariant> variant_in_environment() {
 /// The variant that ETNA_ATTENTION allows, with the plain one as fallback; none: any available variant.
 std::optional<KernelVariant> wanted_variant() {
   static const std::optional<KernelVariant> from_environment = variant_in_environment();
-  const std::optional<int> given = overrides().attention_variant;
-  return given ? std::optional(static_cast<KernelVariant>(*given)) : from_environment;
+  const std::optional<KernelVariant> given = overrides().attention_variant;
+  return given ? given : from_environment;
 }
 
 const gpu::Shader& shader_of(Pass pass, KernelVariant variant, DType t) {

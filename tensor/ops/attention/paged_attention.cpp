@@ -80,24 +80,26 @@ std::vector<OutputSpec> infer_new_rows(const OpCall& call, const WriteAttrs& a) 
           {call.in[kValuesOut].shape(), call.in[kValuesOut].dtype(), kValuesOut}};
 }
 
-std::vector<OutputSpec> infer_write(const OpCall& call) { return infer_new_rows(call, call.as<WriteAttrs>()); }
+std::vector<OutputSpec> rotate_and_cache_infer(const OpCall& call) {
+  return infer_new_rows(call, call.as<WriteAttrs>());
+}
 
 /// Positions of all rows, [B, T].
 Tensor row_positions(const Tensor& positions, std::int64_t steps) {
   return positions.to(i64).unsqueeze(1) + arange(0, steps, 1, {i64, positions.device()}).unsqueeze(0);
 }
 
-TensorList paged_attention_no_gradient(const VjpCall& call) {
+TensorList paged_attention_vjp(const VjpCall& call) {
   throw Error(fmt::format("{} is not differentiable: train with scaled_dot_product_attention", call.op.name));
 }
 
 const OpDef kWrite = {.name = "rotate_and_cache",
-                      .infer = infer_write,
-                      .cpu = write_cpu,
-                      .gpu = write_gpu,
-                      .vjp = paged_attention_no_gradient};
+                      .infer = rotate_and_cache_infer,
+                      .cpu = rotate_and_cache_cpu,
+                      .gpu = rotate_and_cache_gpu,
+                      .vjp = paged_attention_vjp};
 
-std::vector<OutputSpec> infer_attention(const OpCall& call) {
+std::vector<OutputSpec> paged_attention_infer(const OpCall& call) {
   const Tensor &q = call.in[kQ], &keys = call.in[kKeys];
   paged_attention_check_floating(call, "q", q.dtype());
   if (q.dim() != 4) throw ShapeError(fmt::format("{}: q is {}; wanted [B, T, H, D]", call.op.name, str(q.shape())));
@@ -133,13 +135,13 @@ TensorList paged_attention_reference(const OpCall& call) {
 }
 
 const OpDef kPagedAttention = {.name = "paged_attention",
-                               .infer = infer_attention,
-                               .cpu = attention_cpu,
-                               .gpu = attention_gpu,
+                               .infer = paged_attention_infer,
+                               .cpu = paged_attention_cpu,
+                               .gpu = paged_attention_gpu,
                                .reference = paged_attention_reference,
-                               .vjp = paged_attention_no_gradient};
+                               .vjp = paged_attention_vjp};
 
-std::vector<OutputSpec> infer_step(const OpCall& call) {
+std::vector<OutputSpec> rotate_and_attend_infer(const OpCall& call) {
   const auto a = call.as<StepAttrs>().write;
   std::vector<OutputSpec> out = infer_new_rows(call, a);
   if (call.in[kQkv].size(1) != 1)
@@ -155,17 +157,17 @@ std::vector<OutputSpec> infer_step(const OpCall& call) {
   return out;
 }
 
-void step_cpu(const OpCall& call, std::span<Tensor> out) {
+void rotate_and_attend_cpu(const OpCall& call, std::span<Tensor> out) {
   const auto a = call.as<StepAttrs>();
   // Queries stay in f32 or f64 until the attention; rounding them to 16 bits would lose digits.
   const DType dtype = out[0].dtype() == f64 ? f64 : f32;
   std::vector<Tensor> in(call.in.begin(), call.in.end());
   in[kQkv] = in[kQkv].to(dtype);
   Tensor rotated[] = {empty({out[0].size(0), 1, a.write.heads, a.write.size}, {dtype}), out[1], out[2]};
-  write_cpu({kWrite, in, Attrs::of(a.write)}, rotated);
+  rotate_and_cache_cpu({kWrite, in, Attrs::of(a.write)}, rotated);
   const Tensor rows[] = {rotated[0], out[1], out[2], in[kWriteTable], in[kWritePositions]};
   Tensor y[] = {out[0].dtype() == dtype ? out[0] : empty(out[0].shape(), {dtype})};
-  attention_cpu({kPagedAttention, rows, Attrs::of(a.attention)}, y);
+  paged_attention_cpu({kPagedAttention, rows, Attrs::of(a.attention)}, y);
   if (out[0].dtype() != dtype) out[0].copy_(y[0]);
 }
 
@@ -205,13 +207,13 @@ bool fuse_step(fusion::Calls calls, fusion::Fused& fused) {
 constexpr FusionPattern kStepThenProduct[] = {{"rotate_and_attend quantized_linear", fuse_step}};
 
 const OpDef kStep = {.name = "rotate_and_attend",
-                     .infer = infer_step,
-                     .cpu = step_cpu,
-                     .gpu = step_gpu,
-                     .vjp = paged_attention_no_gradient,
+                     .infer = rotate_and_attend_infer,
+                     .cpu = rotate_and_attend_cpu,
+                     .gpu = rotate_and_attend_gpu,
+                     .vjp = paged_attention_vjp,
                      .replaces = kStepThenProduct};
 
-std::vector<OutputSpec> paged_attention_infer_rows(const OpCall& call) {
+std::vector<OutputSpec> cached_rows_infer(const OpCall& call) {
   const auto a = call.as<RowsAttrs>();
   const Tensor &cache = call.in[kCache], &table = call.in[kRowsTable];
   const std::int64_t blocks = (a.length + kCacheBlock - 1) / kCacheBlock;
@@ -227,7 +229,7 @@ std::vector<OutputSpec> paged_attention_infer_rows(const OpCall& call) {
   return {{Shape{table.size(0), cache.size(1), a.length, row_values(cache)}, a.dtype}};
 }
 
-TensorList paged_attention_rows_reference(const OpCall& call) {
+TensorList cached_rows_reference(const OpCall& call) {
   const auto a = call.as<RowsAttrs>();
   const Tensor &cache = call.in[kCache], &table = call.in[kRowsTable];
   const std::int64_t batch = table.size(0), heads = cache.size(1), row = cache.size(3), size = row_values(cache);
@@ -250,10 +252,10 @@ TensorList paged_attention_rows_reference(const OpCall& call) {
 }
 
 const OpDef kPagedAttentionRows = {.name = "cached_rows",
-                                   .infer = paged_attention_infer_rows,
-                                   .gpu = rows_gpu,
-                                   .reference = paged_attention_rows_reference,
-                                   .vjp = paged_attention_no_gradient};
+                                   .infer = cached_rows_infer,
+                                   .gpu = cached_rows_gpu,
+                                   .reference = cached_rows_reference,
+                                   .vjp = paged_attention_vjp};
 
 WriteAttrs write_attrs(const Tensor& qkv, const RotarySettings& settings) {
   WriteAttrs a;

@@ -110,7 +110,7 @@ void normalize_head(T* row, const T* weight, float eps, std::int64_t size) {
 
 }  // namespace
 
-void write_cpu(const OpCall& call, std::span<Tensor> out) {
+void rotate_and_cache_cpu(const OpCall& call, std::span<Tensor> out) {
   const auto a = call.as<WriteAttrs>();
   const Tensor qkv = call.in[kQkv].contiguous(), table = call.in[kWriteTable].contiguous(),
                positions = call.in[kWritePositions].contiguous();
@@ -156,7 +156,7 @@ void write_cpu(const OpCall& call, std::span<Tensor> out) {
   });
 }
 
-void attention_cpu(const OpCall& call, std::span<Tensor> out) {
+void paged_attention_cpu(const OpCall& call, std::span<Tensor> out) {
   const auto a = call.as<AttentionAttrs>();
   const Tensor q = call.in[kQ].contiguous(), table = call.in[kTable].contiguous(),
                positions = call.in[kPositions].contiguous();

@@ -95,7 +95,7 @@ struct Attention {
 
 }  // namespace
 
-bool write_gpu(const OpCall& call, std::span<Tensor> out) {
+bool rotate_and_cache_gpu(const OpCall& call, std::span<Tensor> out) {
   const auto a = call.as<WriteAttrs>();
   const Tensor& given = call.in[kQkv];
   if (given.dtype() == f64 || a.dtype == f64 || out[1].dtype() == f64 || a.size > kMostRow) return false;
@@ -122,7 +122,7 @@ bool write_gpu(const OpCall& call, std::span<Tensor> out) {
   return true;
 }
 
-bool rows_gpu(const OpCall& call, std::span<Tensor> out) {
+bool cached_rows_gpu(const OpCall& call, std::span<Tensor> out) {
   const Tensor& cache = call.in[kCache];
   Tensor& y = out[0];
   const std::int64_t size = y.size(3);
@@ -140,7 +140,7 @@ bool rows_gpu(const OpCall& call, std::span<Tensor> out) {
   return true;
 }
 
-bool attention_gpu(const OpCall& call, std::span<Tensor> out) {
+bool paged_attention_gpu(const OpCall& call, std::span<Tensor> out) {
   const Tensor &given = call.in[kQ], &keys = call.in[kKeys];
   if (!attends(given.dtype(), keys, given.size(0) * given.size(1), given.size(2), given.size(3))) return false;
   if (given.numel() == 0) return true;
@@ -169,7 +169,7 @@ bool step_quantizes_gpu(const Tensor& table, std::int64_t size) {
   return table.size(1) * kCacheBlock <= kPositionsAlone && size % 32 == 0;
 }
 
-bool step_gpu(const OpCall& call, std::span<Tensor> out) {
+bool rotate_and_attend_gpu(const OpCall& call, std::span<Tensor> out) {
   const auto a = call.as<StepAttrs>();
   const Tensor& given = call.in[kQkv];
   if (out[0].dtype() == f64 || !has_step_gpu(given, {out[1], out[2]}, a.write.heads, a.write.size)) return false;

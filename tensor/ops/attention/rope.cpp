@@ -91,7 +91,7 @@ void rope_cpu(const OpCall& call, std::span<Tensor> out) {
   });
 }
 
-bool rope_on_gpu(const OpCall& call, std::span<Tensor> out) {
+bool rope_gpu(const OpCall& call, std::span<Tensor> out) {
   if (out[0].dtype() == f64) return false;
   if (out[0].numel() == 0) return true;
   const auto a = call.as<RopeAttrs>();
@@ -128,7 +128,7 @@ TensorList rope_vjp(const VjpCall& call);
 const OpDef kRope = {.name = "rope",
                      .infer = rope_infer,
                      .cpu = rope_cpu,
-                     .gpu = rope_on_gpu,
+                     .gpu = rope_gpu,
                      .reference = rope_reference,
                      .vjp = rope_vjp,
                      .saved = Saved::inputs,

@@ -12,7 +12,7 @@
 namespace etna {
 namespace {
 
-using SelfAttentionAttributes = attention::Attributes;
+using SelfAttentionAttrs = attention::AttentionAttrs;
 
 constexpr const char* kSelfAttentionName = "self_attention";
 
@@ -23,7 +23,7 @@ std::int64_t all_heads(std::int64_t heads, std::int64_t groups) {
 
 std::vector<OutputSpec> self_attention_infer(const OpCall& call) {
   const Tensor& qkv = call.in[0];
-  auto [causal, scale, heads, groups] = call.as<SelfAttentionAttributes>();
+  auto [causal, scale, heads, groups] = call.as<SelfAttentionAttrs>();
   if (!is_floating(qkv.dtype()))
     throw DtypeError(
         fmt::format("{}: qkv holds {}, it must be f64, f32, f16 or bf16", kSelfAttentionName, name(qkv.dtype())));
@@ -47,7 +47,7 @@ std::vector<OutputSpec> self_attention_infer(const OpCall& call) {
   return {{result, qkv.dtype()}, {rows, attention::row_dtype(qkv.dtype())}};
 }
 
-std::vector<OutputSpec> self_attention_infer_backward(const OpCall& call) {
+std::vector<OutputSpec> self_attention_backward_infer(const OpCall& call) {
   return {{call.in[0].shape(), call.in[0].dtype()}};
 }
 
@@ -69,22 +69,22 @@ Tensor from_heads(const Tensor& x) {
 
 /// q, k, v in the accumulation dtype.
 TensorList parts(const OpCall& call) {
-  auto attributes = call.as<SelfAttentionAttributes>();
+  auto attributes = call.as<SelfAttentionAttrs>();
   Tensor all =
       to_heads(call.in[0].to(attention::row_dtype(call.in[0].dtype())), attributes.heads + 2 * attributes.groups);
   return all.split({attributes.heads, attributes.groups, attributes.groups}, -3);
 }
 
 TensorList self_attention_reference(const OpCall& call) {
-  auto attributes = call.as<SelfAttentionAttributes>();
+  auto attributes = call.as<SelfAttentionAttrs>();
   TensorList p = parts(call);
   return {from_heads(attention::composed(p[0], p[1], p[2], {}, attributes)).to(call.in[0].dtype()),
           attention::composed_logsumexp(p[0], p[1], {}, attributes)};
 }
 
 /// Uses qkv and the gradient only, not what forward saved, so that it can be differentiated.
-TensorList self_attention_reference_backward(const OpCall& call) {
-  auto attributes = call.as<SelfAttentionAttributes>();
+TensorList self_attention_backward_reference(const OpCall& call) {
+  auto attributes = call.as<SelfAttentionAttrs>();
   TensorList p = parts(call);
   Tensor dy = to_heads(call.in[3].to(p[0].dtype()), attributes.heads);
   TensorList grads = attention::composed_gradients(p[0], p[1], p[2], {}, dy, attributes);
@@ -92,10 +92,10 @@ TensorList self_attention_reference_backward(const OpCall& call) {
 }
 
 const OpDef kSelfAttentionBackward = {.name = "self_attention_backward",
-                                      .infer = self_attention_infer_backward,
-                                      .cpu = attention::cpu_self_backward,
-                                      .gpu = attention::gpu_self_backward,
-                                      .reference = self_attention_reference_backward};
+                                      .infer = self_attention_backward_infer,
+                                      .cpu = attention::self_backward_cpu,
+                                      .gpu = attention::self_backward_gpu,
+                                      .reference = self_attention_backward_reference};
 
 TensorList self_attention_vjp(const VjpCall& call) {
   if (!call.grad[0].defined()) return {{}};
@@ -104,8 +104,8 @@ TensorList self_attention_vjp(const VjpCall& call) {
 
 const OpDef kSelfAttention = {.name = kSelfAttentionName,
                               .infer = self_attention_infer,
-                              .cpu = attention::cpu_self_forward,
-                              .gpu = attention::gpu_self_forward,
+                              .cpu = attention::self_forward_cpu,
+                              .gpu = attention::self_forward_gpu,
                               .reference = self_attention_reference,
                               .vjp = self_attention_vjp,
                               .saved = Saved::both};
@@ -118,11 +118,11 @@ Tensor self_attention(const Tensor& qkv, std::int64_t heads, std::int64_t kv_hea
   std::int64_t groups = kv_heads == 0 ? heads : kv_heads, all = all_heads(heads, groups);
   double size = qkv.dim() > 0 && all > 0 ? static_cast<double>(qkv.size(-1)) / static_cast<double>(all) : 1;
   return apply1(kSelfAttention, {detail::lowered(qkv)},
-                Attrs::of(SelfAttentionAttributes{causal,
-                                                  scale      ? *scale
-                                                  : size > 0 ? 1 / std::sqrt(size)
-                                                             : 1,
-                                                  heads, groups}));
+                Attrs::of(SelfAttentionAttrs{causal,
+                                             scale      ? *scale
+                                             : size > 0 ? 1 / std::sqrt(size)
+                                                        : 1,
+                                             heads, groups}));
 }
 
 std::span<const OpDef* const> ops_in_self_attention() {

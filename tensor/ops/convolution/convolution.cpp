@@ -14,7 +14,7 @@ namespace convolution {
 namespace {
 
 void check_dtypes(const OpCall& call, int operands) {
-  const char* op = public_name(call.as<Settings>());
+  const char* op = public_name(call.as<ConvolutionAttrs>());
   for (int i = 0; i < operands; ++i) {
     const Tensor& x = call.in[static_cast<std::size_t>(i)];
     if (!is_floating(x.dtype())) {
@@ -31,7 +31,7 @@ void check_dtypes(const OpCall& call, int operands) {
 void check_bias(const OpCall& call, std::int64_t channels) {
   const Tensor& bias = call.in[2];
   if (!bias.defined()) return;
-  const char* op = public_name(call.as<Settings>());
+  const char* op = public_name(call.as<ConvolutionAttrs>());
   if (bias.dim() != 1 || bias.size(0) != channels) {
     throw ShapeError(fmt::format("{}: the bias is {}, the result has {} channels; it must be [{}]", op,
                                  str(bias.shape()), channels, channels));
@@ -45,8 +45,8 @@ DType sum_dtype(DType t) { return item_size(t) == 2 ? f32 : t; }
 
 // ---- y from x and weight
 
-std::vector<OutputSpec> infer(const OpCall& call) {
-  const auto s = call.as<Settings>();
+std::vector<OutputSpec> convolution_infer(const OpCall& call) {
+  const auto s = call.as<ConvolutionAttrs>();
   const Tensor &x = call.in[0], &weight = call.in[1];
   check_dtypes(call, 2);
   const Three y = result_sizes(public_name(s), s, spatial(x.shape()), spatial(weight.shape()));
@@ -55,17 +55,19 @@ std::vector<OutputSpec> infer(const OpCall& call) {
 }
 
 Geometry forward_geometry(const OpCall& call, const Tensor& y) {
-  return geometry(call.as<Settings>(), call.in[0].shape(), y.shape(), spatial(call.in[1].shape()));
+  return geometry(call.as<ConvolutionAttrs>(), call.in[0].shape(), y.shape(), spatial(call.in[1].shape()));
 }
-void cpu(const OpCall& call, std::span<Tensor> out) { convolve_cpu(call, forward_geometry(call, out[0]), out[0]); }
-bool gpu(const OpCall& call, std::span<Tensor> out) {
+void convolution_cpu(const OpCall& call, std::span<Tensor> out) {
+  convolve_cpu(call, forward_geometry(call, out[0]), out[0]);
+}
+bool convolution_gpu(const OpCall& call, std::span<Tensor> out) {
   return convolve_gpu(call, forward_geometry(call, out[0]), out[0]);
 }
-TensorList reference(const OpCall& call) {
-  return {convolve_composed(call.in[0], call.in[1], call.in[2], call.as<Settings>())};
+TensorList convolution_reference(const OpCall& call) {
+  return {convolve_composed(call.in[0], call.in[1], call.in[2], call.as<ConvolutionAttrs>())};
 }
-TensorList vjp(const VjpCall& call) {
-  const auto s = call.as<Settings>();
+TensorList convolution_vjp(const VjpCall& call) {
+  const auto s = call.as<ConvolutionAttrs>();
   Tensor g = call.grad[0].to(call.in[0].dtype());
   if (g.device().is_cpu()) g = g.contiguous();  // both gradients read contiguous memory
   Tensor dx, dweight, dbias;
@@ -76,18 +78,18 @@ TensorList vjp(const VjpCall& call) {
 }
 
 const OpDef kConvolution = {.name = "convolution",
-                            .infer = infer,
-                            .cpu = cpu,
-                            .gpu = gpu,
-                            .reference = reference,
-                            .vjp = vjp,
+                            .infer = convolution_infer,
+                            .cpu = convolution_cpu,
+                            .gpu = convolution_gpu,
+                            .reference = convolution_reference,
+                            .vjp = convolution_vjp,
                             .saved = Saved::inputs,
                             .saved_inputs = 1u << 0 | 1u << 1};
 
 // ---- the gradient by x, from y's gradient and weight: a transposed convolution
 
-std::vector<OutputSpec> infer_input(const OpCall& call) {
-  const auto s = call.as<Settings>();
+std::vector<OutputSpec> convolution_input_infer(const OpCall& call) {
+  const auto s = call.as<ConvolutionAttrs>();
   const Tensor &g = call.in[0], &weight = call.in[1];
   check_dtypes(call, 2);
   const std::int64_t channels = checked_product(weight.size(-1), s.groups, public_name(s));
@@ -96,19 +98,19 @@ std::vector<OutputSpec> infer_input(const OpCall& call) {
 }
 
 Geometry input_geometry(const OpCall& call, const Tensor& x) {
-  return geometry(call.as<Settings>(), x.shape(), call.in[0].shape(), spatial(call.in[1].shape()));
+  return geometry(call.as<ConvolutionAttrs>(), x.shape(), call.in[0].shape(), spatial(call.in[1].shape()));
 }
-void input_cpu(const OpCall& call, std::span<Tensor> out) {
+void convolution_input_cpu(const OpCall& call, std::span<Tensor> out) {
   input_gradient_cpu(call, input_geometry(call, out[0]), out[0]);
 }
-bool input_gpu(const OpCall& call, std::span<Tensor> out) {
+bool convolution_input_gpu(const OpCall& call, std::span<Tensor> out) {
   return input_gradient_gpu(call, input_geometry(call, out[0]), out[0]);
 }
-TensorList input_reference(const OpCall& call) {
-  return {input_gradient_composed(call.in[0], call.in[1], call.in[2], call.as<Settings>())};
+TensorList convolution_input_reference(const OpCall& call) {
+  return {input_gradient_composed(call.in[0], call.in[1], call.in[2], call.as<ConvolutionAttrs>())};
 }
-TensorList input_vjp(const VjpCall& call) {
-  const auto s = call.as<Settings>();
+TensorList convolution_input_vjp(const VjpCall& call) {
+  const auto s = call.as<ConvolutionAttrs>();
   const Tensor u = call.grad[0].to(call.in[0].dtype());
   Tensor dg, dweight, dbias;
   if (call.needs[0]) dg = convolve(u, call.in[1], {}, s);
@@ -118,36 +120,38 @@ TensorList input_vjp(const VjpCall& call) {
 }
 
 const OpDef kConvolutionInput = {.name = "convolution_input",
-                                 .infer = infer_input,
-                                 .cpu = input_cpu,
-                                 .gpu = input_gpu,
-                                 .reference = input_reference,
-                                 .vjp = input_vjp,
+                                 .infer = convolution_input_infer,
+                                 .cpu = convolution_input_cpu,
+                                 .gpu = convolution_input_gpu,
+                                 .reference = convolution_input_reference,
+                                 .vjp = convolution_input_vjp,
                                  .saved = Saved::inputs,
                                  .saved_inputs = 1u << 0 | 1u << 1};
 
 // ---- the gradient by weight, from x and y's gradient
 
-std::vector<OutputSpec> infer_weight(const OpCall& call) {
-  const auto s = call.as<Settings>();
+std::vector<OutputSpec> convolution_weight_infer(const OpCall& call) {
+  const auto s = call.as<ConvolutionAttrs>();
   const Tensor &x = call.in[0], &g = call.in[1];
   check_dtypes(call, 2);
   return {{channels_last(g.size(-1), s.kernel, x.size(-1) / s.groups), sum_dtype(x.dtype())}};
 }
 
 Geometry weight_geometry(const OpCall& call) {
-  const auto s = call.as<Settings>();
+  const auto s = call.as<ConvolutionAttrs>();
   return geometry(s, call.in[0].shape(), call.in[1].shape(), s.kernel);
 }
-void weight_cpu(const OpCall& call, std::span<Tensor> out) { weight_gradient_cpu(call, weight_geometry(call), out[0]); }
-bool weight_gpu(const OpCall& call, std::span<Tensor> out) {
+void convolution_weight_cpu(const OpCall& call, std::span<Tensor> out) {
+  weight_gradient_cpu(call, weight_geometry(call), out[0]);
+}
+bool convolution_weight_gpu(const OpCall& call, std::span<Tensor> out) {
   return weight_gradient_gpu(call, weight_geometry(call), out[0]);
 }
-TensorList weight_reference(const OpCall& call) {
-  return {weight_gradient_composed(call.in[0], call.in[1], call.as<Settings>())};
+TensorList convolution_weight_reference(const OpCall& call) {
+  return {weight_gradient_composed(call.in[0], call.in[1], call.as<ConvolutionAttrs>())};
 }
-TensorList weight_vjp(const VjpCall& call) {
-  const auto s = call.as<Settings>();
+TensorList convolution_weight_vjp(const VjpCall& call) {
+  const auto s = call.as<ConvolutionAttrs>();
   const Tensor u = call.grad[0].to(call.in[0].dtype());
   Tensor dx, dg;
   if (call.needs[0]) dx = input_gradient(call.in[1], u, {}, s);
@@ -156,11 +160,11 @@ TensorList weight_vjp(const VjpCall& call) {
 }
 
 const OpDef kConvolutionWeight = {.name = "convolution_weight",
-                                  .infer = infer_weight,
-                                  .cpu = weight_cpu,
-                                  .gpu = weight_gpu,
-                                  .reference = weight_reference,
-                                  .vjp = weight_vjp,
+                                  .infer = convolution_weight_infer,
+                                  .cpu = convolution_weight_cpu,
+                                  .gpu = convolution_weight_gpu,
+                                  .reference = convolution_weight_reference,
+                                  .vjp = convolution_weight_vjp,
                                   .saved = Saved::inputs};
 
 /// [.., groups · n] as [groups, .., n], for one matmul per group.
@@ -179,15 +183,15 @@ Tensor weight_by_groups(const Tensor& weight, std::int64_t groups) {
   return weight.reshape({groups, weight.size(0) / groups, kernel[0] * kernel[1] * kernel[2] * weight.size(-1)});
 }
 
-Settings with_kernel(Settings s, const Tensor& weight) {
+ConvolutionAttrs with_kernel(ConvolutionAttrs s, const Tensor& weight) {
   s.kernel = spatial(weight.shape());
   return s;
 }
 
 }  // namespace
 
-Tensor convolve_composed(const Tensor& x, const Tensor& weight, const Tensor& bias, const Settings& given) {
-  const Settings s = with_kernel(given, weight);
+Tensor convolve_composed(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvolutionAttrs& given) {
+  const ConvolutionAttrs s = with_kernel(given, weight);
   const Three y = result_sizes(public_name(s), s, spatial(x.shape()), s.kernel);
   const Shape shape = channels_last(x.size(0), y, weight.size(0));
   if (numel(shape) == 0) return zeros(shape, {x.dtype(), x.device()});
@@ -197,8 +201,9 @@ Tensor convolve_composed(const Tensor& x, const Tensor& weight, const Tensor& bi
   return (bias.defined() ? t + bias : t).to(x.dtype());
 }
 
-Tensor input_gradient_composed(const Tensor& g, const Tensor& weight, const Tensor& bias, const Settings& given) {
-  const Settings s = with_kernel(given, weight);
+Tensor input_gradient_composed(const Tensor& g, const Tensor& weight, const Tensor& bias,
+                               const ConvolutionAttrs& given) {
+  const ConvolutionAttrs s = with_kernel(given, weight);
   const std::int64_t c = weight.size(-1) * s.groups, taps = s.kernel[0] * s.kernel[1] * s.kernel[2];
   const Shape shape = channels_last(g.size(0), s.extent, c);
   if (numel(shape) == 0) return zeros(shape, {g.dtype(), g.device()});
@@ -209,24 +214,24 @@ Tensor input_gradient_composed(const Tensor& g, const Tensor& weight, const Tens
   return (bias.defined() ? t + bias : t).to(g.dtype());
 }
 
-Tensor weight_gradient_composed(const Tensor& x, const Tensor& g, const Settings& s) {
+Tensor weight_gradient_composed(const Tensor& x, const Tensor& g, const ConvolutionAttrs& s) {
   const Shape shape = channels_last(g.size(-1), s.kernel, x.size(-1) / s.groups);
   if (numel(shape) == 0 || g.numel() == 0) return zeros(shape, {sum_dtype(x.dtype()), x.device()});
   return matmul(by_groups(g, s.groups).t(), patches_by_groups(im2col(x, s), s.groups), sum_dtype(x.dtype()))
       .reshape(shape);
 }
 
-Tensor convolve(const Tensor& x, const Tensor& weight, const Tensor& bias, const Settings& s) {
+Tensor convolve(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvolutionAttrs& s) {
   TensorList in = {x, weight, bias};
   detail::bring_to_one_dtype(in, 1u << 2);
   return apply(kConvolution, in, Attrs::of(s))[0];
 }
-Tensor input_gradient(const Tensor& g, const Tensor& weight, const Tensor& bias, const Settings& s) {
+Tensor input_gradient(const Tensor& g, const Tensor& weight, const Tensor& bias, const ConvolutionAttrs& s) {
   TensorList in = {g, weight, bias};
   detail::bring_to_one_dtype(in, 1u << 2);
   return apply(kConvolutionInput, in, Attrs::of(s))[0];
 }
-Tensor weight_gradient(const Tensor& x, const Tensor& g, const Settings& s) {
+Tensor weight_gradient(const Tensor& x, const Tensor& g, const ConvolutionAttrs& s) {
   return apply1(kConvolutionWeight, {x, g}, Attrs::of(s));
 }
 

@@ -10,7 +10,7 @@
 namespace etna::convolution {
 namespace {
 
-cpu::Convolution sizes(const Geometry& g, const Settings& s, DType type) {
+cpu::Convolution sizes(const Geometry& g, const ConvolutionAttrs& s, DType type) {
   cpu::Convolution c{.n = g.n,
                      .c = g.c,
                      .k = g.k,
@@ -85,7 +85,7 @@ void add_bias(T* x, const float* bias, std::int64_t pixels, std::int64_t channel
 }  // namespace
 
 void convolve_cpu(const OpCall& call, const Geometry& g, Tensor& y) {
-  const auto s = call.as<Settings>();
+  const auto s = call.as<ConvolutionAttrs>();
   const Tensor &x = call.in[0], &weight = call.in[1], &bias = call.in[2];
   const DType type = operand_dtype(x);
   const bool done = !empty_or_f64(y, x, weight) && into(y, type, [&](void* to) {
@@ -96,7 +96,7 @@ void convolve_cpu(const OpCall& call, const Geometry& g, Tensor& y) {
 }
 
 void input_gradient_cpu(const OpCall& call, const Geometry& g, Tensor& x) {
-  const auto s = call.as<Settings>();
+  const auto s = call.as<ConvolutionAttrs>();
   const Tensor &y = call.in[0], &weight = call.in[1], &bias = call.in[2];
   const DType type = operand_dtype(y);
   const bool done = !empty_or_f64(x, y, weight) && into(x, type, [&](void* to) {
@@ -119,7 +119,7 @@ void input_gradient_cpu(const OpCall& call, const Geometry& g, Tensor& x) {
 }
 
 void weight_gradient_cpu(const OpCall& call, const Geometry& g, Tensor& weight) {
-  const auto s = call.as<Settings>();
+  const auto s = call.as<ConvolutionAttrs>();
   const Tensor &x = call.in[0], &y = call.in[1];
   const DType type = operand_dtype(x);
   const bool done = !empty_or_f64(weight, x, y) && into(weight, f32, [&](void* to) {

@@ -89,7 +89,7 @@ Three tail(const Shape& shape, int dims) {
 
 Tensor conv(int dims, const Tensor& given, const Tensor& weight, const Tensor& bias, const Dims& stride,
             const Padding& padding, const Dims& dilation, std::int64_t groups) {
-  Settings s{.dims = dims, .groups = groups};
+  ConvolutionAttrs s{.dims = dims, .groups = groups};
   const char* op = public_name(s);
   const Tensor x = batched(op, given, weight, dims, groups);
   const std::int64_t c = x.size(1), k = weight.size(0);
@@ -119,7 +119,7 @@ Tensor conv(int dims, const Tensor& given, const Tensor& weight, const Tensor& b
 
 Tensor conv_transpose(int dims, const Tensor& given, const Tensor& weight, const Tensor& bias, const Dims& stride,
                       const Dims& padding, const Dims& output_padding, std::int64_t groups, const Dims& dilation) {
-  Settings s{.dims = dims, .transposed = true, .groups = groups};
+  ConvolutionAttrs s{.dims = dims, .transposed = true, .groups = groups};
   const char* op = public_name(s);
   const Tensor x = batched(op, given, weight, dims, groups);
   if (weight.size(0) != x.size(1) || x.size(1) % groups != 0) {
@@ -154,9 +154,9 @@ Tensor conv_transpose(int dims, const Tensor& given, const Tensor& weight, const
 }
 
 /// The settings of unfold() and fold().
-Settings patches_of(const char* op, const Dims& kernel, const Dims& dilation, const Dims& padding, const Dims& stride,
-                    const Three& extent) {
-  Settings s;
+ConvolutionAttrs patches_of(const char* op, const Dims& kernel, const Dims& dilation, const Dims& padding,
+                            const Dims& stride, const Three& extent) {
+  ConvolutionAttrs s;
   s.kernel = numbers(op, "kernel_size", kernel, 2, 1, 1);
   s.dilation = numbers(op, "dilation", dilation, 2, 1, 1);
   s.padding = s.padding_after = numbers(op, "padding", padding, 2, 0, 0);
@@ -202,7 +202,7 @@ Tensor unfold(const Tensor& x, const Dims& kernel_size, const Dims& dilation, co
   convolution_functions_check_floating("unfold", x);
   if (x.dim() == 3) return unfold(x.unsqueeze(0), kernel_size, dilation, padding, stride).squeeze(0);
   if (x.dim() != 4) throw ShapeError(fmt::format("unfold: x {} must be [N, C, H, W] or [C, H, W]", str(x.shape())));
-  const Settings s = patches_of("unfold", kernel_size, dilation, padding, stride, tail(x.shape(), 2));
+  const ConvolutionAttrs s = patches_of("unfold", kernel_size, dilation, padding, stride, tail(x.shape(), 2));
   const Tensor patches = im2col(to_channels_last(x), s);
   return patches.permute({0, 3, 2, 1})
       .reshape({x.size(0), checked_product(x.size(1), patches.size(2), "unfold"), patches.size(1)});
@@ -217,7 +217,7 @@ Tensor fold(const Tensor& x, const Dims& output_size, const Dims& kernel_size, c
     throw ShapeError(fmt::format("fold: x {} must be [N, C · kernel elements, patches], or without N", str(x.shape())));
   }
   const Three extent = numbers("fold", "output_size", output_size, 2, 1, 1);
-  const Settings s = patches_of("fold", kernel_size, dilation, padding, stride, extent);
+  const ConvolutionAttrs s = patches_of("fold", kernel_size, dilation, padding, stride, extent);
   const std::int64_t taps = checked_product(s.kernel[1], s.kernel[2], "fold");
   const Three places = result_sizes("fold", s, extent, s.kernel);
   const std::int64_t count = checked_product(places[1], places[2], "fold");

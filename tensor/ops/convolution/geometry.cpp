@@ -18,7 +18,7 @@ Three spatial(const Shape& shape) { return {shape[1], shape[2], shape[3]}; }
 
 Shape channels_last(std::int64_t n, const Three& s, std::int64_t channels) { return {n, s[0], s[1], s[2], channels}; }
 
-Geometry geometry(const Settings& s, const Shape& x, const Shape& y, const Three& kernel) {
+Geometry geometry(const ConvolutionAttrs& s, const Shape& x, const Shape& y, const Three& kernel) {
   return {.n = x[0],
           .c = x.back(),
           .k = y.back(),
@@ -31,13 +31,13 @@ Geometry geometry(const Settings& s, const Shape& x, const Shape& y, const Three
           .dilation = s.dilation};
 }
 
-const char* public_name(const Settings& s) {
+const char* public_name(const ConvolutionAttrs& s) {
   static constexpr const char* names[] = {"conv1d",           "conv2d",           "conv3d",
                                           "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"};
   return names[s.dims - 1 + (s.transposed ? 3 : 0)];
 }
 
-Three result_sizes(const char* op, const Settings& s, const Three& x, const Three& kernel) {
+Three result_sizes(const char* op, const ConvolutionAttrs& s, const Three& x, const Three& kernel) {
   Three y{};
   for (std::size_t d = 0; d < 3; ++d) {
     const std::int64_t reach = checked_sum(checked_product(s.dilation[d], kernel[d] - 1, op), 1, op);

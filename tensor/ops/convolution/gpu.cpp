@@ -90,7 +90,7 @@ bool multiply_patches(const OpCall& call, const Tensor& x, const Geometry& g, co
   Rows rows = patches_for(g, step, x.dtype(), x.device());
   for (std::int64_t first = 0; first < g.n; first += step) {
     const std::int64_t images = std::min(step, g.n - first);
-    im2col_gpu(call, x.slice(0, first, first + images), g, rows, reversed);
+    gather_patches_gpu(call, x.slice(0, first, first + images), g, rows, reversed);
     if (!multiply_groups(call, matrix(rows, g, images), weight, bias, y.slice(0, first, first + images))) return false;
   }
   return true;
@@ -174,7 +174,7 @@ bool weight_of(const OpCall& call, const Geometry& g, const Tensor& x, const Ten
   const Tensor sum = across ? empty({depth, g.k}, {result.dtype(), result.device()}) : result;
   for (std::int64_t first = 0; first < g.n; first += step) {
     const std::int64_t images = std::min(step, g.n - first);
-    im2col_gpu(call, x.slice(0, first, first + images), g, rows, false);
+    gather_patches_gpu(call, x.slice(0, first, first + images), g, rows, false);
     gemm::Epilogue epilogue;
     if (first > 0) epilogue.residual = sum;
     const Tensor of_y = by_groups(first, images), of_x = matrix(rows, g, images);
@@ -217,7 +217,7 @@ bool input_gradient_gpu(const OpCall& call, const Geometry& g, Tensor& x) {
     const Tensor from = y.slice(0, first, end).reshape({images * rows_of_image, g.groups, g.k_per_group()});
     Tensor to = matrix(rows, g, images);
     if (!multiply(call, from.permute({1, 0, 2}), weight, {}, g.groups == 1 ? to.select(0, 0) : to)) return false;
-    if (!col2im_gpu(call, rows, g, bias, x.slice(0, first, end))) return false;
+    if (!add_patches_gpu(call, rows, g, bias, x.slice(0, first, end))) return false;
   }
   return true;
 }

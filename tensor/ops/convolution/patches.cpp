@@ -16,24 +16,24 @@ namespace {
 std::int64_t product(const Three& sizes) { return sizes[0] * sizes[1] * sizes[2]; }
 
 std::vector<OutputSpec> im2col_infer(const OpCall& call) {
-  const auto s = call.as<Settings>();
+  const auto s = call.as<ConvolutionAttrs>();
   const Tensor& x = call.in[0];
   const Three y = result_sizes("im2col", s, spatial(x.shape()), s.kernel);
   return {{{x.size(0), product(y), product(s.kernel), x.size(-1)}, x.dtype()}};
 }
 
-Geometry im2col_geometry(const Settings& s, const Tensor& x) {
+Geometry im2col_geometry(const ConvolutionAttrs& s, const Tensor& x) {
   const Three y = result_sizes("im2col", s, spatial(x.shape()), s.kernel);
   return geometry(s, x.shape(), channels_last(x.size(0), y, x.size(-1)), s.kernel);
 }
-Geometry col2im_geometry(const Settings& s, const Tensor& patches) {
+Geometry col2im_geometry(const ConvolutionAttrs& s, const Tensor& patches) {
   const Shape x = channels_last(patches.size(0), s.extent, patches.size(-1));
   const Three y = result_sizes("col2im", s, s.extent, s.kernel);
   return geometry(s, x, channels_last(patches.size(0), y, patches.size(-1)), s.kernel);
 }
 
 std::vector<OutputSpec> col2im_infer(const OpCall& call) {
-  const auto s = call.as<Settings>();
+  const auto s = call.as<ConvolutionAttrs>();
   const Tensor& patches = call.in[0];
   if (!is_floating(patches.dtype())) {
     throw DtypeError(
@@ -74,40 +74,41 @@ void each_tap(const Geometry& g, const Pixel& pixel, const Use& use, const Outsi
   }
 }
 
-void im2col_on_cpu(const OpCall& call, std::span<Tensor> out) {
-  im2col_cpu(call.in[0], im2col_geometry(call.as<Settings>(), call.in[0]), out[0]);
+void im2col_cpu(const OpCall& call, std::span<Tensor> out) {
+  gather_patches_cpu(call.in[0], im2col_geometry(call.as<ConvolutionAttrs>(), call.in[0]), out[0]);
 }
-void col2im_on_cpu(const OpCall& call, std::span<Tensor> out) {
-  col2im_cpu(call.in[0], col2im_geometry(call.as<Settings>(), call.in[0]), out[0]);
+void col2im_cpu(const OpCall& call, std::span<Tensor> out) {
+  add_patches_cpu(call.in[0], col2im_geometry(call.as<ConvolutionAttrs>(), call.in[0]), out[0]);
 }
 
 Rows convolution_patches_dense(const Tensor& patches, const Geometry& g) { return {patches, g.taps() * g.c, 0}; }
 
-bool im2col_on_gpu(const OpCall& call, std::span<Tensor> out) {
+bool im2col_gpu(const OpCall& call, std::span<Tensor> out) {
   if (item_size(out[0].dtype()) == 1) return false;
-  Geometry g = im2col_geometry(call.as<Settings>(), call.in[0]);
+  Geometry g = im2col_geometry(call.as<ConvolutionAttrs>(), call.in[0]);
   g.groups = 1;
-  if (out[0].numel() > 0) im2col_gpu(call, call.in[0], g, convolution_patches_dense(out[0], g), false);
+  if (out[0].numel() > 0) gather_patches_gpu(call, call.in[0], g, convolution_patches_dense(out[0], g), false);
   return true;
 }
-bool col2im_on_gpu(const OpCall& call, std::span<Tensor> out) {
+bool col2im_gpu(const OpCall& call, std::span<Tensor> out) {
   if (out[0].dtype() == f64) return false;
-  Geometry g = col2im_geometry(call.as<Settings>(), call.in[0]);
+  Geometry g = col2im_geometry(call.as<ConvolutionAttrs>(), call.in[0]);
   g.groups = 1;
-  return out[0].numel() == 0 || col2im_gpu(call, convolution_patches_dense(call.in[0].contiguous(), g), g, {}, out[0]);
+  return out[0].numel() == 0 ||
+         add_patches_gpu(call, convolution_patches_dense(call.in[0].contiguous(), g), g, {}, out[0]);
 }
 
-TensorList im2col_vjp(const VjpCall& call) { return {col2im(call.grad[0], call.as<Settings>())}; }
-TensorList col2im_vjp(const VjpCall& call) { return {im2col(call.grad[0], call.as<Settings>())}; }
+TensorList im2col_vjp(const VjpCall& call) { return {col2im(call.grad[0], call.as<ConvolutionAttrs>())}; }
+TensorList col2im_vjp(const VjpCall& call) { return {im2col(call.grad[0], call.as<ConvolutionAttrs>())}; }
 
 const OpDef kIm2col = {
-    .name = "im2col", .infer = im2col_infer, .cpu = im2col_on_cpu, .gpu = im2col_on_gpu, .vjp = im2col_vjp};
+    .name = "im2col", .infer = im2col_infer, .cpu = im2col_cpu, .gpu = im2col_gpu, .vjp = im2col_vjp};
 const OpDef kCol2im = {
-    .name = "col2im", .infer = col2im_infer, .cpu = col2im_on_cpu, .gpu = col2im_on_gpu, .vjp = col2im_vjp};
+    .name = "col2im", .infer = col2im_infer, .cpu = col2im_cpu, .gpu = col2im_gpu, .vjp = col2im_vjp};
 
 }  // namespace
 
-void im2col_cpu(const Tensor& given, const Geometry& g, Tensor& patches) {
+void gather_patches_cpu(const Tensor& given, const Geometry& g, Tensor& patches) {
   const Tensor x = given.contiguous();
   const std::int64_t row = g.taps() * g.c, image = g.in_pixels() * g.c;
   visit(x.dtype(), [&](auto zero) {
@@ -130,7 +131,7 @@ void im2col_cpu(const Tensor& given, const Geometry& g, Tensor& patches) {
   });
 }
 
-void col2im_cpu(const Tensor& given, const Geometry& g, Tensor& x) {
+void add_patches_cpu(const Tensor& given, const Geometry& g, Tensor& x) {
   const Tensor patches = given.contiguous();
   const std::int64_t row = g.taps() * g.c, image = g.in_pixels() * g.c;
   // Each task takes its own channels, so that no two tasks add to the same element.
@@ -203,7 +204,7 @@ void im2col_few(const OpCall& call, const Tensor& x, const Geometry& g, const Ro
 
 }  // namespace
 
-void im2col_gpu(const OpCall& call, const Tensor& given, const Geometry& g, const Rows& to, bool reversed) {
+void gather_patches_gpu(const OpCall& call, const Tensor& given, const Geometry& g, const Rows& to, bool reversed) {
   if (gathers_elements(g, to.row, given.dtype()) && to.patches.address() % 16 == 0) {
     return im2col_few(call, given, g, to, reversed);
   }
@@ -230,7 +231,8 @@ void im2col_gpu(const OpCall& call, const Tensor& given, const Geometry& g, cons
       .dispatch(groups);
 }
 
-bool col2im_gpu(const OpCall& call, const Rows& from, const Geometry& g, const Tensor& given_bias, const Tensor& x) {
+bool add_patches_gpu(const OpCall& call, const Rows& from, const Geometry& g, const Tensor& given_bias,
+                     const Tensor& x) {
   const std::uint32_t most = gpu::capabilities(x.device()).most_iterations;
   if (most != 0 && g.taps() >= most) return false;
   const Tensor bias = given_bias.defined() ? given_bias.contiguous() : given_bias;
@@ -256,8 +258,8 @@ bool col2im_gpu(const OpCall& call, const Rows& from, const Geometry& g, const T
   return true;
 }
 
-Tensor im2col(const Tensor& x, const Settings& s) { return apply1(kIm2col, {x}, Attrs::of(s)); }
-Tensor col2im(const Tensor& patches, const Settings& s) { return apply1(kCol2im, {patches}, Attrs::of(s)); }
+Tensor im2col(const Tensor& x, const ConvolutionAttrs& s) { return apply1(kIm2col, {x}, Attrs::of(s)); }
+Tensor col2im(const Tensor& patches, const ConvolutionAttrs& s) { return apply1(kCol2im, {patches}, Attrs::of(s)); }
 
 }  // namespace convolution
 

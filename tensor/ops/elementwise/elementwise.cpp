@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <etna/device/kernel.h>
-#include <etna/device/transfers.h>
+#include <etna/device/memory.h>
 #include <etna/tensor/autocast.h>
-#include <etna/tensor/kernels.h>
+#include <etna/tensor/internal/kernels.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/elementwise/internal/elementwise.h>
@@ -32,7 +32,7 @@ void run(const Evaluation& e) {
 
 namespace {
 
-using ElementwiseAttributes = elementwise::Attributes;
+using ElementwiseAttrs = elementwise::ElementwiseAttrs;
 using ElementwiseRow = elementwise::Row;
 
 enum class Result { same, real, truth, bits };
@@ -43,16 +43,16 @@ std::vector<OutputSpec> elementwise_infer(const OpCall& call) {
   for (const Tensor& x : call.in) {
     if (x.defined()) shape = broadcast(shape, x.shape(), call.op.name);
   }
-  return {{shape, call.as<ElementwiseAttributes>().result}};
+  return {{shape, call.as<ElementwiseAttrs>().result}};
 }
 
 template <int arity>
 void elementwise_cpu(const OpCall& call, std::span<Tensor> out) {
-  elementwise::cpu({call.op.name, call.as<ElementwiseAttributes>(), arity, call.in, out[0]});
+  elementwise::cpu({call.op.name, call.as<ElementwiseAttrs>(), arity, call.in, out[0]});
 }
 template <int arity>
-bool elementwise_on_gpu(const OpCall& call, std::span<Tensor> out) {
-  return elementwise::on_gpu({call.op.name, call.as<ElementwiseAttributes>(), arity, call.in, out[0]});
+bool elementwise_gpu(const OpCall& call, std::span<Tensor> out) {
+  return elementwise::on_gpu({call.op.name, call.as<ElementwiseAttrs>(), arity, call.in, out[0]});
 }
 
 constexpr Saved kSavedNone = Saved::none, kSavedIn = Saved::inputs, kSavedOut = Saved::outputs;
@@ -75,7 +75,7 @@ const OpDef kElementwiseRows[] = {
   {.name = #op_name,                                         \
    .infer = elementwise_infer<ETNA_ARITY(arity)>,            \
    .cpu = elementwise_cpu<ETNA_ARITY(arity)>,                \
-   .gpu = elementwise_on_gpu<ETNA_ARITY(arity)>,             \
+   .gpu = elementwise_gpu<ETNA_ARITY(arity)>,                \
    .vjp = elementwise::vjp,                                  \
    .saved = ETNA_SAVED_##keeps,                              \
    .saved_inputs = ETNA_SAVED_INPUTS_##keeps},
@@ -87,13 +87,13 @@ TensorList cast_vjp(const VjpCall& call) { return {call.grad[0].to(call.in[0].dt
 const OpDef kCast = {.name = "cast",
                      .infer = elementwise_infer<1>,
                      .cpu = elementwise_cpu<1>,
-                     .gpu = elementwise_on_gpu<1>,
+                     .gpu = elementwise_gpu<1>,
                      .vjp = cast_vjp};
 TensorList copy_vjp(const VjpCall& call) { return {call.grad[0]}; }
 const OpDef kElementwiseCopy = {.name = "copy",
                                 .infer = elementwise_infer<1>,
                                 .cpu = elementwise_cpu<1>,
-                                .gpu = elementwise_on_gpu<1>,
+                                .gpu = elementwise_gpu<1>,
                                 .vjp = copy_vjp};
 
 constexpr int category(DType t) { return is_floating(t) ? 2 : t == boolean ? 0 : 1; }
@@ -218,9 +218,8 @@ Tensor call_row(ElementwiseRow row, Result kind, std::initializer_list<Tensor> g
   const bool large = scalar_at != 0 && (scalar < -0x1p31 || scalar >= 0x1p31);
   const DType compute = large && !is_floating(t) ? i64 : t;
   const auto run = [&](std::span<const Tensor> in) {
-    return apply(
-        kElementwiseRows[static_cast<int>(row)], in,
-        Attrs::of(ElementwiseAttributes{row, scalar_at, scalar, kind == Result::truth ? boolean : t, compute}))[0];
+    return apply(kElementwiseRows[static_cast<int>(row)], in,
+                 Attrs::of(ElementwiseAttrs{row, scalar_at, scalar, kind == Result::truth ? boolean : t, compute}))[0];
   };
   const Dims order = channels_last_order(operands);
   if (order.rank() == 0) return run(operands);
@@ -288,12 +287,12 @@ Tensor cast(const Tensor& x, DType dtype) {
   DType compute = is_floating(x.dtype()) || is_floating(dtype) ? (x.dtype() == f64 || dtype == f64 ? f64 : f32)
                                                                : promote(x.dtype(), dtype);
   if (compute == f32 && (x.dtype() == i64 || dtype == i64) && x.device().is_cpu()) compute = f64;
-  return apply1(kCast, {x}, Attrs::of(ElementwiseAttributes{ElementwiseRow::identity, 0, 0, dtype, compute}));
+  return apply1(kCast, {x}, Attrs::of(ElementwiseAttrs{ElementwiseRow::identity, 0, 0, dtype, compute}));
 }
 
 Tensor copy(const Tensor& x) {
   return apply1(kElementwiseCopy, {x},
-                Attrs::of(ElementwiseAttributes{ElementwiseRow::identity, 0, 0, x.dtype(), x.dtype()}));
+                Attrs::of(ElementwiseAttrs{ElementwiseRow::identity, 0, 0, x.dtype(), x.dtype()}));
 }
 
 Tensor masked_fill(const Tensor& x, const Tensor& mask, double value) {

@@ -148,7 +148,7 @@ Tensor mish_derivative(const Tensor& a) {
 /// Passes the operand that was a number as a double.
 template <typename Grad, int arity, bool numbered>
 TensorList call_grad(const VjpCall& v) {
-  auto attributes = v.as<Attributes>();
+  auto attributes = v.as<ElementwiseAttrs>();
   double s = attributes.scalar;
   const Tensor& g = v.grad[0];
   const Tensor& y = v.out[0];
@@ -185,7 +185,7 @@ const Function kGrads[] = {
 }  // namespace
 
 TensorList vjp(const VjpCall& call) {
-  TensorList gradients = kGrads[static_cast<int>(call.as<Attributes>().row)](call);
+  TensorList gradients = kGrads[static_cast<int>(call.as<ElementwiseAttrs>().row)](call);
   for (std::size_t k = 0; k < gradients.size(); ++k) {
     if (gradients[k].defined()) gradients[k] = sum_to(gradients[k].to(call.in[k].dtype()), call.in[k].shape());
   }

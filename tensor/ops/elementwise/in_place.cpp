@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <etna/tensor/internal/capture_hooks.h>
 #include <etna/tensor/internal/in_place.h>
-#include <etna/tensor/internal/recording.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/elementwise/internal/elementwise.h>
@@ -12,7 +12,7 @@
 namespace etna {
 namespace {
 
-using InPlaceAttributes = elementwise::Attributes;
+using InPlaceAttrs = elementwise::ElementwiseAttrs;
 using InPlaceRow = elementwise::Row;
 
 /// Checks an operand that will be written into x.
@@ -50,7 +50,7 @@ Tensor without_overlap(const Tensor& x, const Tensor& other) {
 }
 
 struct WriteAttrs {
-  InPlaceAttributes attributes;
+  InPlaceAttrs attributes;
   int arity;
 };
 
@@ -58,14 +58,14 @@ void write_cpu(const OpCall& call, std::span<Tensor> out) {
   auto a = call.as<WriteAttrs>();
   elementwise::run({call.op.name, a.attributes, a.arity, call.in, out[0]});
 }
-/// Op definitions for steps recorded on the CPU. Not in all_ops(), because these are methods.
+/// Op definitions for steps captured on the CPU. Not in all_ops(), because these are methods.
 const OpDef kInPlaceCopy = {.name = "copy_", .cpu = write_cpu}, kFill = {.name = "fill_", .cpu = write_cpu},
             kAdd = {.name = "add_", .cpu = write_cpu}, kMul = {.name = "mul_", .cpu = write_cpu},
             kDiv = {.name = "div_", .cpu = write_cpu};
 
 void write(const OpDef& op, Tensor& x, InPlaceRow row, int arity, int scalar_at, double scalar,
            std::initializer_list<Tensor> operands) {
-  const InPlaceAttributes attributes{row, scalar_at, scalar, x.dtype(), x.dtype()};
+  const InPlaceAttrs attributes{row, scalar_at, scalar, x.dtype(), x.dtype()};
   std::span<const Tensor> in(operands.begin(), operands.size());
   detail::check_countable(op.name, x);
   if (x.numel() > std::int64_t{0x7fffffff} && !x.device().is_cpu()) {
@@ -73,16 +73,16 @@ void write(const OpDef& op, Tensor& x, InPlaceRow row, int arity, int scalar_at,
         fmt::format("{}: {} has more than 2^31 elements, which kernels do not index; write to slices of it", op.name,
                     str(x.shape())));
   }
-  recording::Running running(op.name);
+  capture_hooks::Running running(op.name);
   if (capturing()) {
-    recording::touch(op.name, x);
-    recording::touch(op.name, in);
+    capture_hooks::touch(op.name, x);
+    capture_hooks::touch(op.name, in);
   } else {
-    recording::observe(x.device());
+    capture_hooks::observe(x.device());
   }
   x.storage()->count_write(op.name);
   if (x.device().is_cpu()) {
-    recording::run_cpu_kernel({op, in, Attrs::of(WriteAttrs{attributes, arity})}, std::span(&x, 1));
+    capture_hooks::run_cpu_kernel({op, in, Attrs::of(WriteAttrs{attributes, arity})}, std::span(&x, 1));
   } else {
     elementwise::run({op.name, attributes, arity, in, x});
   }
@@ -91,7 +91,7 @@ void write(const OpDef& op, Tensor& x, InPlaceRow row, int arity, int scalar_at,
 }  // namespace
 
 Tensor& Tensor::copy_(const Tensor& source) {
-  const bool recorded = in_place::recorded("copy_", *this, source);
+  const bool recorded = in_place::wants_record("copy_", *this, source);
   in_place_check_operand(*this, source, "copy_");
   if (recorded) {
     return in_place::record("copy_", *this, [&](const Tensor&) { return source.to(device()).to(dtype()); });
@@ -103,7 +103,7 @@ Tensor& Tensor::copy_(const Tensor& source) {
 }
 
 Tensor& Tensor::fill_(double value) {
-  const bool recorded = in_place::recorded("fill_", *this);
+  const bool recorded = in_place::wants_record("fill_", *this);
   value = detail::number_held("fill_", dtype(), value);
   if (recorded) {
     return in_place::record("fill_", *this, [&](const Tensor& x) { return scalar(value, {x.dtype(), x.device()}); });
@@ -121,7 +121,7 @@ Tensor& in_place_composed(const char* method, Tensor& x, Result result) {
 }
 
 Tensor& add_scaled(Tensor& x, const Tensor& other, double alpha, double sign, const char* method) {
-  const bool recorded = in_place::recorded(method, x, other);
+  const bool recorded = in_place::wants_record(method, x, other);
   in_place_check_operand(x, other, method);
   check_kind(x, other.dtype(), method);
   check_number(x, alpha, method);
@@ -138,7 +138,7 @@ Tensor& add_scaled(Tensor& x, const Tensor& other, double alpha, double sign, co
 }
 
 Tensor& add_scaled(Tensor& x, double value, double sign, const char* method) {
-  const bool recorded = in_place::recorded(method, x);
+  const bool recorded = in_place::wants_record(method, x);
   check_number(x, value, method);
   if (recorded) return in_place_composed(method, x, [&](const Tensor& old) { return old + value * sign; });
   write(kAdd, x, InPlaceRow::add_, 2, 2, value * sign, {x, Tensor()});
@@ -153,7 +153,7 @@ Tensor& Tensor::sub_(const Tensor& other, double alpha) { return add_scaled(*thi
 Tensor& Tensor::sub_(double value) { return add_scaled(*this, value, -1, "sub_"); }
 
 Tensor& Tensor::mul_(const Tensor& other) {
-  const bool recorded = in_place::recorded("mul_", *this, other);
+  const bool recorded = in_place::wants_record("mul_", *this, other);
   in_place_check_operand(*this, other, "mul_");
   check_kind(*this, other.dtype(), "mul_");
   if (recorded) return in_place_composed("mul_", *this, [&](const Tensor& old) { return old * other; });
@@ -162,7 +162,7 @@ Tensor& Tensor::mul_(const Tensor& other) {
 }
 
 Tensor& Tensor::mul_(double value) {
-  const bool recorded = in_place::recorded("mul_", *this);
+  const bool recorded = in_place::wants_record("mul_", *this);
   check_number(*this, value, "mul_");
   if (recorded) return in_place_composed("mul_", *this, [&](const Tensor& old) { return old * value; });
   write(kMul, *this, InPlaceRow::mul_, 2, 2, value, {*this, Tensor()});
@@ -170,7 +170,7 @@ Tensor& Tensor::mul_(double value) {
 }
 
 Tensor& Tensor::div_(const Tensor& other) {
-  const bool recorded = in_place::recorded("div_", *this, other);
+  const bool recorded = in_place::wants_record("div_", *this, other);
   in_place_check_operand(*this, other, "div_");
   check_kind(*this, f32, "div_");
   if (recorded) return in_place_composed("div_", *this, [&](const Tensor& old) { return old / other; });
@@ -179,14 +179,14 @@ Tensor& Tensor::div_(const Tensor& other) {
 }
 
 Tensor& Tensor::div_(double value) {
-  const bool recorded = in_place::recorded("div_", *this);
+  const bool recorded = in_place::wants_record("div_", *this);
   check_kind(*this, f32, "div_");
   if (recorded) return in_place_composed("div_", *this, [&](const Tensor& old) { return old / value; });
   write(kDiv, *this, InPlaceRow::div_, 2, 2, value, {*this, Tensor()});
   return *this;
 }
 
-bool in_place::recorded(const char* op, const Tensor& x, const Tensor& source) {
+bool in_place::wants_record(const char* op, const Tensor& x, const Tensor& source) {
   const TensorImpl* impl = (x.shape(), x.impl());  // shape() throws if x is undefined
   for (int i = 0; i < x.dim() && x.numel() > 0; ++i) {
     if (x.shape()[i] > 1 && x.strides()[i] == 0) {

@@ -32,7 +32,7 @@ struct FftAttrs {
 using Complex = std::complex<double>;
 using Line = std::vector<Complex>;
 
-std::vector<OutputSpec> infer(const OpCall& call) {
+std::vector<OutputSpec> fft_infer(const OpCall& call) {
   const Tensor& x = call.in[0];
   if (!is_floating(x.dtype()))
     throw DtypeError(fmt::format("fft: the tensor holds {}, it must be floating", name(x.dtype())));
@@ -105,7 +105,7 @@ struct LineLayout {
   }
 };
 
-void cpu(const OpCall& call, std::span<Tensor> out) {
+void fft_cpu(const OpCall& call, std::span<Tensor> out) {
   const auto attrs = call.as<FftAttrs>();
   const Tensor x = call.in[0].contiguous();
   if (x.numel() == 0) return;
@@ -163,7 +163,7 @@ void launch(const OpCall& call, const Tensor& x, const Tensor& y, const LineLayo
       .dispatch(gpu::grid(lines, each));
 }
 
-bool on_gpu(const OpCall& call, std::span<Tensor> out) {
+bool fft_gpu(const OpCall& call, std::span<Tensor> out) {
   const auto attrs = call.as<FftAttrs>();
   Tensor& y = out[0];
   if (y.dtype() == f64) return false;
@@ -185,12 +185,12 @@ bool on_gpu(const OpCall& call, std::span<Tensor> out) {
   return true;
 }
 
-TensorList vjp(const VjpCall& call) {
+TensorList fft_vjp(const VjpCall& call) {
   const auto attrs = call.as<FftAttrs>();
   return {transform(call.grad[0], attrs.dim, !attrs.inverse, attrs.scale)};
 }
 
-const OpDef kFft = {.name = "fft", .infer = infer, .cpu = cpu, .gpu = on_gpu, .vjp = vjp};
+const OpDef kFft = {.name = "fft", .infer = fft_infer, .cpu = fft_cpu, .gpu = fft_gpu, .vjp = fft_vjp};
 
 }  // namespace
 

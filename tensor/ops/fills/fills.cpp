@@ -15,7 +15,7 @@ TensorOptions like(const char* op, const Tensor& x) {
   return {x.dtype(), x.device()};
 }
 
-/// Uploads numbers; integers are truncated. A step that is being recorded uploads a copy at every replay, since the
+/// Uploads numbers; integers are truncated. A step that is being captured uploads a copy at every replay, since the
 /// caller may change the tensor in place.
 Tensor uploaded(const char* op, const std::vector<double>& values, TensorOptions options) {
   for (std::size_t i : {std::size_t{0}, values.size() - 1}) {

@@ -335,7 +335,7 @@ Tensor& index_put_(Tensor& x, const std::vector<Index>& indices, const Tensor& g
   const char* op = "index_put_";
   detail::require_defined(op, x, given);
   const Tensor* mask = accumulate ? nullptr : lone_mask(x, indices, given.numel());
-  if (in_place::recorded(op, x, given)) {
+  if (in_place::wants_record(op, x, given)) {
     return in_place::record(op, x, [&](const Tensor& old) {
       return advanced_put(op, old, indices, given.to(old.device()).to(old.dtype()), accumulate);
     });

@@ -105,7 +105,7 @@ void dispatch(const gpu::Shader& shader, const OpCall& call, const Tensor& y, co
 
 // ---- dynamic_slice: inputs x, start
 
-std::vector<OutputSpec> slice_infer(const OpCall& call) {
+std::vector<OutputSpec> dynamic_slice_infer(const OpCall& call) {
   const auto [dim, length] = call.as<DynamicSliceAttrs>();
   dynamic_slice_check("dynamic_slice", call.in[0], call.in[1], dim, length);
   Shape shape = call.in[0].shape();
@@ -113,14 +113,14 @@ std::vector<OutputSpec> slice_infer(const OpCall& call) {
   return {{shape, call.in[0].dtype()}};
 }
 
-void slice_cpu(const OpCall& call, std::span<Tensor> out) {
+void dynamic_slice_cpu(const OpCall& call, std::span<Tensor> out) {
   const auto [dim, length] = call.as<DynamicSliceAttrs>();
   const std::int64_t start = read_start(call, call.in[1], call.in[0].shape()[dim] - length);
   if (out[0].numel() == 0) return;
   Run(call.in[0], dim).copy(start, length, static_cast<std::byte*>(out[0].raw_host()), length, 0);
 }
 
-bool slice_gpu(const OpCall& call, std::span<Tensor> out) {
+bool dynamic_slice_gpu(const OpCall& call, std::span<Tensor> out) {
   const auto [dim, length] = call.as<DynamicSliceAttrs>();
   if (out[0].numel() > 0) dispatch(shaders::dynamic_slice, call, out[0], {}, call.in[1], dim, length);
   return true;
@@ -131,7 +131,7 @@ Tensor run_from(const Tensor& start, std::int64_t length) {
   return arange(0, static_cast<double>(length), 1, {i64, start.device()}) + start.to(i64);
 }
 
-TensorList slice_reference(const OpCall& call) {
+TensorList dynamic_slice_reference(const OpCall& call) {
   const auto [dim, length] = call.as<DynamicSliceAttrs>();
   return {index_select(call.in[0], dim, run_from(call.in[1], length))};
 }
@@ -144,17 +144,17 @@ TensorList dynamic_slice_vjp(const VjpCall& call) {
 }
 
 const OpDef kDynamicSlice = {.name = "dynamic_slice",
-                             .infer = slice_infer,
-                             .cpu = slice_cpu,
-                             .gpu = slice_gpu,
-                             .reference = slice_reference,
+                             .infer = dynamic_slice_infer,
+                             .cpu = dynamic_slice_cpu,
+                             .gpu = dynamic_slice_gpu,
+                             .reference = dynamic_slice_reference,
                              .vjp = dynamic_slice_vjp,
                              .saved = Saved::inputs,
                              .saved_inputs = 0b10};
 
 // ---- dynamic_update_slice: inputs x, update, start
 
-std::vector<OutputSpec> dynamic_slice_update_infer(const OpCall& call) {
+std::vector<OutputSpec> dynamic_update_slice_infer(const OpCall& call) {
   const Tensor &x = call.in[0], &update = call.in[1];
   const auto [dim, length] = call.as<DynamicSliceAttrs>();
   if (update.dtype() != x.dtype()) {
@@ -173,7 +173,7 @@ std::vector<OutputSpec> dynamic_slice_update_infer(const OpCall& call) {
   return {{x.shape(), x.dtype()}};
 }
 
-void dynamic_slice_update_cpu(const OpCall& call, std::span<Tensor> out) {
+void dynamic_update_slice_cpu(const OpCall& call, std::span<Tensor> out) {
   const auto [dim, length] = call.as<DynamicSliceAttrs>();
   const std::int64_t size = call.in[0].shape()[dim], start = read_start(call, call.in[2], size - length);
   if (out[0].numel() == 0) return;
@@ -182,14 +182,14 @@ void dynamic_slice_update_cpu(const OpCall& call, std::span<Tensor> out) {
   if (length > 0) Run(call.in[1], dim).copy(0, length, to, size, start);
 }
 
-bool dynamic_slice_update_gpu(const OpCall& call, std::span<Tensor> out) {
+bool dynamic_update_slice_gpu(const OpCall& call, std::span<Tensor> out) {
   const auto [dim, length] = call.as<DynamicSliceAttrs>();
   if (out[0].numel() == 0) return true;
   dispatch(shaders::dynamic_update_slice, call, out[0], call.in[1].contiguous(), call.in[2], dim, length);
   return true;
 }
 
-TensorList dynamic_slice_update_reference(const OpCall& call) {
+TensorList dynamic_update_slice_reference(const OpCall& call) {
   const Tensor &x = call.in[0], &update = call.in[1];
   const auto [dim, length] = call.as<DynamicSliceAttrs>();
   if (length == 0 || x.numel() == 0) return {x.clone()};
@@ -201,7 +201,7 @@ TensorList dynamic_slice_update_reference(const OpCall& call) {
   return {where(inside, spread, x)};
 }
 
-TensorList update_vjp(const VjpCall& call) {
+TensorList dynamic_update_slice_vjp(const VjpCall& call) {
   const Tensor &g = call.grad[0], &start = call.in[2];
   const auto [dim, length] = call.as<DynamicSliceAttrs>();
   Tensor to_x, to_update;
@@ -213,11 +213,11 @@ TensorList update_vjp(const VjpCall& call) {
 }
 
 const OpDef kUpdateSlice = {.name = "dynamic_update_slice",
-                            .infer = dynamic_slice_update_infer,
-                            .cpu = dynamic_slice_update_cpu,
-                            .gpu = dynamic_slice_update_gpu,
-                            .reference = dynamic_slice_update_reference,
-                            .vjp = update_vjp,
+                            .infer = dynamic_update_slice_infer,
+                            .cpu = dynamic_update_slice_cpu,
+                            .gpu = dynamic_update_slice_gpu,
+                            .reference = dynamic_update_slice_reference,
+                            .vjp = dynamic_update_slice_vjp,
                             .saved = Saved::inputs,
                             .saved_inputs = 0b100};
 

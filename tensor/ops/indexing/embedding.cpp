@@ -44,7 +44,7 @@ indexing::Selection embedding_selection(const OpCall& call, const Tensor& y) {
 void embedding_cpu(const OpCall& call, std::span<Tensor> out) {
   indexing::select_cpu(call, embedding_selection(call, out[0]));
 }
-bool embedding_on_gpu(const OpCall& call, std::span<Tensor> out) {
+bool embedding_gpu(const OpCall& call, std::span<Tensor> out) {
   return indexing::select_gpu(call, embedding_selection(call, out[0]));
 }
 
@@ -60,7 +60,7 @@ TensorList embedding_vjp(const VjpCall& call) {
 }
 
 /// A table that is also the output layer already has a gradient for all rows here.
-bool vjp_into(const VjpCall& call, Tensor& sum) {
+bool embedding_vjp_into(const VjpCall& call, Tensor& sum) {
   if (sum.dtype() != call.grad[0].dtype() || !sum.is_contiguous()) return false;
   index_add_(sum, call.in[1], call.grad[0]);
   return true;
@@ -69,10 +69,10 @@ bool vjp_into(const VjpCall& call, Tensor& sum) {
 const OpDef kEmbedding = {.name = "embedding",
                           .infer = embedding_infer,
                           .cpu = embedding_cpu,
-                          .gpu = embedding_on_gpu,
+                          .gpu = embedding_gpu,
                           .reference = embedding_reference,
                           .vjp = embedding_vjp,
-                          .vjp_into = vjp_into,
+                          .vjp_into = embedding_vjp_into,
                           .saved = Saved::inputs,
                           .saved_inputs = 0b10};
 
@@ -91,14 +91,14 @@ void check_gradient(const OpCall& call, const Tensor& grad, const Tensor& index,
   }
 }
 
-std::vector<OutputSpec> embedding_infer_backward(const OpCall& call) {
+std::vector<OutputSpec> embedding_backward_infer(const OpCall& call) {
   const Tensor& grad = call.in[0];
   std::int64_t table_rows = call.as<BackwardAttrs>().rows;
   check_gradient(call, grad, call.in[1], table_rows);
   return {{Shape{table_rows, grad.size(-1)}, grad.dtype()}};
 }
 
-std::vector<OutputSpec> infer_add(const OpCall& call) {
+std::vector<OutputSpec> index_add_infer(const OpCall& call) {
   const Tensor &source = call.in[0], &table = call.in[2];
   check_gradient(call, source, call.in[1], table.dim() > 0 ? table.size(0) : 0);
   if (table.dim() != 2 || table.size(1) != source.size(-1) || table.dtype() != source.dtype() ||
@@ -181,8 +181,8 @@ void cpu_sum(const OpCall& call, Tensor& y, bool adds) {
   }
 }
 
-void cpu_backward(const OpCall& call, std::span<Tensor> out) { cpu_sum(call, out[0], false); }
-void cpu_add(const OpCall& call, std::span<Tensor> out) { cpu_sum(call, out[0], true); }
+void embedding_backward_cpu(const OpCall& call, std::span<Tensor> out) { cpu_sum(call, out[0], false); }
+void index_add_cpu(const OpCall& call, std::span<Tensor> out) { cpu_sum(call, out[0], true); }
 
 /// shaders/indexing/embedding.comp explains the steps.
 bool gpu_sum(const OpCall& call, Tensor& y, bool adds) {
@@ -241,37 +241,40 @@ bool gpu_sum(const OpCall& call, Tensor& y, bool adds) {
   }
   return true;
 }
-bool gpu_backward(const OpCall& call, std::span<Tensor> out) { return gpu_sum(call, out[0], false); }
-bool gpu_add(const OpCall& call, std::span<Tensor> out) { return gpu_sum(call, out[0], true); }
+bool embedding_backward_gpu(const OpCall& call, std::span<Tensor> out) { return gpu_sum(call, out[0], false); }
+bool index_add_gpu(const OpCall& call, std::span<Tensor> out) { return gpu_sum(call, out[0], true); }
 
-TensorList embedding_reference_backward(const OpCall& call) {
+TensorList embedding_backward_reference(const OpCall& call) {
   const Tensor &grad = call.in[0], &index = call.in[1];
   std::int64_t count = index.numel(), width = grad.size(-1);
   Tensor table = zeros({call.as<BackwardAttrs>().rows, width}, {grad.dtype(), grad.device()});
   return {scatter_add(table, 0, index.reshape({count, 1}).expand({count, width}), grad.reshape({count, width}))};
 }
 
-TensorList vjp_backward(const VjpCall& call) {
+TensorList embedding_backward_vjp(const VjpCall& call) {
   return {call.needs[0] ? embedding(call.grad[0], call.in[1]) : Tensor(), Tensor()};
 }
 
 const OpDef kEmbeddingBackward = {.name = "embedding_backward",
-                                  .infer = embedding_infer_backward,
-                                  .cpu = cpu_backward,
-                                  .gpu = gpu_backward,
-                                  .reference = embedding_reference_backward,
-                                  .vjp = vjp_backward,
+                                  .infer = embedding_backward_infer,
+                                  .cpu = embedding_backward_cpu,
+                                  .gpu = embedding_backward_gpu,
+                                  .reference = embedding_backward_reference,
+                                  .vjp = embedding_backward_vjp,
                                   .saved = Saved::inputs,
                                   .saved_inputs = 0b10};
 
-TensorList reference_add(const OpCall& call) {
+TensorList index_add_reference(const OpCall& call) {
   const Tensor &source = call.in[0], &index = call.in[1], &table = call.in[2];
   std::int64_t count = index.numel(), width = table.size(1);
   return {scatter_add(table, 0, index.reshape({count, 1}).expand({count, width}), source.reshape({count, width}))};
 }
 
-const OpDef kIndexAdd = {
-    .name = "index_add_", .infer = infer_add, .cpu = cpu_add, .gpu = gpu_add, .reference = reference_add};
+const OpDef kIndexAdd = {.name = "index_add_",
+                         .infer = index_add_infer,
+                         .cpu = index_add_cpu,
+                         .gpu = index_add_gpu,
+                         .reference = index_add_reference};
 
 }  // namespace
 
@@ -294,7 +297,7 @@ Tensor embedding_backward(const Tensor& grad, const Tensor& index, std::int64_t 
 void index_add_(const Tensor& table, const Tensor& index, const Tensor& source) {
   detail::require_defined("index_add_", table, index, source);
   Tensor x = table;
-  if (in_place::recorded("index_add_", x, source)) {
+  if (in_place::wants_record("index_add_", x, source)) {
     const std::int64_t rows = index.numel();
     in_place::record("index_add_", x, [&](const Tensor& old) {
       return index_add(old, 0, index.reshape({rows}), source.reshape({rows, old.size(-1)}));

@@ -28,7 +28,7 @@ std::int64_t index_product(const Shape& shape, int begin, int end) {
 
 // ---- index_select
 
-std::vector<OutputSpec> infer_select(const OpCall& call) {
+std::vector<OutputSpec> index_select_infer(const OpCall& call) {
   const Tensor &x = call.in[0], &index = call.in[1];
   int dim = call.as<DimAttrs>().dim;
   indexing::check_index_dtype("index_select", index);
@@ -49,14 +49,14 @@ indexing::Selection index_selection(const OpCall& call, const Tensor& y) {
   return {
       x, call.in[1], y, index_product(x.shape(), 0, dim), x.shape()[dim], index_product(x.shape(), dim + 1, x.dim())};
 }
-void cpu_select(const OpCall& call, std::span<Tensor> out) {
+void index_select_cpu(const OpCall& call, std::span<Tensor> out) {
   indexing::select_cpu(call, index_selection(call, out[0]));
 }
-bool gpu_select(const OpCall& call, std::span<Tensor> out) {
+bool index_select_gpu(const OpCall& call, std::span<Tensor> out) {
   return indexing::select_gpu(call, index_selection(call, out[0]));
 }
 
-TensorList reference_select(const OpCall& call) {
+TensorList index_select_reference(const OpCall& call) {
   int dim = call.as<DimAttrs>().dim;
   Shape wanted = call.in[0].shape(), ones = Dims::filled(wanted.rank(), 1);
   wanted[dim] = ones[dim] = call.in[1].numel();
@@ -64,7 +64,7 @@ TensorList reference_select(const OpCall& call) {
 }
 
 /// Moves the selected dimension first and treats the rest as a table's row: the gradient is then embedding's.
-TensorList vjp_select(const VjpCall& call) {
+TensorList index_select_vjp(const VjpCall& call) {
   if (!call.needs[0]) return {Tensor(), Tensor()};
   int dim = call.as<DimAttrs>().dim;
   Shape shape = call.in[0].shape();
@@ -81,11 +81,11 @@ TensorList vjp_select(const VjpCall& call) {
 }
 
 const OpDef kIndexSelect = {.name = "index_select",
-                            .infer = infer_select,
-                            .cpu = cpu_select,
-                            .gpu = gpu_select,
-                            .reference = reference_select,
-                            .vjp = vjp_select,
+                            .infer = index_select_infer,
+                            .cpu = index_select_cpu,
+                            .gpu = index_select_gpu,
+                            .reference = index_select_reference,
+                            .vjp = index_select_vjp,
                             .saved = Saved::inputs,
                             .saved_inputs = 0b10};
 
@@ -106,7 +106,7 @@ void check_lines(const char* op, const Tensor& x, int dim, const Tensor& index) 
   }
 }
 
-std::vector<OutputSpec> infer_gather(const OpCall& call) {
+std::vector<OutputSpec> gather_infer(const OpCall& call) {
   check_lines("gather", call.in[0], call.as<DimAttrs>().dim, call.in[1]);
   return {{call.in[1].shape(), call.in[0].dtype()}};
 }
@@ -121,7 +121,7 @@ std::int64_t offset_of(std::int64_t i, const Shape& shape, const Strides& stride
   return offset;
 }
 
-void cpu_gather(const OpCall& call, std::span<Tensor> out) {
+void gather_cpu(const OpCall& call, std::span<Tensor> out) {
   const Tensor& x = call.in[0];
   int dim = call.as<DimAttrs>().dim;
   Tensor index = indexing::checked_index("gather", call.in[1], x.shape()[dim]);
@@ -138,7 +138,7 @@ void cpu_gather(const OpCall& call, std::span<Tensor> out) {
   });
 }
 
-bool gpu_gather(const OpCall& call, std::span<Tensor> out) {
+bool gather_gpu(const OpCall& call, std::span<Tensor> out) {
   if (out[0].numel() == 0) return true;
   const Tensor& x = call.in[0];
   Tensor index = call.in[1].contiguous();
@@ -161,7 +161,7 @@ bool gpu_gather(const OpCall& call, std::span<Tensor> out) {
   return true;
 }
 
-TensorList vjp_gather(const VjpCall& call) {
+TensorList gather_vjp(const VjpCall& call) {
   if (!call.needs[0]) return {Tensor(), Tensor()};
   const Tensor& g = call.grad[0];
   return {scatter_add(zeros(call.in[0].shape(), {g.dtype(), g.device()}), call.as<DimAttrs>().dim, call.in[1], g),
@@ -169,14 +169,14 @@ TensorList vjp_gather(const VjpCall& call) {
 }
 
 const OpDef kGather = {.name = "gather",
-                       .infer = infer_gather,
-                       .cpu = cpu_gather,
-                       .gpu = gpu_gather,
-                       .vjp = vjp_gather,
+                       .infer = gather_infer,
+                       .cpu = gather_cpu,
+                       .gpu = gather_gpu,
+                       .vjp = gather_vjp,
                        .saved = Saved::inputs,
                        .saved_inputs = 0b10};
 
-std::vector<OutputSpec> infer_scatter(const OpCall& call) {
+std::vector<OutputSpec> scatter_add_infer(const OpCall& call) {
   const Tensor &x = call.in[0], &index = call.in[1], &source = call.in[2];
   check_lines("scatter_add", x, call.as<DimAttrs>().dim, index);
   if (source.shape() != index.shape()) {
@@ -191,7 +191,7 @@ std::vector<OutputSpec> infer_scatter(const OpCall& call) {
 }
 
 /// Accumulates in a wider buffer, so that f32 loses nothing and f16 and bf16 are rounded once.
-void cpu_scatter(const OpCall& call, std::span<Tensor> out) {
+void scatter_add_cpu(const OpCall& call, std::span<Tensor> out) {
   int dim = call.as<DimAttrs>().dim;
   out[0].copy_(call.in[0]);
   Tensor index = indexing::checked_index("scatter_add", call.in[1], out[0].shape()[dim]),
@@ -233,7 +233,7 @@ void cpu_scatter(const OpCall& call, std::span<Tensor> out) {
   });
 }
 
-bool gpu_scatter(const OpCall& call, std::span<Tensor> out) {
+bool scatter_add_gpu(const OpCall& call, std::span<Tensor> out) {
   Tensor& y = out[0];
   if (y.dtype() == f64) return false;
   if (y.numel() == 0) return true;
@@ -268,17 +268,17 @@ bool gpu_scatter(const OpCall& call, std::span<Tensor> out) {
   return true;
 }
 
-TensorList vjp_scatter(const VjpCall& call) {
+TensorList scatter_add_vjp(const VjpCall& call) {
   const Tensor& g = call.grad[0];
   return {call.needs[0] ? g : Tensor(), Tensor(),
           call.needs[2] ? gather(g, call.as<DimAttrs>().dim, call.in[1]) : Tensor()};
 }
 
 const OpDef kScatterAdd = {.name = "scatter_add",
-                           .infer = infer_scatter,
-                           .cpu = cpu_scatter,
-                           .gpu = gpu_scatter,
-                           .vjp = vjp_scatter,
+                           .infer = scatter_add_infer,
+                           .cpu = scatter_add_cpu,
+                           .gpu = scatter_add_gpu,
+                           .vjp = scatter_add_vjp,
                            .saved = Saved::inputs,
                            .saved_inputs = 0b10};
 

@@ -14,7 +14,7 @@ namespace {
 
 std::vector<OutputSpec> linear_index_infer(const OpCall& call) {
   const Tensor& index = call.in[0];
-  const auto a = call.as<Coordinates>();
+  const auto a = call.as<LinearIndexAttrs>();
   indexing::check_index_dtype(a.op, index);
   if (index.numel() > 0 && a.limit == 0) {
     throw ShapeError(fmt::format("{}: an index {} into a dimension of size 0: there is nothing to choose from", a.op,
@@ -24,7 +24,7 @@ std::vector<OutputSpec> linear_index_infer(const OpCall& call) {
 }
 
 template <typename Place>
-void fill(const Coordinates& a, const Tensor& index, const Tensor& base, Place* places) {
+void fill(const LinearIndexAttrs& a, const Tensor& index, const Tensor& base, Place* places) {
   const std::int64_t* chosen = index.host<std::int64_t>();
   const Place* from = base.defined() ? base.host<Place>() : nullptr;
   bool strided = false;
@@ -56,7 +56,7 @@ void fill(const Coordinates& a, const Tensor& index, const Tensor& base, Place* 
 }
 
 void linear_index_cpu(const OpCall& call, std::span<Tensor> out) {
-  const auto a = call.as<Coordinates>();
+  const auto a = call.as<LinearIndexAttrs>();
   const Tensor index = call.in[0].to(i64).contiguous(),
                base = call.in[1].defined() ? call.in[1].contiguous() : Tensor();
   if (a.wide) {
@@ -66,8 +66,8 @@ void linear_index_cpu(const OpCall& call, std::span<Tensor> out) {
   }
 }
 
-bool linear_index_on_gpu(const OpCall& call, std::span<Tensor> out) {
-  const auto a = call.as<Coordinates>();
+bool linear_index_gpu(const OpCall& call, std::span<Tensor> out) {
+  const auto a = call.as<LinearIndexAttrs>();
   if (out[0].numel() == 0) return true;
   const Tensor index = call.in[0].contiguous(), base = call.in[1].defined() ? call.in[1].contiguous() : Tensor();
   std::array<std::uint32_t, 8> sizes = {}, strides = {};
@@ -91,11 +91,11 @@ bool linear_index_on_gpu(const OpCall& call, std::span<Tensor> out) {
 }
 
 const OpDef kLinearIndex = {
-    .name = "linear_index", .infer = linear_index_infer, .cpu = linear_index_cpu, .gpu = linear_index_on_gpu};
+    .name = "linear_index", .infer = linear_index_infer, .cpu = linear_index_cpu, .gpu = linear_index_gpu};
 
 }  // namespace
 
-Tensor linear_index(const Tensor& index, const Tensor& base, const Coordinates& coordinates) {
+Tensor linear_index(const Tensor& index, const Tensor& base, const LinearIndexAttrs& coordinates) {
   return apply1(kLinearIndex, {index, base}, Attrs::of(coordinates));
 }
 
@@ -106,7 +106,7 @@ Tensor numbers(std::int64_t count, Device device) {
 
 Tensor places_along(const char* op, const Shape& shape, std::int64_t dim, const Tensor& index, bool wraps) {
   const int d = static_cast<int>(dim);
-  Coordinates c{op, shape[d], 0, wraps, numel(shape, op) > std::int64_t{0x7fffffff}, contiguous_strides(shape)};
+  LinearIndexAttrs c{op, shape[d], 0, wraps, numel(shape, op) > std::int64_t{0x7fffffff}, contiguous_strides(shape)};
   c.factor = c.strides[d];
   c.strides[d] = 0;
   return linear_index(index, {}, c);

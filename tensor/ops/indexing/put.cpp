@@ -195,7 +195,7 @@ void combine_on_gpu(const OpCall& call, const Tensor& y, const Tensor& places, c
   }
 }
 
-bool put_on_gpu(const OpCall& call, std::span<Tensor> out) {
+bool put_gpu(const OpCall& call, std::span<Tensor> out) {
   const auto a = call.as<PutAttrs>();
   Tensor& y = out[0];
   const bool combines = a.mode != PutMode::replace;
@@ -273,7 +273,7 @@ TensorList extreme_vjp(const VjpCall& call, const Tensor& g) {
   return to;
 }
 
-TensorList vjp(const VjpCall& call) {
+TensorList put_vjp(const VjpCall& call) {
   const Tensor& g = call.grad[0];
   switch (call.as<PutAttrs>().mode) {
     case PutMode::replace:
@@ -289,25 +289,29 @@ TensorList vjp(const VjpCall& call) {
 
 // ---- rows of distinct places: the gradient needs neither a sum nor a sort
 
-std::vector<OutputSpec> take_infer(const OpCall& call) {
+std::vector<OutputSpec> take_distinct_infer(const OpCall& call) {
   return {{Shape{call.in[1].numel(), call.in[0].size(1)}, call.in[0].dtype()}};
 }
 indexing::Selection selection(const OpCall& call, const Tensor& y) {
   return {call.in[0], call.in[1], y, 1, call.in[0].size(0), call.in[0].size(1)};
 }
-void take_cpu(const OpCall& call, std::span<Tensor> out) { indexing::select_cpu(call, selection(call, out[0])); }
-bool take_gpu(const OpCall& call, std::span<Tensor> out) { return indexing::select_gpu(call, selection(call, out[0])); }
-TensorList take_vjp(const VjpCall& call) {
+void take_distinct_cpu(const OpCall& call, std::span<Tensor> out) {
+  indexing::select_cpu(call, selection(call, out[0]));
+}
+bool take_distinct_gpu(const OpCall& call, std::span<Tensor> out) {
+  return indexing::select_gpu(call, selection(call, out[0]));
+}
+TensorList take_distinct_vjp(const VjpCall& call) {
   const Tensor& g = call.grad[0];
   if (!call.needs[0]) return {Tensor(), Tensor()};
   const Tensor nothing = zeros(call.in[0].shape(), {g.dtype(), g.device()});
   return {put_rows(nothing, call.in[1], g, PutMode::replace, true), Tensor()};
 }
 const OpDef kTake = {.name = "take_distinct",
-                     .infer = take_infer,
-                     .cpu = take_cpu,
-                     .gpu = take_gpu,
-                     .vjp = take_vjp,
+                     .infer = take_distinct_infer,
+                     .cpu = take_distinct_cpu,
+                     .gpu = take_distinct_gpu,
+                     .vjp = take_distinct_vjp,
                      .saved = Saved::inputs,
                      .saved_inputs = 0b10};
 
@@ -315,13 +319,13 @@ const OpDef kTake = {.name = "take_distinct",
 const OpDef kPut = {.name = "put_rows",
                     .infer = put_infer,
                     .cpu = put_cpu,
-                    .gpu = put_on_gpu,
-                    .vjp = vjp,
+                    .gpu = put_gpu,
+                    .vjp = put_vjp,
                     .saved = Saved::inputs,
                     .saved_inputs = 0b010};
 const OpDef kReduce = {
-    .name = "reduce_rows", .infer = put_infer, .cpu = put_cpu, .gpu = put_on_gpu, .vjp = vjp, .saved = Saved::both};
-const OpDef kPutInPlace = {.name = "put_rows_", .infer = put_infer, .cpu = put_cpu, .gpu = put_on_gpu};
+    .name = "reduce_rows", .infer = put_infer, .cpu = put_cpu, .gpu = put_gpu, .vjp = put_vjp, .saved = Saved::both};
+const OpDef kPutInPlace = {.name = "put_rows_", .infer = put_infer, .cpu = put_cpu, .gpu = put_gpu};
 
 }  // namespace
 

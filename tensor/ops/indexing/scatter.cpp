@@ -16,7 +16,7 @@ namespace etna {
 
 Tensor& indexing::replace_in_place(const char* op, Tensor& x, const Tensor& source,
                                    const std::function<Tensor(const Tensor&)>& result) {
-  if (in_place::recorded(op, x, source)) return in_place::record(op, x, result);
+  if (in_place::wants_record(op, x, source)) return in_place::record(op, x, result);
   GradMode off(false);
   return x.copy_(result(x));
 }
@@ -215,7 +215,7 @@ Tensor scatter_reduced(const char* op, const Tensor& x, std::int64_t dim, const 
 /// @param source undefined if a number is written
 template <typename Rows>
 Tensor& put_in_place(const char* op, Tensor& x, const Tensor& source, Rows rows) {
-  if (in_place::recorded(op, x, source))
+  if (in_place::wants_record(op, x, source))
     return in_place::record(op, x, [&](const Tensor& old) { return rows(old).put(old); });
   GradMode off(false);
   rows(x).put_in_place(x, source);

@@ -6,7 +6,7 @@
 
 #include <etna/device/internal/cpu/parallel.h>
 #include <etna/shaders/shaders.h>
-#include <etna/tensor/internal/recording.h>
+#include <etna/tensor/internal/capture_hooks.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/indexing/indexing.h>
 #include <etna/tensor/ops/kernel.h>
@@ -21,11 +21,11 @@ std::int64_t tiles_of(const Tensor& mask) { return (mask.numel() + kSelectTrueTi
 
 // ---- count_true
 
-std::vector<OutputSpec> count_infer(const OpCall& call) {
+std::vector<OutputSpec> count_true_infer(const OpCall& call) {
   return {{Shape{tiles_of(call.in[0])}, i32}, {Shape{1}, i32}};
 }
 
-void count_cpu(const OpCall& call, std::span<Tensor> out) {
+void count_true_cpu(const OpCall& call, std::span<Tensor> out) {
   const Tensor mask = call.in[0].contiguous();
   const std::int64_t n = mask.numel(), tiles = tiles_of(mask);
   const auto* truth = reinterpret_cast<const std::uint8_t*>(mask.host<bool>());
@@ -43,7 +43,7 @@ void count_cpu(const OpCall& call, std::span<Tensor> out) {
   *out[1].host<std::int32_t>() = sum;
 }
 
-bool count_gpu(const OpCall& call, std::span<Tensor> out) {
+bool count_true_gpu(const OpCall& call, std::span<Tensor> out) {
   const Tensor mask = call.in[0].contiguous();
   const std::int64_t tiles = tiles_of(mask);
   if (tiles == 0) {
@@ -60,7 +60,7 @@ bool count_gpu(const OpCall& call, std::span<Tensor> out) {
   return true;
 }
 
-const OpDef kCount = {.name = "count_true", .infer = count_infer, .cpu = count_cpu, .gpu = count_gpu};
+const OpDef kCount = {.name = "count_true", .infer = count_true_infer, .cpu = count_true_cpu, .gpu = count_true_gpu};
 
 // ---- places_of_true and masked_select
 
@@ -104,22 +104,23 @@ void select_on_gpu(const OpCall& call, const Tensor& x, const Tensor& given, con
       .dispatch(gpu::grid(tiles_of(mask)));
 }
 
-std::vector<OutputSpec> places_infer(const OpCall& call) { return {{Shape{call.as<CountAttrs>().count}, i32}}; }
-void places_cpu(const OpCall& call, std::span<Tensor> out) {
+std::vector<OutputSpec> places_of_true_infer(const OpCall& call) { return {{Shape{call.as<CountAttrs>().count}, i32}}; }
+void places_of_true_cpu(const OpCall& call, std::span<Tensor> out) {
   auto* y = out[0].host<std::int32_t>();
   for_each_true(call.in[0], call.in[1],
                 [&](std::int64_t place, std::int64_t at) { y[place] = static_cast<std::int32_t>(at); });
 }
-bool places_gpu(const OpCall& call, std::span<Tensor> out) {
+bool places_of_true_gpu(const OpCall& call, std::span<Tensor> out) {
   select_on_gpu(call, {}, call.in[0], call.in[1], out[0]);
   return true;
 }
-const OpDef kPlaces = {.name = "places_of_true", .infer = places_infer, .cpu = places_cpu, .gpu = places_gpu};
+const OpDef kPlaces = {
+    .name = "places_of_true", .infer = places_of_true_infer, .cpu = places_of_true_cpu, .gpu = places_of_true_gpu};
 
-std::vector<OutputSpec> select_infer(const OpCall& call) {
+std::vector<OutputSpec> masked_select_infer(const OpCall& call) {
   return {{Shape{call.as<CountAttrs>().count}, call.in[0].dtype()}};
 }
-void select_cpu(const OpCall& call, std::span<Tensor> out) {
+void masked_select_cpu(const OpCall& call, std::span<Tensor> out) {
   const Tensor list = call.in[0].contiguous();
   visit(out[0].dtype(), [&](auto zero) {
     using T = decltype(zero);
@@ -128,19 +129,19 @@ void select_cpu(const OpCall& call, std::span<Tensor> out) {
     for_each_true(call.in[1], call.in[2], [&](std::int64_t place, std::int64_t at) { y[place] = x[at]; });
   });
 }
-bool select_gpu(const OpCall& call, std::span<Tensor> out) {
+bool masked_select_gpu(const OpCall& call, std::span<Tensor> out) {
   select_on_gpu(call, call.in[0].contiguous(), call.in[1], call.in[2], out[0]);
   return true;
 }
-TensorList select_vjp(const VjpCall& call) {
+TensorList masked_select_vjp(const VjpCall& call) {
   const Tensor& g = call.grad[0];
   return {masked_scatter(zeros(call.in[1].shape(), {g.dtype(), g.device()}), call.in[1], g), Tensor(), Tensor()};
 }
 const OpDef kSelect = {.name = "masked_select",
-                       .infer = select_infer,
-                       .cpu = select_cpu,
-                       .gpu = select_gpu,
-                       .vjp = select_vjp,
+                       .infer = masked_select_infer,
+                       .cpu = masked_select_cpu,
+                       .gpu = masked_select_gpu,
+                       .vjp = masked_select_vjp,
                        .saved = Saved::inputs,
                        .saved_inputs = 0b010};
 
@@ -210,7 +211,7 @@ constexpr const char* kWhyNotCaptured = "the result has as many elements as are 
 
 /// The mask's elements as a list of at most 2^31 elements.
 Tensor flags_of(const char* op, const Tensor& mask) {
-  recording::forbid(op, kWhyNotCaptured);
+  capture_hooks::forbid(op, kWhyNotCaptured);
   if (mask.numel() > std::int64_t{0x7fffffff}) {
     throw ShapeError(fmt::format("{}: a mask of {} elements; at most 2^31 - 1 are counted", op, mask.numel()));
   }

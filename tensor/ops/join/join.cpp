@@ -21,7 +21,7 @@ struct CatAttrs {
   int dim;
 };
 
-std::vector<OutputSpec> join_infer(const OpCall& call) {
+std::vector<OutputSpec> cat_infer(const OpCall& call) {
   int dim = call.as<CatAttrs>().dim;
   Shape shape = call.in[0].shape();
   DType dtype = call.in[0].dtype();
@@ -65,7 +65,7 @@ Parts parts_of(const OpCall& call, const Tensor& y) {
   return parts;
 }
 
-void join_cpu(const OpCall& call, std::span<Tensor> out) {
+void cat_cpu(const OpCall& call, std::span<Tensor> out) {
   if (out[0].numel() == 0) return;
   Parts parts = parts_of(call, out[0]);
   auto* to = static_cast<std::byte*>(out[0].raw_host());
@@ -89,7 +89,7 @@ void join_cpu(const OpCall& call, std::span<Tensor> out) {
   }
 }
 
-bool join_on_gpu(const OpCall& call, std::span<Tensor> out) {
+bool cat_gpu(const OpCall& call, std::span<Tensor> out) {
   const Tensor& y = out[0];
   if (y.numel() == 0) return true;
   Parts parts = parts_of(call, y);
@@ -118,7 +118,7 @@ bool join_on_gpu(const OpCall& call, std::span<Tensor> out) {
   return true;
 }
 
-TensorList join_vjp(const VjpCall& call) {
+TensorList cat_vjp(const VjpCall& call) {
   int dim = call.as<CatAttrs>().dim;
   TensorList grads(call.in.size());
   std::int64_t begin = 0;
@@ -130,7 +130,7 @@ TensorList join_vjp(const VjpCall& call) {
   return grads;
 }
 
-const OpDef kCat = {.name = "cat", .infer = join_infer, .cpu = join_cpu, .gpu = join_on_gpu, .vjp = join_vjp};
+const OpDef kCat = {.name = "cat", .infer = cat_infer, .cpu = cat_cpu, .gpu = cat_gpu, .vjp = cat_vjp};
 
 }  // namespace
 

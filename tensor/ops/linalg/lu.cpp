@@ -11,7 +11,7 @@ namespace etna {
 namespace linalg {
 namespace {
 
-std::vector<OutputSpec> lu_infer(const OpCall& call) {
+std::vector<OutputSpec> lu_factor_infer(const OpCall& call) {
   const Tensor& a = call.in[0];
   require_matrices(call.op.name, a);
   const Shape batch = batch_shape(a);
@@ -20,7 +20,7 @@ std::vector<OutputSpec> lu_infer(const OpCall& call) {
           {with_sizes(batch, {a.size(-2)}), i64}};
 }
 
-void lu_cpu(const OpCall& call, std::span<Tensor> out) {
+void lu_factor_cpu(const OpCall& call, std::span<Tensor> out) {
   const Tensor a = call.in[0].contiguous();
   each_matrix(call.op.name, a, [&](auto zero, std::int64_t index) -> const char* {
     using T = decltype(zero);
@@ -36,7 +36,7 @@ void lu_cpu(const OpCall& call, std::span<Tensor> out) {
     return nullptr;
   });
 }
-bool on_gpu(const OpCall& call, std::span<Tensor> out) {
+bool lu_factor_gpu(const OpCall& call, std::span<Tensor> out) {
   return run_small(call, Small::lu, call.in[0], {}, out[0], out[1], out[2]);
 }
 
@@ -55,7 +55,7 @@ Tensor lower(const Tensor& lu) {
 Tensor upper(const Tensor& lu) { return triu(lu.slice(-2, 0, std::min(lu.size(-1), lu.size(-2)))); }
 
 /// With G split into G_L below the diagonal and G_U: P L⁻ᵀ (tril(Lᵀ G_L, -1) + triu(G_U Uᵀ)) U⁻ᵀ.
-TensorList lu_vjp(const VjpCall& call) {
+TensorList lu_factor_vjp(const VjpCall& call) {
   const Tensor &lu = call.out[0], &g = call.grad[0];
   if (!g.defined()) return {zeros_like(lu)};
   if (lu.size(-1) != lu.size(-2)) {
@@ -69,10 +69,10 @@ TensorList lu_vjp(const VjpCall& call) {
 }
 
 const OpDef kLuFactor = {.name = "lu_factor",
-                         .infer = lu_infer,
-                         .cpu = lu_cpu,
-                         .gpu = on_gpu,
-                         .vjp = lu_vjp,
+                         .infer = lu_factor_infer,
+                         .cpu = lu_factor_cpu,
+                         .gpu = lu_factor_gpu,
+                         .vjp = lu_factor_vjp,
                          .saved = Saved::outputs,
                          .saved_outputs = 0b101};
 

@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kSingular = "is singular: a pivot is 0; solve in the sense of least squares by pinv() or lstsq()";
 
-std::vector<OutputSpec> same_shape(const OpCall& call) {
+std::vector<OutputSpec> same_shape_infer(const OpCall& call) {
   require_square(call.op.name, call.in[0]);
   return {{call.in[0].shape(), call.in[0].dtype()}};
 }
@@ -46,7 +46,7 @@ TensorList cholesky_vjp(const VjpCall& call) {
 }
 
 const OpDef kCholesky = {.name = "cholesky",
-                         .infer = same_shape,
+                         .infer = same_shape_infer,
                          .cpu = cholesky_cpu,
                          .gpu = cholesky_gpu,
                          .vjp = cholesky_vjp,
@@ -69,7 +69,7 @@ std::vector<OutputSpec> system_infer(const OpCall& call) {
   return {{b.shape(), b.dtype()}};
 }
 
-void triangular_cpu(const OpCall& call, std::span<Tensor> out) {
+void solve_triangular_cpu(const OpCall& call, std::span<Tensor> out) {
   const auto attrs = call.as<TriangularAttrs>();
   const Tensor a = call.in[0].contiguous(), b = call.in[1].contiguous();
   const std::int64_t n = a.size(-1), columns = b.size(-1);
@@ -86,11 +86,11 @@ void triangular_cpu(const OpCall& call, std::span<Tensor> out) {
     return nullptr;
   });
 }
-bool triangular_gpu(const OpCall& call, std::span<Tensor> out) {
+bool solve_triangular_gpu(const OpCall& call, std::span<Tensor> out) {
   const auto attrs = call.as<TriangularAttrs>();
   return run_small(call, Small::triangular, call.in[0], call.in[1], out[0], {}, {}, attrs.upper, attrs.unit);
 }
-TensorList triangular_vjp(const VjpCall& call) {
+TensorList solve_triangular_vjp(const VjpCall& call) {
   const auto [upper, unit] = call.as<TriangularAttrs>();
   const Tensor gb = solve_triangular(call.in[0].t(), call.grad[0], !upper, true, unit);
   Tensor ga;
@@ -102,9 +102,9 @@ TensorList triangular_vjp(const VjpCall& call) {
 }
 const OpDef kSolveTriangular = {.name = "solve_triangular",
                                 .infer = system_infer,
-                                .cpu = triangular_cpu,
-                                .gpu = triangular_gpu,
-                                .vjp = triangular_vjp,
+                                .cpu = solve_triangular_cpu,
+                                .gpu = solve_triangular_gpu,
+                                .vjp = solve_triangular_vjp,
                                 .saved = Saved::both,
                                 .saved_inputs = 0b01};
 
@@ -155,7 +155,7 @@ TensorList inv_vjp(const VjpCall& call) {
   return {-matmul(matmul(y, call.grad[0]), y)};
 }
 const OpDef kInv = {
-    .name = "inv", .infer = same_shape, .cpu = inv_cpu, .gpu = inv_gpu, .vjp = inv_vjp, .saved = Saved::outputs};
+    .name = "inv", .infer = same_shape_infer, .cpu = inv_cpu, .gpu = inv_gpu, .vjp = inv_vjp, .saved = Saved::outputs};
 
 std::vector<OutputSpec> det_infer(const OpCall& call) {
   require_square(call.op.name, call.in[0]);
@@ -211,8 +211,11 @@ void cofactor_cpu(const OpCall& call, std::span<Tensor> out) {
 bool cofactor_gpu(const OpCall& call, std::span<Tensor> out) {
   return run_small(call, Small::cofactor, call.in[0], {}, out[0]);
 }
-const OpDef kCofactor = {
-    .name = "cofactor", .infer = same_shape, .cpu = cofactor_cpu, .gpu = cofactor_gpu, .reference = cofactor_reference};
+const OpDef kCofactor = {.name = "cofactor",
+                         .infer = same_shape_infer,
+                         .cpu = cofactor_cpu,
+                         .gpu = cofactor_gpu,
+                         .reference = cofactor_reference};
 
 Tensor inverse_times(const Tensor& a, const Tensor& factor) { return inv(a).t() * factor.unsqueeze(-1).unsqueeze(-1); }
 TensorList det_vjp(const VjpCall& call) {

@@ -103,12 +103,12 @@ const OpDef kSvd = {.name = "svd", .infer = svd_infer, .cpu = svd_cpu, .vjp = sv
 
 // ---- singular values only
 
-std::vector<OutputSpec> values_infer(const OpCall& call) {
+std::vector<OutputSpec> svdvals_infer(const OpCall& call) {
   const Tensor& a = call.in[0];
   require_matrices(call.op.name, a);
   return {{with_sizes(batch_shape(a), {std::min(a.size(-2), a.size(-1))}), a.dtype()}};
 }
-void values_cpu(const OpCall& call, std::span<Tensor> out) {
+void svdvals_cpu(const OpCall& call, std::span<Tensor> out) {
   const Tensor a = call.in[0].contiguous();
   const std::int64_t k = out[0].size(-1);
   if (a.numel() == 0) return;
@@ -121,12 +121,12 @@ void values_cpu(const OpCall& call, std::span<Tensor> out) {
     return nullptr;
   });
 }
-TensorList values_vjp(const VjpCall& call) {
+TensorList svdvals_vjp(const VjpCall& call) {
   const Svd all = svd(call.in[0], false);
   return {matmul(all.U * call.grad[0].unsqueeze(-2), all.Vh)};
 }
 const OpDef kSvdvals = {
-    .name = "svdvals", .infer = values_infer, .cpu = values_cpu, .vjp = values_vjp, .saved = Saved::inputs};
+    .name = "svdvals", .infer = svdvals_infer, .cpu = svdvals_cpu, .vjp = svdvals_vjp, .saved = Saved::inputs};
 
 // ---- pseudoinverse
 

@@ -34,7 +34,7 @@ T log_sum_exp(const T* x, std::int64_t n) {
 
 template <typename T, typename S>
 void forward(const OpCall& call, std::span<Tensor> out) {
-  auto attributes = call.as<Attributes>();
+  auto attributes = call.as<CrossEntropyAttrs>();
   Tensor logits = call.in[0].contiguous();
   std::int64_t n = logits.size(0), classes = logits.size(1);
   cpu::Scratch<std::int64_t> targets = checked_targets(call.op.name, call.in[1], classes, attributes.ignore_index);
@@ -75,7 +75,7 @@ void forward(const OpCall& call, std::span<Tensor> out) {
 
 template <typename T, typename S>
 void backward(const OpCall& call, std::span<Tensor> out) {
-  auto attributes = call.as<Attributes>();
+  auto attributes = call.as<CrossEntropyAttrs>();
   Tensor logits = call.in[0].contiguous(), gradient = call.in[4].to(dtype_of<T>()).contiguous();
   std::int64_t n = logits.size(0), classes = logits.size(1);
   cpu::Scratch<std::int64_t> targets = checked_targets(call.op.name, call.in[1], classes, attributes.ignore_index);
@@ -137,11 +137,11 @@ cpu::Scratch<std::int64_t> checked_targets(const char* op, const Tensor& given, 
   return targets;
 }
 
-void cpu_forward(const OpCall& call, std::span<Tensor> out) {
+void forward_cpu(const OpCall& call, std::span<Tensor> out) {
   with_types(call.in[0].dtype(), [&](auto sum, auto value) { forward<decltype(sum), decltype(value)>(call, out); });
 }
 
-void cpu_backward(const OpCall& call, std::span<Tensor> out) {
+void backward_cpu(const OpCall& call, std::span<Tensor> out) {
   with_types(call.in[0].dtype(), [&](auto sum, auto value) { backward<decltype(sum), decltype(value)>(call, out); });
 }
 

@@ -33,7 +33,7 @@ Tensor rows_of(const Tensor& logits) {
 /// @param memory adds the addresses, in the shader's order
 void launch(const gpu::Shader& shader, const OpCall& call, const Tensor& logits, bool vectors, std::int64_t chunks,
             std::array<std::uint32_t, 3> groups, const auto& memory) {
-  auto a = call.as<Attributes>();
+  auto a = call.as<CrossEntropyAttrs>();
   gpu::Kernel kernel(shader, call);
   kernel.spec(call.in[0].dtype(), call.in[1].dtype(), a.reduction, a.label_smoothing != 0, vectors ? 4 : 1, chunks);
   memory(kernel);
@@ -46,12 +46,12 @@ void launch(const gpu::Shader& shader, const OpCall& call, const Tensor& logits,
 
 }  // namespace
 
-bool gpu_forward(const OpCall& call, std::span<Tensor> out) {
+bool forward_gpu(const OpCall& call, std::span<Tensor> out) {
   if (call.in[0].dtype() == f64) return false;
   Tensor logits = rows_of(call.in[0]), target = call.in[1].contiguous();
   std::int64_t rows = logits.size(0);
   Device device = logits.device();
-  bool per_row = call.as<Attributes>().reduction == Reduction::none;
+  bool per_row = call.as<CrossEntropyAttrs>().reduction == Reduction::none;
   Tensor losses = per_row ? out[0] : empty({rows}, {f32, device});
   const Tensor unused, &loss = per_row ? unused : out[0];
   const std::int64_t chunks = chunks_of(logits);
@@ -76,7 +76,7 @@ bool gpu_forward(const OpCall& call, std::span<Tensor> out) {
   return true;
 }
 
-bool gpu_backward(const OpCall& call, std::span<Tensor> out) {
+bool backward_gpu(const OpCall& call, std::span<Tensor> out) {
   if (call.in[0].dtype() == f64) return false;
   if (out[0].numel() == 0) return true;
   Tensor logits = rows_of(call.in[0]), target = call.in[1].contiguous();

@@ -11,7 +11,7 @@
 namespace etna {
 namespace {
 
-using LinearCrossEntropyAttributes = loss::chunked::Attributes;
+using LinearCrossEntropyAttrs = loss::chunked::LinearCrossEntropyAttrs;
 enum LinearCrossEntropyInput { kLossX, kLossWeight, kLossBias, kLossTarget };
 
 /// In f16 the gradients of x would underflow before a loss scale is applied.
@@ -22,7 +22,7 @@ DType sum_dtype(DType t) { return t == f64 ? f64 : f32; }
 std::vector<OutputSpec> linear_cross_entropy_infer(const OpCall& call) {
   const Tensor &x = call.in[kLossX], &weight = call.in[kLossWeight], &bias = call.in[kLossBias],
                &target = call.in[kLossTarget];
-  auto a = call.as<LinearCrossEntropyAttributes>();
+  auto a = call.as<LinearCrossEntropyAttrs>();
   for (const Tensor& t : {x, weight, bias}) {
     if (!t.defined()) continue;
     if (!is_floating(t.dtype())) {
@@ -64,7 +64,7 @@ std::vector<OutputSpec> linear_cross_entropy_infer(const OpCall& call) {
 }
 
 /// The loss, and the wanted gradients for a gradient `g` of the loss; composed of differentiable ops.
-TensorList composed(std::span<const Tensor> in, const LinearCrossEntropyAttributes& a, const Tensor& g, bool widens) {
+TensorList composed(std::span<const Tensor> in, const LinearCrossEntropyAttrs& a, const Tensor& g, bool widens) {
   Tensor x = in[kLossX], weight = in[kLossWeight], bias = in[kLossBias];
   if (widens) {
     DType t = sum_dtype(x.dtype());
@@ -82,13 +82,13 @@ TensorList composed(std::span<const Tensor> in, const LinearCrossEntropyAttribut
 TensorList linear_cross_entropy_reference(const OpCall& call) {
   const Tensor& x = call.in[kLossX];
   TensorList out =
-      composed(call.in, call.as<LinearCrossEntropyAttributes>(), ones({}, {sum_dtype(x.dtype()), x.device()}), true);
-  if (call.as<LinearCrossEntropyAttributes>().wants_x) out[1] = out[1].to(gradient_dtype(x.dtype()));
+      composed(call.in, call.as<LinearCrossEntropyAttrs>(), ones({}, {sum_dtype(x.dtype()), x.device()}), true);
+  if (call.as<LinearCrossEntropyAttrs>().wants_x) out[1] = out[1].to(gradient_dtype(x.dtype()));
   return out;
 }
 
 TensorList linear_cross_entropy_vjp(const VjpCall& call) {
-  auto a = call.as<LinearCrossEntropyAttributes>();
+  auto a = call.as<LinearCrossEntropyAttrs>();
   TensorList grads(4);
   const Tensor& g = call.grad[0];
   if (!g.defined()) return grads;
@@ -111,7 +111,7 @@ TensorList linear_cross_entropy_vjp(const VjpCall& call) {
 const OpDef kLinearCrossEntropy = {.name = "linear_cross_entropy",
                                    .infer = linear_cross_entropy_infer,
                                    .cpu = loss::chunked::cpu,
-                                   .gpu = loss::chunked::on_gpu,
+                                   .gpu = loss::chunked::gpu,
                                    .reference = linear_cross_entropy_reference,
                                    .vjp = linear_cross_entropy_vjp,
                                    .saved = Saved::both,
@@ -128,7 +128,7 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
   TensorList in = {x, weight, bias};
   detail::bring_to_one_dtype(in, 1u << kLossBias);
   auto wants = [](const Tensor& t) { return grad_enabled() && t.requires_grad(); };
-  const LinearCrossEntropyAttributes a{
+  const LinearCrossEntropyAttrs a{
       {ignore_index, label_smoothing, reduction}, wants(in[kLossX]), wants(in[kLossWeight]), wants(in[kLossBias])};
   in.push_back(target);
   return apply(kLinearCrossEntropy, in, Attrs::of(a))[0];

@@ -68,7 +68,7 @@ class Loss {
 
  public:
   Loss(const OpCall& call, std::span<Tensor> out)
-      : a_(call.as<Attributes>()),
+      : a_(call.as<LinearCrossEntropyAttrs>()),
         out_(a_, out),
         x_(call.in[0].to(dtype_of<T>()).contiguous()),
         multiplied_(kRounds ? call.in[0].contiguous() : x_),
@@ -359,7 +359,7 @@ class Loss {
                       });
   }
 
-  Attributes a_;
+  LinearCrossEntropyAttrs a_;
   Outputs out_;
   Tensor x_, multiplied_, weight_, bias_;  ///< x as T, and x in the gemm's operand type
   std::int64_t rows_, width_, classes_;

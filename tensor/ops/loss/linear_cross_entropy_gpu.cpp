@@ -31,8 +31,9 @@ std::int64_t padded(std::int64_t classes, DType t) {
 /// Adds a chunk's contribution, computed from its gradient of the logits, to the wanted gradients.
 /// @param multiply gemm (a, b, epilogue, y) @param scale factor @param scale_by a further factor on the device, or
 /// undefined
-void add_gradients(const Attributes& a, const Outputs& out, const Chunk& chunk, const Tensor& x, const Tensor& weight,
-                   const Tensor& dlogits, float scale, const Tensor& scale_by, const auto& multiply) {
+void add_gradients(const LinearCrossEntropyAttrs& a, const Outputs& out, const Chunk& chunk, const Tensor& x,
+                   const Tensor& weight, const Tensor& dlogits, float scale, const Tensor& scale_by,
+                   const auto& multiply) {
   auto into = [&](const Tensor& y) {
     return gemm::Epilogue{.scale = scale, .scale_by = scale_by, .residual = chunk.begin > 0 ? y : Tensor()};
   };
@@ -60,10 +61,10 @@ std::int64_t rows_of_chunk(std::int64_t rows, std::int64_t row_bytes) {
   return std::max<std::int64_t>(1, std::min(fitting, halves));
 }
 
-bool on_gpu(const OpCall& call, std::span<Tensor> out) {
+bool gpu(const OpCall& call, std::span<Tensor> out) {
   const DType t = call.in[0].dtype();
   if (t == f64) return false;
-  auto a = call.as<Attributes>();
+  auto a = call.as<LinearCrossEntropyAttrs>();
   Outputs to(a, out);
   const Tensor x = call.in[0].contiguous(), &weight = call.in[1], &bias = call.in[2], target = call.in[3].contiguous();
   const std::int64_t rows = x.size(0), classes = weight.size(0), stride = padded(classes, t);

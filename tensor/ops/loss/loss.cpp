@@ -9,7 +9,7 @@
 namespace etna {
 namespace {
 
-using LossAttributes = loss::Attributes;
+using LossAttrs = loss::CrossEntropyAttrs;
 
 void loss_check_rows(const char* op, const Tensor& x, const Tensor& target) {
   if (!is_floating(x.dtype())) {
@@ -53,9 +53,9 @@ ClassRows class_rows(const char* op, const Tensor& x, const Tensor& target) {
   return {x.permute(classes_last).reshape({target.numel(), x.size(1)}), target.reshape({target.numel()})};
 }
 
-std::vector<OutputSpec> loss_infer(const OpCall& call) {
+std::vector<OutputSpec> cross_entropy_infer(const OpCall& call) {
   const Tensor &logits = call.in[0], &target = call.in[1];
-  auto attributes = call.as<LossAttributes>();
+  auto attributes = call.as<LossAttrs>();
   loss_check_rows("cross_entropy", logits, target);
   if (!(attributes.label_smoothing >= 0 && attributes.label_smoothing <= 1)) {
     throw ShapeError(
@@ -66,10 +66,12 @@ std::vector<OutputSpec> loss_infer(const OpCall& call) {
   return {{loss, sums}, {target.shape(), sums}, {{1}, sums}};
 }
 
-std::vector<OutputSpec> loss_infer_backward(const OpCall& call) { return {{call.in[0].shape(), call.in[0].dtype()}}; }
+std::vector<OutputSpec> cross_entropy_backward_infer(const OpCall& call) {
+  return {{call.in[0].shape(), call.in[0].dtype()}};
+}
 
 /// The target distribution per row and class, 0 in ignored rows, in the dtype of the sums.
-Tensor target_distribution(const Tensor& logits, const Tensor& target, const LossAttributes& attributes,
+Tensor target_distribution(const Tensor& logits, const Tensor& target, const LossAttrs& attributes,
                            const Tensor& counts) {
   std::int64_t n = logits.size(0), classes = logits.size(1);
   TensorOptions options{loss::sum_dtype(logits.dtype()), logits.device()};
@@ -80,9 +82,9 @@ Tensor target_distribution(const Tensor& logits, const Tensor& target, const Los
   return masked_fill(smoothed, logical_not(counts).unsqueeze(1), 0.0);
 }
 
-TensorList loss_reference(const OpCall& call) {
+TensorList cross_entropy_reference(const OpCall& call) {
   const Tensor &logits = call.in[0], &target = call.in[1];
-  auto attributes = call.as<LossAttributes>();
+  auto attributes = call.as<LossAttrs>();
   DType sums = loss::sum_dtype(logits.dtype());
   Tensor x = logits.to(sums), counts = ne(target, static_cast<double>(attributes.ignore_index));
   Tensor index = where(counts, target, 0.0).unsqueeze(1), log_probs = log_softmax(x, 1);
@@ -99,9 +101,9 @@ TensorList loss_reference(const OpCall& call) {
 }
 
 /// Uses logits and gradient only, not what forward saved, so that it can be differentiated.
-TensorList loss_reference_backward(const OpCall& call) {
+TensorList cross_entropy_backward_reference(const OpCall& call) {
   const Tensor &logits = call.in[0], &target = call.in[1], &gradient = call.in[4];
-  auto attributes = call.as<LossAttributes>();
+  auto attributes = call.as<LossAttrs>();
   DType sums = loss::sum_dtype(logits.dtype());
   Tensor counts = ne(target, static_cast<double>(attributes.ignore_index)), row = counts.to(sums);
   if (attributes.reduction == Reduction::mean) row = row / sum(row);
@@ -111,23 +113,23 @@ TensorList loss_reference_backward(const OpCall& call) {
 }
 
 const OpDef kCrossEntropyBackward = {.name = "cross_entropy_backward",
-                                     .infer = loss_infer_backward,
-                                     .cpu = loss::cpu_backward,
-                                     .gpu = loss::gpu_backward,
-                                     .reference = loss_reference_backward};
+                                     .infer = cross_entropy_backward_infer,
+                                     .cpu = loss::backward_cpu,
+                                     .gpu = loss::backward_gpu,
+                                     .reference = cross_entropy_backward_reference};
 
-TensorList loss_vjp(const VjpCall& call) {
+TensorList cross_entropy_vjp(const VjpCall& call) {
   if (!call.grad[0].defined()) return {{}, {}};
   return {apply1(kCrossEntropyBackward, {call.in[0], call.in[1], call.out[1], call.out[2], call.grad[0]}, call.attrs),
           {}};
 }
 
 const OpDef kCrossEntropy = {.name = "cross_entropy",
-                             .infer = loss_infer,
-                             .cpu = loss::cpu_forward,
-                             .gpu = loss::gpu_forward,
-                             .reference = loss_reference,
-                             .vjp = loss_vjp,
+                             .infer = cross_entropy_infer,
+                             .cpu = loss::forward_cpu,
+                             .gpu = loss::forward_gpu,
+                             .reference = cross_entropy_reference,
+                             .vjp = cross_entropy_vjp,
                              .saved = Saved::both};
 
 Tensor loss_reduce(const Tensor& losses, Reduction reduction) {
@@ -143,7 +145,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, std::int64_t ig
     return cross_entropy(logits, target, Tensor(), ignore_index, label_smoothing, reduction);
   const ClassRows rows = class_rows("cross_entropy", logits, target);
   const Tensor loss =
-      apply1(kCrossEntropy, {rows.x, rows.target}, Attrs::of(LossAttributes{ignore_index, label_smoothing, reduction}));
+      apply1(kCrossEntropy, {rows.x, rows.target}, Attrs::of(LossAttrs{ignore_index, label_smoothing, reduction}));
   return reduction == Reduction::none && logits.dim() != 2 ? loss.reshape(target.shape()) : loss;
 }
 
@@ -170,7 +172,7 @@ Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction) {
 }
 
 loss::LossAndGradient loss::loss_and_gradient(const Tensor& logits, const Tensor& target, const Tensor& g,
-                                              const LossAttributes& a) {
+                                              const LossAttrs& a) {
   const Attrs attrs = Attrs::of(a);
   TensorList found = apply(kCrossEntropy, {logits, target}, attrs);
   return {found[0], apply1(kCrossEntropyBackward, {logits, target, found[1], found[2], g}, attrs)};

@@ -11,7 +11,7 @@
 namespace etna {
 namespace {
 
-using FeedForwardAttributes = gemm::FeedForwardAttributes;
+using FeedForwardAttrs = gemm::FeedForwardAttrs;
 
 enum FeedForwardInput { kFeedForwardX, kFeedForwardUp, kFeedForwardUpBias, kFeedForwardDown, kFeedForwardDownBias };
 
@@ -23,14 +23,14 @@ std::vector<OutputSpec> feed_forward_infer(const OpCall& call) {
   gemm::check_linear_layer(call, "down", up.size(0), down, call.in[kFeedForwardDownBias]);
   Shape hidden = x.shape(), out = x.shape();
   hidden.back() = up.size(0), out.back() = down.size(0);
-  if (!call.as<FeedForwardAttributes>().keeps) return {{out, x.dtype()}};
+  if (!call.as<FeedForwardAttrs>().keeps) return {{out, x.dtype()}};
   return {{out, x.dtype()}, {hidden, x.dtype()}, {hidden, x.dtype()}};
 }
 
 /// @param gemm called with (a, b, epilogue, y); returns true if it has a kernel
 bool feed_forward_compute(const OpCall& call, std::span<Tensor> out, const auto& gemm) {
   const Tensor x = gemm::as_rows(call.in[kFeedForwardX]);
-  gemm::Epilogue first{.bias = call.in[kFeedForwardUpBias], .activation = call.as<FeedForwardAttributes>().activation};
+  gemm::Epilogue first{.bias = call.in[kFeedForwardUpBias], .activation = call.as<FeedForwardAttrs>().activation};
   Tensor hidden;
   if (out.size() > 1) {
     hidden = gemm::as_rows(out[1]);
@@ -48,12 +48,12 @@ bool feed_forward_compute(const OpCall& call, std::span<Tensor> out, const auto&
 void feed_forward_cpu(const OpCall& call, std::span<Tensor> out) {
   feed_forward_compute(call, out, [](auto&&... of) { return gemm::cpu(of...), true; });
 }
-bool feed_forward_on_gpu(const OpCall& call, std::span<Tensor> out) {
+bool feed_forward_gpu(const OpCall& call, std::span<Tensor> out) {
   return feed_forward_compute(call, out, [&](auto&&... of) { return gemm::on_gpu(call, of...); });
 }
 
 TensorList feed_forward_reference(const OpCall& call) {
-  auto a = call.as<FeedForwardAttributes>();
+  auto a = call.as<FeedForwardAttrs>();
   Tensor preactivation = linear(call.in[kFeedForwardX], call.in[kFeedForwardUp], call.in[kFeedForwardUpBias]);
   Tensor hidden = activate(preactivation, a.activation);
   Tensor y = linear(hidden, call.in[kFeedForwardDown], call.in[kFeedForwardDownBias]);
@@ -61,7 +61,7 @@ TensorList feed_forward_reference(const OpCall& call) {
 }
 
 TensorList feed_forward_vjp(const VjpCall& call) {
-  auto activation = call.as<FeedForwardAttributes>().activation;
+  auto activation = call.as<FeedForwardAttrs>().activation;
   return gemm::feed_forward_gradients({call.in[kFeedForwardX], call.in[kFeedForwardUp], call.in[kFeedForwardDown],
                                        call.out[1], call.out[2], activation},
                                       call.grad[0], call.grad[1], call.grad[2], call.needs);
@@ -70,7 +70,7 @@ TensorList feed_forward_vjp(const VjpCall& call) {
 const OpDef kFeedForward = {.name = "feed_forward",
                             .infer = feed_forward_infer,
                             .cpu = feed_forward_cpu,
-                            .gpu = feed_forward_on_gpu,
+                            .gpu = feed_forward_gpu,
                             .reference = feed_forward_reference,
                             .vjp = feed_forward_vjp,
                             .saved = Saved::both,
@@ -83,7 +83,7 @@ Tensor feed_forward(const Tensor& x, const Tensor& up, const Tensor& up_bias, co
                     const Tensor& down_bias, Activation activation) {
   TensorList in = {x, up, up_bias, down, down_bias};
   detail::bring_to_one_dtype(in, 1u << kFeedForwardUpBias | 1u << kFeedForwardDownBias);
-  return apply(kFeedForward, in, Attrs::of(FeedForwardAttributes{activation, grad_recorder().wants(in)}))[0];
+  return apply(kFeedForward, in, Attrs::of(FeedForwardAttrs{activation, grad_recorder().wants(in)}))[0];
 }
 
 std::span<const OpDef* const> ops_in_feed_forward() {

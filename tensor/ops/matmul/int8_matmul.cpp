@@ -10,7 +10,7 @@ namespace {
 
 enum Int8MatmulInput { kA, kB, kRowScale, kColumnScale };
 
-struct Int8MatmulAttributes {
+struct Int8MatmulAttrs {
   DType out = DType::i32;
 };
 
@@ -51,13 +51,13 @@ std::vector<OutputSpec> int8_matmul_infer(const OpCall& call) {
   check_scale(call, call.in[kRowScale], "row", shape);
   check_scale(call, call.in[kColumnScale], "column", {b.size(-1)});
   shape.push_back(b.size(-1));
-  return {{shape, call.as<Int8MatmulAttributes>().out}};
+  return {{shape, call.as<Int8MatmulAttrs>().out}};
 }
 
 void int8_matmul_cpu(const OpCall& call, std::span<Tensor> out) {
   gemm::int8_cpu(call.in[kA], call.in[kB], {call.in[kRowScale], call.in[kColumnScale]}, out[0]);
 }
-bool int8_matmul_on_gpu(const OpCall& call, std::span<Tensor> out) {
+bool int8_matmul_gpu(const OpCall& call, std::span<Tensor> out) {
   return gemm::int8_gpu(call, call.in[kA], call.in[kB], {call.in[kRowScale], call.in[kColumnScale]}, out[0]);
 }
 
@@ -70,7 +70,7 @@ TensorList int8_matmul_reference(const OpCall& call) {
     const Tensor& scale = call.in[kColumnScale];
     y = y * (scale.numel() == 1 ? scale.reshape({}) : scale).to(f64);
   }
-  return {y.to(call.as<Int8MatmulAttributes>().out)};
+  return {y.to(call.as<Int8MatmulAttrs>().out)};
 }
 
 TensorList int8_matmul_vjp(const VjpCall& call) {
@@ -83,7 +83,7 @@ TensorList int8_matmul_vjp(const VjpCall& call) {
 const OpDef kInt8Matmul = {.name = "int8_matmul",
                            .infer = int8_matmul_infer,
                            .cpu = int8_matmul_cpu,
-                           .gpu = int8_matmul_on_gpu,
+                           .gpu = int8_matmul_gpu,
                            .reference = int8_matmul_reference,
                            .vjp = int8_matmul_vjp};
 
@@ -91,7 +91,7 @@ const OpDef kInt8Matmul = {.name = "int8_matmul",
 
 Tensor int8_matmul(const Tensor& a, const Tensor& b) {
   detail::require_defined("int8_matmul", a, b);
-  return apply1(kInt8Matmul, {a, b, Tensor(), Tensor()}, Attrs::of(Int8MatmulAttributes{}));
+  return apply1(kInt8Matmul, {a, b, Tensor(), Tensor()}, Attrs::of(Int8MatmulAttrs{}));
 }
 
 Tensor int8_matmul(const Tensor& a, const Tensor& b, const Tensor& row_scale, const Tensor& column_scale, DType out) {
@@ -100,7 +100,7 @@ Tensor int8_matmul(const Tensor& a, const Tensor& b, const Tensor& row_scale, co
     throw DtypeError(fmt::format(
         "int8_matmul: scaled results are f32, f16 or bf16, not {}; without scales they are i32", name(out)));
   }
-  return apply1(kInt8Matmul, {a, b, row_scale, column_scale}, Attrs::of(Int8MatmulAttributes{out}));
+  return apply1(kInt8Matmul, {a, b, row_scale, column_scale}, Attrs::of(Int8MatmulAttrs{out}));
 }
 
 std::span<const OpDef* const> ops_in_int8_matmul() {

@@ -89,7 +89,7 @@ void integer_matmul_cpu(const OpCall& call, std::span<Tensor> out) {
   });
 }
 
-bool integer_matmul_on_gpu(const OpCall& call, std::span<Tensor> out) {
+bool integer_matmul_gpu(const OpCall& call, std::span<Tensor> out) {
   Tensor& y = out[0];
   const gpu::Capabilities& able = gpu::capabilities(y.device());
   const std::int64_t m = y.numel() == 0 ? 0 : y.size(-2), n = y.numel() == 0 ? 0 : y.size(-1), k = call.in[0].size(-1);
@@ -117,7 +117,7 @@ TensorList integer_matmul_reference(const OpCall& call) {
 const OpDef kIntegerMatmul = {.name = "integer_matmul",
                               .infer = integer_matmul_infer,
                               .cpu = integer_matmul_cpu,
-                              .gpu = integer_matmul_on_gpu,
+                              .gpu = integer_matmul_gpu,
                               .reference = integer_matmul_reference};
 
 }  // namespace

@@ -12,7 +12,7 @@
 namespace etna {
 namespace {
 
-using LinearAttributes = gemm::LinearAttributes;
+using LinearAttrs = gemm::LinearAttrs;
 
 std::vector<OutputSpec> linear_infer(const OpCall& call) {
   const Tensor &x = call.in[0], &weight = call.in[1], &bias = call.in[2];
@@ -33,24 +33,24 @@ std::vector<OutputSpec> linear_infer(const OpCall& call) {
   }
   Shape shape = x.shape();
   shape.back() = weight.size(0);
-  return {call.as<LinearAttributes>().keeps ? 2u : 1u, OutputSpec{shape, x.dtype()}};
+  return {call.as<LinearAttrs>().keeps ? 2u : 1u, OutputSpec{shape, x.dtype()}};
 }
 
 void linear_compute(const OpCall& call, std::span<Tensor> out, const auto& gemm) {
-  gemm::Epilogue e{.bias = call.in[2], .activation = call.as<LinearAttributes>().activation};
+  gemm::Epilogue e{.bias = call.in[2], .activation = call.as<LinearAttrs>().activation};
   if (out.size() > 1) e.preactivation = out[1];
   gemm(gemm::as_rows(call.in[0]), call.in[1].t(), e, out[0]);
 }
 
 void linear_cpu(const OpCall& call, std::span<Tensor> out) { linear_compute(call, out, gemm::cpu); }
-bool linear_on_gpu(const OpCall& call, std::span<Tensor> out) {
+bool linear_gpu(const OpCall& call, std::span<Tensor> out) {
   bool done = false;
   linear_compute(call, out, [&](auto&&... of) { done = gemm::on_gpu(call, of...); });
   return done;
 }
 
 TensorList linear_reference(const OpCall& call) {
-  auto a = call.as<LinearAttributes>();
+  auto a = call.as<LinearAttrs>();
   Tensor t = matmul(call.in[0], call.in[1].t());
   if (call.in[2].defined()) t = t + call.in[2];
   Tensor y = activate(t, a.activation);
@@ -59,7 +59,7 @@ TensorList linear_reference(const OpCall& call) {
 
 TensorList linear_vjp(const VjpCall& call) {
   const Tensor &x = call.in[0], &weight = call.in[1];
-  auto a = call.as<LinearAttributes>();
+  auto a = call.as<LinearAttrs>();
   Tensor g = call.grad[0];
   if (a.activation != Activation::none) {
     // If this gradient is itself differentiated, a gradient of the preactivation arrives too.
@@ -68,15 +68,12 @@ TensorList linear_vjp(const VjpCall& call) {
     g = !inner.defined() ? through : through.defined() ? through + inner : inner;
   }
   Tensor dx, dweight, dbias;
-  // If x is the result of an activation whose gradient can run in this gemm's epilogue, dx comes last, since that
-  // gradient is next. Otherwise dx comes first and needs no barrier of its own.
-  const OpDef* maker = grad_recorder().made_by(x);
-  const Activation of_x = maker != nullptr ? gemm::activation_of(*maker) : Activation::none;
-  const bool last = activations::row_of(of_x).kind == activations::Kind::product;
-  if (call.needs[0] && !last) dx = matmul(g, weight);
+  // dx comes last: if an activation made x, its gradient is the next call, and runs in this gemm's epilogue
+  // (matmul_derivative). What that saves, a pass over the hidden values, is more than a barrier that an eager step may
+  // need because the next call reads what was queued last. Captured steps order commands by what they read.
   if (call.needs[1]) dweight = gemm::weight_gradient(g, x);
   if (call.needs[2]) dbias = gemm::bias_gradient(g);
-  if (call.needs[0] && last) dx = matmul(g, weight);
+  if (call.needs[0]) dx = matmul(g, weight);
   return {dx, dweight, dbias};
 }
 
@@ -85,7 +82,7 @@ TensorList linear_vjp(const VjpCall& call) {
 bool fuse_activation(fusion::Calls calls, fusion::Fused& fused) {
   const fusion::Call &layer = calls[0], &activation = calls[1];
   const Tensor& x = layer.out[0];
-  if (layer.attrs.as<LinearAttributes>().activation != Activation::none || activation.out[0].dtype() != x.dtype() ||
+  if (layer.attrs.as<LinearAttrs>().activation != Activation::none || activation.out[0].dtype() != x.dtype() ||
       fusion::rounds_when_stored(x)) {
     return false;
   }
@@ -93,7 +90,7 @@ bool fuse_activation(fusion::Calls calls, fusion::Fused& fused) {
   fused.out = {activation.out[0]};
   const bool keeps = !fusion::dead(calls, 0);
   if (keeps) fused.out.push_back(x);
-  fused.attrs = Attrs::of(LinearAttributes{gemm::activation_of(*activation.op), keeps});
+  fused.attrs = Attrs::of(LinearAttrs{gemm::activation_of(*activation.op), keeps});
   return true;
 }
 constexpr FusionPattern kThenActivation[] = {{activations::kAfterLinear, fuse_activation}};
@@ -101,7 +98,7 @@ constexpr FusionPattern kThenActivation[] = {{activations::kAfterLinear, fuse_ac
 const OpDef kLinear = {.name = "linear",
                        .infer = linear_infer,
                        .cpu = linear_cpu,
-                       .gpu = linear_on_gpu,
+                       .gpu = linear_gpu,
                        .reference = linear_reference,
                        .vjp = linear_vjp,
                        .saved = Saved::both,
@@ -115,7 +112,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
   TensorList in = {x, weight, bias};
   detail::bring_to_one_dtype(in, 1u << 2);
   bool keeps = activation != Activation::none && grad_recorder().wants(in);
-  return apply(kLinear, in, Attrs::of(LinearAttributes{activation, keeps}))[0];
+  return apply(kLinear, in, Attrs::of(LinearAttrs{activation, keeps}))[0];
 }
 
 std::span<const OpDef* const> ops_in_linear() {

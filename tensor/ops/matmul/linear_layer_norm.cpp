@@ -18,7 +18,7 @@
 namespace etna {
 namespace {
 
-struct LinearLayerNormAttributes {
+struct LinearLayerNormAttrs {
   double eps = 0;
   DType out = DType::f32;  ///< dtype of the norm
   Activation activation = Activation::none;
@@ -51,24 +51,24 @@ std::vector<OutputSpec> infer_of(const OpCall& call, std::size_t layers) {
   }
   normalization::check_parameter(call, residual, call.in[layers + kNormWeight], "weight");
   normalization::check_parameter(call, residual, call.in[layers + kNormShift], "bias");
-  auto a = call.as<LinearLayerNormAttributes>();
+  auto a = call.as<LinearLayerNormAttrs>();
   std::vector<OutputSpec> specs = {{out, residual.dtype()}, {out, a.out}};
   if (a.keeps) specs.insert(specs.end(), 2, OutputSpec{hidden, x.dtype()});
   return specs;
 }
 std::vector<OutputSpec> linear_layer_norm_infer(const OpCall& call) { return infer_of(call, kLayer); }
-std::vector<OutputSpec> infer_feed_forward(const OpCall& call) { return infer_of(call, kLayers); }
+std::vector<OutputSpec> feed_forward_layer_norm_infer(const OpCall& call) { return infer_of(call, kLayers); }
 
 /// Runs the last layer as a separate gemm, then the sum and its norm in one pass.
 /// @param gemm, normalize return true if they have a kernel
 bool end_in_two(const OpCall& call, const Tensor& h, std::span<Tensor> out, const auto& gemm, const auto& normalize) {
-  auto a = call.as<LinearLayerNormAttributes>();
+  auto a = call.as<LinearLayerNormAttrs>();
   std::span<const Tensor> end = call.in.last(kEndInputs);
   const Tensor &w = call.in[call.in.size() - kEndInputs - 2], &bias = call.in[call.in.size() - kEndInputs - 1];
   Tensor delta = empty(out[0].shape(), {h.dtype(), h.device()});
   if (!gemm(gemm::as_rows(h), w.t(), gemm::Epilogue{.bias = bias}, delta)) return false;
   const Tensor in[] = {end[kNormResidual], delta, end[kNormWeight], end[kNormShift]};
-  Attrs attrs = Attrs::of(normalization::Attributes{a.eps, false, true, a.out});
+  Attrs attrs = Attrs::of(normalization::NormAttrs{a.eps, false, true, a.out});
   return normalize(OpCall{call.op, in, attrs}, out.first(2));
 }
 
@@ -82,19 +82,19 @@ bool end_gpu(const OpCall& call, const Tensor& h, std::span<Tensor> out) {
   std::span<const Tensor> end = call.in.last(kEndInputs);
   const std::size_t layer = call.in.size() - kEndInputs - 2;
   gemm::GemmNorm n{call.in[layer + 1], end[kNormResidual], end[kNormWeight], end[kNormShift],
-                   call.as<LinearLayerNormAttributes>().eps};
+                   call.as<LinearLayerNormAttrs>().eps};
   return gemm::gemm_norm_on_gpu(call, h, call.in[layer], n, out[0], out[1]) ||
          end_in_two(
              call, h, out, [&](auto&&... of) { return gemm::on_gpu(call, of...); }, normalization::forward_gpu);
 }
 
 void linear_layer_norm_cpu(const OpCall& call, std::span<Tensor> out) { end_cpu(call, call.in[0], out); }
-bool linear_layer_norm_on_gpu(const OpCall& call, std::span<Tensor> out) { return end_gpu(call, call.in[0], out); }
+bool linear_layer_norm_gpu(const OpCall& call, std::span<Tensor> out) { return end_gpu(call, call.in[0], out); }
 
 /// @param gemm, end return true if they have a kernel
 bool feed_forward(const OpCall& call, std::span<Tensor> out, const auto& gemm, const auto& end) {
   const Tensor& x = call.in[0];
-  gemm::Epilogue first{.bias = call.in[2], .activation = call.as<LinearLayerNormAttributes>().activation};
+  gemm::Epilogue first{.bias = call.in[2], .activation = call.as<LinearLayerNormAttrs>().activation};
   Tensor hidden;
   if (out.size() > 2) {
     hidden = out[2];
@@ -117,7 +117,7 @@ bool feed_forward_layer_norm_gpu(const OpCall& call, std::span<Tensor> out) {
 }
 
 TensorList end_reference(const OpCall& call, const Tensor& delta) {
-  auto a = call.as<LinearLayerNormAttributes>();
+  auto a = call.as<LinearLayerNormAttrs>();
   std::span<const Tensor> end = call.in.last(kEndInputs);
   AddedNorm y = add_layer_norm(end[kNormResidual], delta, end[kNormWeight], end[kNormShift], a.eps);
   return {y.sum, y.normed.to(a.out)};
@@ -126,7 +126,7 @@ TensorList linear_layer_norm_reference(const OpCall& call) {
   return end_reference(call, linear(call.in[0], call.in[1], call.in[2]));
 }
 TensorList feed_forward_layer_norm_reference(const OpCall& call) {
-  auto a = call.as<LinearLayerNormAttributes>();
+  auto a = call.as<LinearLayerNormAttrs>();
   Tensor preactivation = linear(call.in[0], call.in[1], call.in[2]);
   Tensor hidden = activate(preactivation, a.activation);
   TensorList out = end_reference(call, linear(hidden, call.in[3], call.in[4]));
@@ -145,9 +145,9 @@ Tensor end_vjp(const VjpCall& call, TensorList& grads) {
     grads[end + kNormResidual] = past;
     return past.defined() ? past.to(t) : past;
   }
-  normalization::BackwardAttributes wanted{.eps = call.as<LinearLayerNormAttributes>().eps,
-                                           .wants_weight = call.needs[end + kNormWeight],
-                                           .wants_bias = call.needs[end + kNormShift]};
+  normalization::NormBackwardAttrs wanted{.eps = call.as<LinearLayerNormAttrs>().eps,
+                                          .wants_weight = call.needs[end + kNormWeight],
+                                          .wants_bias = call.needs[end + kNormShift]};
   wanted.wants_delta = t != sum.dtype();
   wanted.delta_dtype = t;
   if (wanted.wants_weight) wanted.weight_dtype = call.in[end + kNormWeight].dtype();
@@ -173,34 +173,34 @@ TensorList feed_forward_layer_norm_vjp(const VjpCall& call) {
   TensorList grads(call.in.size());
   Tensor g = end_vjp(call, grads);
   TensorList of_layers = gemm::feed_forward_gradients(
-      {call.in[0], call.in[1], call.in[3], call.out[2], call.out[3], call.as<LinearLayerNormAttributes>().activation},
-      g, call.grad[2], call.grad[3], call.needs);
+      {call.in[0], call.in[1], call.in[3], call.out[2], call.out[3], call.as<LinearLayerNormAttrs>().activation}, g,
+      call.grad[2], call.grad[3], call.needs);
   std::copy(of_layers.begin(), of_layers.end(), grads.begin());
   return grads;
 }
 
 /// Replaces the layers, the sum of their result and a residual stream, and the norm of that sum.
-bool fuse(fusion::Calls calls, const LinearLayerNormAttributes& layers, fusion::Fused& fused) {
+bool fuse(fusion::Calls calls, const LinearLayerNormAttrs& layers, fusion::Fused& fused) {
   const fusion::Call &first = calls[0], &add = calls[1], &norm = calls[2];
   const Tensor residual = fusion::added_to(calls, 1), sum = add.out[0];
   if (!residual.defined() || residual.shape() != first.out[0].shape() || residual.dtype() != sum.dtype() ||
       !normalization::reads_only_first(norm, sum) || !fusion::dead(calls, 0)) {
     return false;
   }
-  auto of_norm = norm.attrs.as<normalization::Attributes>();
+  auto of_norm = norm.attrs.as<normalization::NormAttrs>();
   fused.in = first.in;
   fused.in.insert(fused.in.end(), {residual, norm.in[1], norm.in[2]});
-  fused.attrs = Attrs::of(LinearLayerNormAttributes{
+  fused.attrs = Attrs::of(LinearLayerNormAttrs{
       .eps = of_norm.eps, .out = of_norm.out, .activation = layers.activation, .keeps = layers.keeps});
   fused.out = {sum, norm.out[0]};
   fused.out.insert(fused.out.end(), first.out.begin() + 1, first.out.end());
   return true;
 }
 bool fuse_linear(fusion::Calls calls, fusion::Fused& fused) {
-  return calls[0].attrs.as<gemm::LinearAttributes>().activation == Activation::none && fuse(calls, {}, fused);
+  return calls[0].attrs.as<gemm::LinearAttrs>().activation == Activation::none && fuse(calls, {}, fused);
 }
 bool fuse_feed_forward(fusion::Calls calls, fusion::Fused& fused) {
-  auto a = calls[0].attrs.as<gemm::FeedForwardAttributes>();
+  auto a = calls[0].attrs.as<gemm::FeedForwardAttrs>();
   return fuse(calls, {.activation = a.activation, .keeps = a.keeps}, fused);
 }
 constexpr FusionPattern kEndOfLinear[] = {{"linear add layer_norm", fuse_linear}},
@@ -209,7 +209,7 @@ constexpr FusionPattern kEndOfLinear[] = {{"linear add layer_norm", fuse_linear}
 const OpDef kLinearLayerNorm = {.name = "linear_layer_norm",
                                 .infer = linear_layer_norm_infer,
                                 .cpu = linear_layer_norm_cpu,
-                                .gpu = linear_layer_norm_on_gpu,
+                                .gpu = linear_layer_norm_gpu,
                                 .reference = linear_layer_norm_reference,
                                 .vjp = linear_layer_norm_vjp,
                                 .saved = Saved::both,
@@ -217,7 +217,7 @@ const OpDef kLinearLayerNorm = {.name = "linear_layer_norm",
                                 .saved_outputs = 1u << 0,
                                 .replaces = kEndOfLinear};
 const OpDef kFeedForwardLayerNorm = {.name = "feed_forward_layer_norm",
-                                     .infer = infer_feed_forward,
+                                     .infer = feed_forward_layer_norm_infer,
                                      .cpu = feed_forward_layer_norm_cpu,
                                      .gpu = feed_forward_layer_norm_gpu,
                                      .reference = feed_forward_layer_norm_reference,
@@ -228,7 +228,7 @@ const OpDef kFeedForwardLayerNorm = {.name = "feed_forward_layer_norm",
                                      .replaces = kEndOfFeedForward};
 
 AddedNorm linear_layer_norm_run(const OpDef& op, TensorList layers, std::uint32_t biases, Tensor residual,
-                                const Tensor& weight, const Tensor& bias, LinearLayerNormAttributes a) {
+                                const Tensor& weight, const Tensor& bias, LinearLayerNormAttrs a) {
   detail::bring_to_one_dtype(layers, biases);
   if (is_floating(residual.dtype()) && is_floating(layers[0].dtype()))
     residual = residual.to(promote(residual.dtype(), layers[0].dtype()));

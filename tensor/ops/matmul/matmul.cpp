@@ -14,7 +14,7 @@ namespace etna {
 namespace {
 
 /// Attributes of matmul; they record which operands had one dimension, and reach the op as a row or a column.
-struct MatmulAttributes {
+struct MatmulAttrs {
   bool a_vector = false, b_vector = false;
   bool widens = false;  ///< f16 and bf16 operands give f32
   Activation derivative = Activation::none;
@@ -44,7 +44,7 @@ std::vector<OutputSpec> matmul_infer(const OpCall& call) {
     throw DtypeError(fmt::format("{}: a holds {}, b holds {}; bring both to one dtype", call.op.name, name(a.dtype()),
                                  name(b.dtype())));
   }
-  auto attributes = call.as<MatmulAttributes>();
+  auto attributes = call.as<MatmulAttrs>();
   if (a.size(-1) != b.size(-2)) {
     bool transposed_fits = !attributes.b_vector && a.size(-1) == b.size(-1);
     throw ShapeError(fmt::format("{}: inner sizes differ: a {} · b {}{}", call.op.name,
@@ -60,7 +60,7 @@ std::vector<OutputSpec> matmul_infer(const OpCall& call) {
 }
 
 void matmul_cpu(const OpCall& call, std::span<Tensor> out) { gemm::cpu(call.in[0], call.in[1], {}, out[0]); }
-bool matmul_on_gpu(const OpCall& call, std::span<Tensor> out) {
+bool matmul_gpu(const OpCall& call, std::span<Tensor> out) {
   return gemm::on_gpu(call, call.in[0], call.in[1], {}, out[0]);
 }
 
@@ -95,11 +95,11 @@ TensorList matmul_vjp(const VjpCall& call) {
 const OpDef kMatmul = {.name = "matmul",
                        .infer = matmul_infer,
                        .cpu = matmul_cpu,
-                       .gpu = matmul_on_gpu,
+                       .gpu = matmul_gpu,
                        .vjp = matmul_vjp,
                        .saved = Saved::inputs};
 
-std::vector<OutputSpec> infer_derivative(const OpCall& call) {
+std::vector<OutputSpec> matmul_derivative_infer(const OpCall& call) {
   std::vector<OutputSpec> specs = matmul_infer(call);
   const Tensor& at = call.in[2];
   if (at.shape() != specs[0].shape) {
@@ -115,17 +115,17 @@ std::vector<OutputSpec> infer_derivative(const OpCall& call) {
 }
 
 gemm::Epilogue derivative_of(const OpCall& call) {
-  return {.activation = call.as<MatmulAttributes>().derivative, .derivative_at = call.in[2]};
+  return {.activation = call.as<MatmulAttrs>().derivative, .derivative_at = call.in[2]};
 }
-void derivative_cpu(const OpCall& call, std::span<Tensor> out) {
+void matmul_derivative_cpu(const OpCall& call, std::span<Tensor> out) {
   gemm::cpu(call.in[0], call.in[1], derivative_of(call), out[0]);
 }
-bool derivative_gpu(const OpCall& call, std::span<Tensor> out) {
+bool matmul_derivative_gpu(const OpCall& call, std::span<Tensor> out) {
   return gemm::on_gpu(call, call.in[0], call.in[1], derivative_of(call), out[0]);
 }
-TensorList derivative_reference(const OpCall& call) {
+TensorList matmul_derivative_reference(const OpCall& call) {
   Tensor y = matmul(call.in[0], call.in[1]);
-  return {activation_backward(y, call.in[2], call.as<MatmulAttributes>().derivative).to(y.dtype())};
+  return {activation_backward(y, call.in[2], call.as<MatmulAttrs>().derivative).to(y.dtype())};
 }
 
 /// Replaces a gemm and the gradient of the activation before it, if that gradient multiplies: the epilogue does it.
@@ -133,7 +133,7 @@ TensorList derivative_reference(const OpCall& call) {
 bool fuse_derivative(fusion::Calls calls, fusion::Fused& fused) {
   const fusion::Call &gemm = calls[0], &backward = calls[1];
   const Tensor &g = gemm.out[0], &at = backward.in[1];
-  auto a = gemm.attrs.as<MatmulAttributes>();
+  auto a = gemm.attrs.as<MatmulAttrs>();
   if (a.a_vector || a.b_vector || a.widens || !at.defined() || backward.in[0].impl() != g.impl() ||
       at.shape() != g.shape() || backward.out[0].dtype() != g.dtype() || fusion::rounds_when_stored(g) ||
       !fusion::dead(calls, 0)) {
@@ -148,10 +148,10 @@ bool fuse_derivative(fusion::Calls calls, fusion::Fused& fused) {
 constexpr FusionPattern kThenDerivative[] = {{activations::kGemmThenGradient, fuse_derivative}};
 
 const OpDef kMatmulDerivative = {.name = "matmul_derivative",
-                                 .infer = infer_derivative,
-                                 .cpu = derivative_cpu,
-                                 .gpu = derivative_gpu,
-                                 .reference = derivative_reference,
+                                 .infer = matmul_derivative_infer,
+                                 .cpu = matmul_derivative_cpu,
+                                 .gpu = matmul_derivative_gpu,
+                                 .reference = matmul_derivative_reference,
                                  .replaces = kThenDerivative};
 
 /// Promotes both operands to their common dtype.
@@ -164,7 +164,7 @@ void promote_both(Tensor& a, Tensor& b) {
 Tensor multiply(Tensor a, Tensor b, bool widens) {
   a = detail::lowered(a), b = detail::lowered(b);
   promote_both(a, b);
-  MatmulAttributes attributes{a.dim() == 1, b.dim() == 1, widens};
+  MatmulAttrs attributes{a.dim() == 1, b.dim() == 1, widens};
   if (attributes.a_vector) a = a.unsqueeze(0);
   if (attributes.b_vector) b = b.unsqueeze(1);
   const bool integers = is_integral(a.dtype()) && is_integral(b.dtype()) && a.dim() > 1 && b.dim() > 1;
@@ -196,7 +196,7 @@ Tensor matmul(const Tensor& a, const Tensor& b, DType out) {
 Tensor matmul_derivative(const Tensor& a, const Tensor& b, const Tensor& at, Activation activation) {
   Tensor x = a, y = b;
   promote_both(x, y);
-  MatmulAttributes attributes;
+  MatmulAttrs attributes;
   attributes.derivative = activation;
   return apply1(kMatmulDerivative, {x, y, at}, Attrs::of(attributes));
 }

@@ -9,10 +9,10 @@
 namespace etna {
 namespace {
 
-using BatchNormAttributes = normalization::batch::Attributes;
-using BatchNormBackwardAttributes = normalization::batch::BackwardAttributes;
+using BatchNormAttrs = normalization::batch::BatchNormAttrs;
+using BatchNormBackwardAttrs = normalization::batch::BatchNormBackwardAttrs;
+using normalization::batch::BatchNormUpdateAttrs;
 using normalization::batch::statistics_dtype;
-using normalization::batch::UpdateAttributes;
 
 void check_x(const OpCall& call, const Tensor& x) {
   if (!is_floating(x.dtype())) {
@@ -41,8 +41,8 @@ std::vector<OutputSpec> batch_norm_infer(const OpCall& call) {
   return {{x.shape(), x.dtype()}, {channels, statistics_dtype(x)}, {channels, statistics_dtype(x)}};
 }
 
-std::vector<OutputSpec> batch_norm_infer_backward(const OpCall& call) {
-  const auto a = call.as<BatchNormBackwardAttributes>();
+std::vector<OutputSpec> batch_norm_backward_infer(const OpCall& call) {
+  const auto a = call.as<BatchNormBackwardAttrs>();
   const Tensor &g = call.in[0], &x = call.in[1];
   check_x(call, x);
   if (g.shape() != x.shape()) {
@@ -72,7 +72,7 @@ struct Moments {
 };
 
 TensorList batch_norm_reference(const OpCall& call) {
-  const auto a = call.as<BatchNormAttributes>();
+  const auto a = call.as<BatchNormAttrs>();
   const Tensor &x = call.in[0], &weight = call.in[1], &bias = call.in[2];
   const DType t = statistics_dtype(x);
   const Tensor wide = x.to(t);
@@ -86,7 +86,7 @@ TensorList batch_norm_reference(const OpCall& call) {
 }
 
 TensorList batch_norm_backward_reference(const OpCall& call) {
-  const auto a = call.as<BatchNormBackwardAttributes>();
+  const auto a = call.as<BatchNormBackwardAttrs>();
   const Tensor &given = call.in[1], &weight = call.in[2];
   const DType t = statistics_dtype(given);
   const Tensor g = call.in[0].to(t), x = given.to(t);
@@ -103,7 +103,7 @@ TensorList batch_norm_backward_reference(const OpCall& call) {
 }
 
 const OpDef kBatchNormBackward = {.name = "batch_norm_backward",
-                                  .infer = batch_norm_infer_backward,
+                                  .infer = batch_norm_backward_infer,
                                   .cpu = normalization::batch::backward_cpu,
                                   .gpu = normalization::batch::backward_gpu,
                                   .reference = batch_norm_backward_reference};
@@ -111,8 +111,8 @@ const OpDef kBatchNormBackward = {.name = "batch_norm_backward",
 TensorList batch_norm_vjp(const VjpCall& call) {
   TensorList grads(call.in.size());
   if (!call.grad[0].defined()) return grads;
-  const auto a = call.as<BatchNormAttributes>();
-  BatchNormBackwardAttributes b{a.eps, a.training, call.needs[1], call.needs[2]};
+  const auto a = call.as<BatchNormAttrs>();
+  BatchNormBackwardAttrs b{a.eps, a.training, call.needs[1], call.needs[2]};
   if (b.wants_weight) b.weight_dtype = call.in[1].dtype();
   if (b.wants_bias) b.bias_dtype = call.in[2].dtype();
   const TensorList out = apply(
@@ -135,7 +135,7 @@ const OpDef kBatchNorm = {.name = "batch_norm",
                           .saved_inputs = 0b11,
                           .saved_outputs = 0b110};
 
-std::vector<OutputSpec> infer_update(const OpCall& call) {
+std::vector<OutputSpec> batch_norm_update_infer(const OpCall& call) {
   const Tensor &mean = call.in[0], &batches = call.in[4];
   for (std::size_t i = 0; i < 4; ++i) {
     const Tensor& each = call.in[i];
@@ -155,7 +155,7 @@ std::vector<OutputSpec> infer_update(const OpCall& call) {
 }
 
 const OpDef kUpdate = {.name = "batch_norm_update",
-                       .infer = infer_update,
+                       .infer = batch_norm_update_infer,
                        .cpu = normalization::batch::update_cpu,
                        .gpu = normalization::batch::update_gpu};
 
@@ -163,21 +163,19 @@ const OpDef kUpdate = {.name = "batch_norm_update",
 
 normalization::batch::Normalized normalization::batch::normalize(const Tensor& x, const Tensor& weight,
                                                                  const Tensor& bias, double eps) {
-  const TensorList out =
-      apply(kBatchNorm, {x, weight, bias, Tensor(), Tensor()}, Attrs::of(BatchNormAttributes{eps, true}));
+  const TensorList out = apply(kBatchNorm, {x, weight, bias, Tensor(), Tensor()}, Attrs::of(BatchNormAttrs{eps, true}));
   return {out[0], out[1].detach(), out[2].detach()};
 }
 
 Tensor normalization::batch::normalize_by(const Tensor& x, const Tensor& mean, const Tensor& variance,
                                           const Tensor& weight, const Tensor& bias, double eps) {
-  return apply1(kBatchNorm, {x, weight, bias, mean.detach(), variance.detach()},
-                Attrs::of(BatchNormAttributes{eps, false}));
+  return apply1(kBatchNorm, {x, weight, bias, mean.detach(), variance.detach()}, Attrs::of(BatchNormAttrs{eps, false}));
 }
 
 void normalization::batch::update(const RunningStatistics& running, const Tensor& mean, const Tensor& deviation,
                                   double count) {
   GradMode off(false);
-  UpdateAttributes a;
+  BatchNormUpdateAttrs a;
   a.cumulative = !running.momentum;
   a.momentum = running.momentum.value_or(0);
   a.unbiased = count / (count - 1);

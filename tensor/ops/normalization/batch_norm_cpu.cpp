@@ -120,7 +120,7 @@ void each_row(const Extents& e, const Body& body) {
 
 template <typename T>
 void forward(const OpCall& call, std::span<Tensor> out) {
-  const auto a = call.as<Attributes>();
+  const auto a = call.as<BatchNormAttrs>();
   const Tensor x = call.in[0].contiguous();
   const Extents e(x);
   std::vector<double> mean, variance;
@@ -218,7 +218,7 @@ std::vector<double> gradient_sums(const Tensor& g, const Tensor& x, const std::v
 
 template <typename T>
 void backward(const OpCall& call, std::span<Tensor> out) {
-  const auto a = call.as<BackwardAttributes>();
+  const auto a = call.as<BatchNormBackwardAttrs>();
   const Tensor g = call.in[0].contiguous(), x = call.in[1].contiguous();
   const Extents e(x);
   const std::vector<double> weight = values<double>(call.in[2], e.c, 1), mean = values<double>(call.in[3], e.c, 0),
@@ -285,7 +285,7 @@ void backward_cpu(const OpCall& call, std::span<Tensor> out) {
 }
 
 void update_cpu(const OpCall& call, std::span<Tensor> out) {
-  const auto a = call.as<UpdateAttributes>();
+  const auto a = call.as<BatchNormUpdateAttrs>();
   double factor = a.momentum;
   if (call.in[4].defined()) {
     std::int64_t& batches = *out[2].host<std::int64_t>();

@@ -89,7 +89,7 @@ Tensor dense(const Tensor& w) { return w.defined() ? w.contiguous() : w; }
 
 bool forward_gpu(const OpCall& call, std::span<Tensor> out) {
   if (any_f64(call.in)) return false;
-  const auto a = call.as<Attributes>();
+  const auto a = call.as<BatchNormAttrs>();
   Tensor &y = out[0], &mean = out[1], &spread = out[2];
   if (y.numel() == 0) {
     for (Tensor& each : out) each.fill_(0);
@@ -108,7 +108,7 @@ bool forward_gpu(const OpCall& call, std::span<Tensor> out) {
 
 bool backward_gpu(const OpCall& call, std::span<Tensor> out) {
   if (any_f64(call.in) || any_f64(out)) return false;
-  const auto a = call.as<BackwardAttributes>();
+  const auto a = call.as<BatchNormBackwardAttrs>();
   if (out[0].numel() == 0) {
     for (Tensor& each : out) each.zero_();
     return true;
@@ -130,7 +130,7 @@ bool backward_gpu(const OpCall& call, std::span<Tensor> out) {
 
 bool update_gpu(const OpCall& call, std::span<Tensor> out) {
   if (any_f64(call.in)) return false;
-  const auto a = call.as<UpdateAttributes>();
+  const auto a = call.as<BatchNormUpdateAttrs>();
   const Tensor &mean = out[0], &variance = out[1], &batches = call.in[4];
   if (!mean.is_contiguous() || !variance.is_contiguous()) return false;
   gpu::Kernel kernel(shaders::batch_norm_update, call);

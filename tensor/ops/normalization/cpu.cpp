@@ -41,12 +41,12 @@ const T* start(const cpu::Scratch<T>& values) {
 /// The parameters of the normalization.
 template <typename T>
 struct Normalizer {
-  Attributes attributes;
+  NormAttrs attributes;
   std::int64_t n;
   cpu::Scratch<T> weight, bias;
 
   Normalizer(const OpCall& call, const Inputs& in)
-      : attributes(call.as<Attributes>()),
+      : attributes(call.as<NormAttrs>()),
         n(in.x.shape().back()),
         weight(values<T>(in.weight, n)),
         bias(values<T>(in.bias, n)) {}
@@ -90,7 +90,7 @@ void add_forward(const OpCall& call, Tensor& sum, Tensor& y) {
 
 template <typename T>
 void backward(const OpCall& call, std::span<Tensor> out) {
-  auto a = call.as<BackwardAttributes>();
+  auto a = call.as<NormBackwardAttrs>();
   const Tensor &grad = call.in[0], &x = call.in[1], &more = call.in[3];
   Tensor& dx = out[0];
   std::int64_t n = x.shape().back(), count = n == 0 ? 0 : x.numel() / n;
@@ -144,7 +144,7 @@ void forward_cpu(const OpCall& call, std::span<Tensor> out) {
   rows::visit_compute(call.in[0].dtype(), [&](auto zero) {
     using T = decltype(zero);
     if constexpr (std::is_floating_point_v<T>) {
-      if (call.as<Attributes>().adds)
+      if (call.as<NormAttrs>().adds)
         add_forward<T>(call, out[0], out[1]);
       else
         forward<T>(call, out[0]);

@@ -147,7 +147,7 @@ Tensor local_response_norm(const Tensor& x, std::int64_t size, double alpha, dou
   Shape rest;
   for (int d = 2; d < x.dim(); ++d) rest.push_back(x.shape()[d]);
   const std::int64_t c = x.shape()[1];
-  resample::Map map;
+  resample::ResampleAttrs map;
   map.divisor = resample::Divisor::none;
   map.factor = alpha / static_cast<double>(size);
   map.axes[0] = {static_cast<std::int32_t>(c), static_cast<std::int32_t>(c), static_cast<std::int32_t>(size), 1,

@@ -70,7 +70,7 @@ void add_lines(const OpCall& call, const Lines& weight, const Lines& bias) {
 bool forward_gpu(const OpCall& call, std::span<Tensor> out) {
   if (any_f64(call.in)) return false;
   if (out[0].numel() == 0) return true;
-  auto a = call.as<Attributes>();
+  auto a = call.as<NormAttrs>();
   Inputs in(call);
   const Tensor &w = in.weight, &b = in.bias, sum = a.adds ? out[0] : Tensor();
   Tensor& y = out.back();
@@ -96,7 +96,7 @@ bool forward_gpu(const OpCall& call, std::span<Tensor> out) {
 
 bool backward_gpu(const OpCall& call, std::span<Tensor> out) {
   if (any_f64(call.in) || any_f64(out)) return false;
-  auto a = call.as<BackwardAttributes>();
+  auto a = call.as<NormBackwardAttrs>();
   if (out[0].numel() == 0) {
     for (Tensor& y : out) y.zero_();
     return true;

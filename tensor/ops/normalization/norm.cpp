@@ -14,8 +14,8 @@
 namespace etna {
 namespace {
 
-using NormAttributes = normalization::Attributes;
-using NormBackwardAttributes = normalization::BackwardAttributes;
+using NormAttrs = normalization::NormAttrs;
+using NormBackwardAttrs = normalization::NormBackwardAttrs;
 using normalization::check_parameter;
 
 void norm_check(const OpCall& call, const Tensor& x) {
@@ -48,8 +48,8 @@ void check_delta(const OpCall& call, const Tensor& x, const Tensor& delta) {
                                  name(x.dtype()), name(delta.dtype())));
 }
 
-std::vector<OutputSpec> norm_infer(const OpCall& call) {
-  auto a = call.as<NormAttributes>();
+std::vector<OutputSpec> any_norm_infer(const OpCall& call) {
+  auto a = call.as<NormAttrs>();
   normalization::Inputs in(call);
   norm_check(call, in.x);
   if (a.adds) check_delta(call, in.x, in.delta);
@@ -61,9 +61,9 @@ std::vector<OutputSpec> norm_infer(const OpCall& call) {
   return specs;
 }
 
-std::vector<OutputSpec> backward_infer(const OpCall& call) {
+std::vector<OutputSpec> any_norm_backward_infer(const OpCall& call) {
   const Tensor& x = call.in[1];
-  auto a = call.as<NormBackwardAttributes>();
+  auto a = call.as<NormBackwardAttrs>();
   norm_check(call, x);
   check_parameter(call, x, call.in[2], "weight");
   for (const Tensor& g : {call.in[0], call.in[3]}) {
@@ -83,7 +83,7 @@ std::vector<OutputSpec> backward_infer(const OpCall& call) {
 bool fuse_add(fusion::Calls calls, fusion::Fused& fused) {
   const fusion::Call &add = calls[0], &norm = calls[1];
   const Tensor& sum = add.out[0];
-  auto a = norm.attrs.as<NormAttributes>();
+  auto a = norm.attrs.as<NormAttrs>();
   if (!add.in[0].defined() || !add.in[1].defined() || !normalization::reads_only_first(norm, sum)) return false;
   auto is_stream = [&](const Tensor& x) { return x.shape() == sum.shape() && x.dtype() == sum.dtype(); };
   const std::size_t x = is_stream(add.in[0]) ? 0 : 1;
@@ -102,7 +102,7 @@ constexpr FusionPattern kAddThenLayerNorm[] = {{"add layer_norm", fuse_add}},
 /// dtype of the residual stream's other summand.
 bool fuse_backward(fusion::Calls calls, fusion::Fused& fused) {
   const fusion::Call &norm = calls[0], &last = calls.back();
-  auto b = norm.attrs.as<NormBackwardAttributes>();
+  auto b = norm.attrs.as<NormBackwardAttrs>();
   const Tensor& dx = norm.out[0];
   if (b.wants_delta) return false;
   Tensor more, sum;
@@ -147,8 +147,8 @@ struct Normed {
   }
 };
 
-TensorList norm_reference(const OpCall& call) {
-  auto a = call.as<NormAttributes>();
+TensorList any_norm_reference(const OpCall& call) {
+  auto a = call.as<NormAttrs>();
   normalization::Inputs in(call);
   DType t = norm_compute_dtype(in.x);
   Tensor x = a.adds ? in.x + in.delta : in.x;
@@ -159,8 +159,8 @@ TensorList norm_reference(const OpCall& call) {
   return a.adds ? TensorList{x, y} : TensorList{y};
 }
 
-TensorList norm_backward_reference(const OpCall& call) {
-  auto a = call.as<NormBackwardAttributes>();
+TensorList any_norm_backward_reference(const OpCall& call) {
+  auto a = call.as<NormBackwardAttrs>();
   const Tensor &given_x = call.in[1], &weight = call.in[2];
   DType t = norm_compute_dtype(given_x);
   Tensor g = call.in[0].to(t), x = given_x.to(t);
@@ -179,26 +179,26 @@ TensorList norm_backward_reference(const OpCall& call) {
 }
 
 const OpDef kLayerNormBackward = {.name = "layer_norm_backward",
-                                  .infer = backward_infer,
+                                  .infer = any_norm_backward_infer,
                                   .cpu = normalization::backward_cpu,
                                   .gpu = normalization::backward_gpu,
-                                  .reference = norm_backward_reference,
+                                  .reference = any_norm_backward_reference,
                                   .replaces = kLayerNormBackwardThen};
 const OpDef kRmsNormBackward = {.name = "rms_norm_backward",
-                                .infer = backward_infer,
+                                .infer = any_norm_backward_infer,
                                 .cpu = normalization::backward_cpu,
                                 .gpu = normalization::backward_gpu,
-                                .reference = norm_backward_reference,
+                                .reference = any_norm_backward_reference,
                                 .replaces = kRmsNormBackwardThen};
 
-TensorList norm_vjp(const VjpCall& call) {
-  auto a = call.as<NormAttributes>();
+TensorList any_norm_vjp(const VjpCall& call) {
+  auto a = call.as<NormAttrs>();
   const std::size_t weight = a.adds ? 2 : 1, bias = weight + 1;
   const Tensor& grad = call.grad.back();
   const Tensor grad_sum = a.adds ? call.grad[0] : Tensor();
   TensorList grads(call.in.size());
   if (grad.defined()) {
-    NormBackwardAttributes b{a.eps, a.rms, call.needs[weight], !a.rms && call.needs[bias]};
+    NormBackwardAttrs b{a.eps, a.rms, call.needs[weight], !a.rms && call.needs[bias]};
     // An f16 or bf16 delta gets the sum's gradient in its own dtype, unless it was repeated over rows: then the
     // gradient is summed below.
     b.wants_delta =
@@ -221,42 +221,42 @@ TensorList norm_vjp(const VjpCall& call) {
 }
 
 const OpDef kLayerNorm = {.name = "layer_norm",
-                          .infer = norm_infer,
+                          .infer = any_norm_infer,
                           .cpu = normalization::forward_cpu,
                           .gpu = normalization::forward_gpu,
-                          .reference = norm_reference,
-                          .vjp = norm_vjp,
+                          .reference = any_norm_reference,
+                          .vjp = any_norm_vjp,
                           .saved = Saved::inputs};
 const OpDef kRmsNorm = {.name = "rms_norm",
-                        .infer = norm_infer,
+                        .infer = any_norm_infer,
                         .cpu = normalization::forward_cpu,
                         .gpu = normalization::forward_gpu,
-                        .reference = norm_reference,
-                        .vjp = norm_vjp,
+                        .reference = any_norm_reference,
+                        .vjp = any_norm_vjp,
                         .saved = Saved::inputs};
 // For x + delta, backward needs only the sum, not x or delta.
 const OpDef kAddLayerNorm = {.name = "add_layer_norm",
-                             .infer = norm_infer,
+                             .infer = any_norm_infer,
                              .cpu = normalization::forward_cpu,
                              .gpu = normalization::forward_gpu,
-                             .reference = norm_reference,
-                             .vjp = norm_vjp,
+                             .reference = any_norm_reference,
+                             .vjp = any_norm_vjp,
                              .saved = Saved::both,
                              .saved_inputs = 1u << 2,
                              .saved_outputs = 1u << 0,
                              .replaces = kAddThenLayerNorm};
 const OpDef kAddRmsNorm = {.name = "add_rms_norm",
-                           .infer = norm_infer,
+                           .infer = any_norm_infer,
                            .cpu = normalization::forward_cpu,
                            .gpu = normalization::forward_gpu,
-                           .reference = norm_reference,
-                           .vjp = norm_vjp,
+                           .reference = any_norm_reference,
+                           .vjp = any_norm_vjp,
                            .saved = Saved::both,
                            .saved_inputs = 1u << 2,
                            .saved_outputs = 1u << 0,
                            .replaces = kAddThenRmsNorm};
 
-AddedNorm norm_added(const OpDef& op, TensorList in, NormAttributes a) {
+AddedNorm norm_added(const OpDef& op, TensorList in, NormAttrs a) {
   if (is_floating(in[0].dtype()) && is_floating(in[1].dtype())) in[0] = in[0].to(promote(in[0].dtype(), in[1].dtype()));
   a.out = normalization::out_dtype(in[0]);
   TensorList out = apply(op, in, Attrs::of(a));
@@ -282,7 +282,7 @@ void normalization::check_parameter(const OpCall& call, const Tensor& x, const T
 }
 
 TensorList normalization::gradients(const Tensor& grad, const Tensor& x, const Tensor& weight, const Tensor& more,
-                                    const NormBackwardAttributes& wanted) {
+                                    const NormBackwardAttrs& wanted) {
   return apply(wanted.rms ? kRmsNormBackward : kLayerNormBackward, {grad, x, weight, more}, Attrs::of(wanted));
 }
 
@@ -290,12 +290,11 @@ DType normalization::out_dtype(const Tensor& x) { return x.dtype() == f32 ? auto
 
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
   detail::require_defined("layer_norm", x);
-  return apply1(kLayerNorm, {x, weight, bias},
-                Attrs::of(NormAttributes{eps, false, false, normalization::out_dtype(x)}));
+  return apply1(kLayerNorm, {x, weight, bias}, Attrs::of(NormAttrs{eps, false, false, normalization::out_dtype(x)}));
 }
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
   detail::require_defined("rms_norm", x);
-  return apply1(kRmsNorm, {x, weight}, Attrs::of(NormAttributes{eps, true, false, normalization::out_dtype(x)}));
+  return apply1(kRmsNorm, {x, weight}, Attrs::of(NormAttrs{eps, true, false, normalization::out_dtype(x)}));
 }
 AddedNorm add_layer_norm(const Tensor& x, const Tensor& delta, const Tensor& weight, const Tensor& bias, double eps) {
   detail::require_defined("add_layer_norm", x, delta);

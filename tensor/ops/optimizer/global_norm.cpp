@@ -18,14 +18,14 @@ using optimizer::widest;
 
 // ---- global_norm
 
-struct NormAttrs {
+struct GlobalNormAttrs {
   double order;
 };
 
 std::uint32_t order_code(double order) { return order == 1 ? 1 : order == 2 ? 2 : 0; }
 
 std::vector<OutputSpec> global_norm_infer(const OpCall& call) {
-  double order = call.as<NormAttrs>().order;
+  double order = call.as<GlobalNormAttrs>().order;
   if (order != 1 && order != 2 && order != HUGE_VAL)
     throw Error(fmt::format("{}: order is {}; wanted 1, 2 or infinity", call.op.name, order));
   optimizer::require_floating(call, call.in);
@@ -33,7 +33,7 @@ std::vector<OutputSpec> global_norm_infer(const OpCall& call) {
 }
 
 void global_norm_cpu(const OpCall& call, std::span<Tensor> out) {
-  out[0].fill_(optimizer::norm_on_cpu(call.in, call.as<NormAttrs>().order));
+  out[0].fill_(optimizer::norm_on_cpu(call.in, call.as<GlobalNormAttrs>().order));
 }
 
 bool global_norm_gpu(const OpCall& call, std::span<Tensor> out) {
@@ -43,7 +43,7 @@ bool global_norm_gpu(const OpCall& call, std::span<Tensor> out) {
     out[0].fill_(0);
     return true;
   }
-  const std::uint32_t order = order_code(call.as<NormAttrs>().order);
+  const std::uint32_t order = order_code(call.as<GlobalNormAttrs>().order);
   optimizer::norm_total(call, shaders::global_norm_total, rows, out[0].device(), order)
       .write(out[0])
       .read(Tensor())
@@ -53,7 +53,7 @@ bool global_norm_gpu(const OpCall& call, std::span<Tensor> out) {
 }
 
 TensorList global_norm_reference(const OpCall& call) {
-  return {optimizer::composed_norm(call.in, call.as<NormAttrs>().order)};
+  return {optimizer::composed_norm(call.in, call.as<GlobalNormAttrs>().order)};
 }
 
 const OpDef kGlobalNorm = {.name = "global_norm",
@@ -69,7 +69,7 @@ struct ScaleAttrs {
 };
 constexpr double kGlobalNormEps = 1e-6;
 
-std::vector<OutputSpec> scale_infer(const OpCall& call) {
+std::vector<OutputSpec> scale_to_norm_infer(const OpCall& call) {
   optimizer::require_floating(call, call.in);
   if (call.in[0].numel() != 1)
     throw ShapeError(fmt::format("{}: the norm {} must have one element", call.op.name, str(call.in[0].shape())));
@@ -84,13 +84,13 @@ Tensor scale_factor(const OpCall& call, DType dtype) {
   return clamp(call.as<ScaleAttrs>().max_norm / (call.in[0].to(dtype) + kGlobalNormEps), {}, 1.0);
 }
 
-void scale_cpu(const OpCall& call, std::span<Tensor> out) {
+void scale_to_norm_cpu(const OpCall& call, std::span<Tensor> out) {
   double factor = call.as<ScaleAttrs>().max_norm / (call.in[0].item<double>() + kGlobalNormEps);
   if (factor >= 1) return;
   for (Tensor& x : out) x.mul_(factor);
 }
 
-bool scale_gpu(const OpCall& call, std::span<Tensor> out) {
+bool scale_to_norm_gpu(const OpCall& call, std::span<Tensor> out) {
   if (widest(call.in) == f64) return false;
   TensorList dense;
   for (Tensor& x : out) {
@@ -112,7 +112,7 @@ bool scale_gpu(const OpCall& call, std::span<Tensor> out) {
   return true;
 }
 
-TensorList scale_reference(const OpCall& call) {
+TensorList scale_to_norm_reference(const OpCall& call) {
   DType t = widest(call.in);
   Tensor factor = scale_factor(call, t);
   TensorList out;
@@ -120,12 +120,15 @@ TensorList scale_reference(const OpCall& call) {
   return out;
 }
 
-const OpDef kScaleToNorm = {
-    .name = "scale_to_norm_", .infer = scale_infer, .cpu = scale_cpu, .gpu = scale_gpu, .reference = scale_reference};
+const OpDef kScaleToNorm = {.name = "scale_to_norm_",
+                            .infer = scale_to_norm_infer,
+                            .cpu = scale_to_norm_cpu,
+                            .gpu = scale_to_norm_gpu,
+                            .reference = scale_to_norm_reference};
 
 // ---- multiply_all: inputs factor, tensors ...
 
-std::vector<OutputSpec> multiply_infer(const OpCall& call) {
+std::vector<OutputSpec> multiply_all_infer(const OpCall& call) {
   optimizer::require_floating(call, call.in);
   if (call.in[0].numel() != 1)
     throw ShapeError(fmt::format("{}: the factor {} must have one element", call.op.name, str(call.in[0].shape())));
@@ -134,7 +137,7 @@ std::vector<OutputSpec> multiply_infer(const OpCall& call) {
   return out;
 }
 
-TensorList multiply_reference(const OpCall& call) {
+TensorList multiply_all_reference(const OpCall& call) {
   TensorList out;
   for (const Tensor& x : call.in.subspan(1)) {
     DType t = x.dtype() == f64 ? f64 : f32;
@@ -143,12 +146,12 @@ TensorList multiply_reference(const OpCall& call) {
   return out;
 }
 
-void multiply_cpu(const OpCall& call, std::span<Tensor> out) {
-  TensorList products = multiply_reference(call);
+void multiply_all_cpu(const OpCall& call, std::span<Tensor> out) {
+  TensorList products = multiply_all_reference(call);
   for (std::size_t i = 0; i < out.size(); ++i) out[i].copy_(products[i]);
 }
 
-bool multiply_gpu(const OpCall& call, std::span<Tensor> out) {
+bool multiply_all_gpu(const OpCall& call, std::span<Tensor> out) {
   if (widest(call.in) == f64) return false;
   Rows rows(optimizer::kNormChunk);
   for (std::size_t i = 0; i < out.size(); ++i) rows.add({{call.in[i + 1], Access::read}, {out[i], Access::write}});
@@ -161,16 +164,16 @@ bool multiply_gpu(const OpCall& call, std::span<Tensor> out) {
 }
 
 const OpDef kMultiplyAll = {.name = "multiply_all",
-                            .infer = multiply_infer,
-                            .cpu = multiply_cpu,
-                            .gpu = multiply_gpu,
-                            .reference = multiply_reference};
+                            .infer = multiply_all_infer,
+                            .cpu = multiply_all_cpu,
+                            .gpu = multiply_all_gpu,
+                            .reference = multiply_all_reference};
 
 }  // namespace
 
 Tensor global_norm(std::span<const Tensor> tensors, double order) {
   if (tensors.empty()) return zeros({});
-  return apply(kGlobalNorm, tensors, Attrs::of(NormAttrs{order}))[0];
+  return apply(kGlobalNorm, tensors, Attrs::of(GlobalNormAttrs{order}))[0];
 }
 
 void scale_to_norm_(std::span<const Tensor> tensors, const Tensor& norm, double max_norm) {

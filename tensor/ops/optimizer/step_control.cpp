@@ -31,7 +31,7 @@ struct ControlAttrs {
   bool scaled;
 };
 
-std::vector<OutputSpec> control_infer(const OpCall& call) {
+std::vector<OutputSpec> control_step_infer(const OpCall& call) {
   check_numbers(call, call.in[0], "control", 4);
   if (call.in[1].defined()) check_numbers(call, call.in[1], "loss scale", 3);
   if (double bound = call.as<ControlAttrs>().max_norm; !(bound >= 0))
@@ -55,12 +55,12 @@ void decide(float total, const ControlAttrs& a, float* control, float* scale) {
   if (skip) scale[2] = 1;
 }
 
-void control_cpu(const OpCall& call, std::span<Tensor> out) {
+void control_step_cpu(const OpCall& call, std::span<Tensor> out) {
   auto total = static_cast<float>(optimizer::norm_on_cpu(call.in.subspan(2), 2));
   decide(total, call.as<ControlAttrs>(), out[0].host<float>(), out.size() > 1 ? out[1].host<float>() : nullptr);
 }
 
-bool control_gpu(const OpCall& call, std::span<Tensor> out) {
+bool control_step_gpu(const OpCall& call, std::span<Tensor> out) {
   std::span<const Tensor> gradients = call.in.subspan(2);
   if (optimizer::widest(gradients) == f64) return false;
   Rows rows = optimizer::rows_of(gradients, Access::read);
@@ -78,7 +78,7 @@ bool control_gpu(const OpCall& call, std::span<Tensor> out) {
   return true;
 }
 
-TensorList control_reference(const OpCall& call) {
+TensorList control_step_reference(const OpCall& call) {
   auto a = call.as<ControlAttrs>();
   Tensor total = call.in.size() > 2 ? optimizer::composed_norm(call.in.subspan(2), 2).to(f32)
                                     : zeros({}, {f32, call.in[0].device()});
@@ -94,10 +94,10 @@ TensorList control_reference(const OpCall& call) {
 }
 
 const OpDef kControlStep = {.name = "control_step_",
-                            .infer = control_infer,
-                            .cpu = control_cpu,
-                            .gpu = control_gpu,
-                            .reference = control_reference};
+                            .infer = control_step_infer,
+                            .cpu = control_step_cpu,
+                            .gpu = control_step_gpu,
+                            .reference = control_step_reference};
 
 // ---- unscale_: inputs loss scale, tensors ...
 
@@ -146,9 +146,9 @@ const OpDef kUnscale = {
 
 // ---- update_loss_scale_
 
-std::vector<OutputSpec> step_control_update_infer(const OpCall& call) {
+std::vector<OutputSpec> update_loss_scale_infer(const OpCall& call) {
   check_numbers(call, call.in[0], "loss scale", 3);
-  auto u = call.as<LossScaleUpdate>();
+  auto u = call.as<LossScaleAttrs>();
   if (!(u.growth >= 1) || !(u.backoff > 0 && u.backoff <= 1) || u.interval < 1) {
     throw Error(fmt::format(
         "{}: growth {}, backoff {} and interval {}; wanted growth at least 1, backoff in (0, 1], interval at least 1",
@@ -157,8 +157,8 @@ std::vector<OutputSpec> step_control_update_infer(const OpCall& call) {
   return {{call.in[0].shape(), f32, 0}};
 }
 
-void step_control_update_cpu(const OpCall& call, std::span<Tensor> out) {
-  auto u = call.as<LossScaleUpdate>();
+void update_loss_scale_cpu(const OpCall& call, std::span<Tensor> out) {
+  auto u = call.as<LossScaleAttrs>();
   float *state = out[0].host<float>(), good = state[1] + 1;
   if (state[2] != 0) {
     state[0] = std::max(state[0] * static_cast<float>(u.backoff), std::min(state[0], kLeastLossScale)), good = 0;
@@ -170,8 +170,8 @@ void step_control_update_cpu(const OpCall& call, std::span<Tensor> out) {
   state[1] = good, state[2] = 0;
 }
 
-bool step_control_update_gpu(const OpCall& call, std::span<Tensor> out) {
-  auto u = call.as<LossScaleUpdate>();
+bool update_loss_scale_gpu(const OpCall& call, std::span<Tensor> out) {
+  auto u = call.as<LossScaleAttrs>();
   gpu::Kernel(shaders::loss_scale, call)
       .read_write(out[0])
       .f32(static_cast<float>(u.growth))
@@ -182,8 +182,8 @@ bool step_control_update_gpu(const OpCall& call, std::span<Tensor> out) {
   return true;
 }
 
-TensorList step_control_update_reference(const OpCall& call) {
-  auto u = call.as<LossScaleUpdate>();
+TensorList update_loss_scale_reference(const OpCall& call) {
+  auto u = call.as<LossScaleAttrs>();
   Tensor scale = call.in[0].select(0, 0), good = call.in[0].select(0, 1) + 1.0, bad = call.in[0].select(0, 2) != 0.0;
   Tensor full = good >= static_cast<double>(u.interval), grown = scale * u.growth;
   Tensor reduced = maximum(scale * u.backoff, minimum(scale, kLeastLossScale));
@@ -192,10 +192,10 @@ TensorList step_control_update_reference(const OpCall& call) {
 }
 
 const OpDef kUpdateLossScale = {.name = "update_loss_scale_",
-                                .infer = step_control_update_infer,
-                                .cpu = step_control_update_cpu,
-                                .gpu = step_control_update_gpu,
-                                .reference = step_control_update_reference};
+                                .infer = update_loss_scale_infer,
+                                .cpu = update_loss_scale_cpu,
+                                .gpu = update_loss_scale_gpu,
+                                .reference = update_loss_scale_reference};
 
 }  // namespace
 
@@ -215,7 +215,7 @@ void unscale_(std::span<const Tensor> tensors, const Tensor& loss_scale) {
   etna::apply(kUnscale, list);
 }
 
-void update_loss_scale_(const Tensor& loss_scale, const LossScaleUpdate& update) {
+void update_loss_scale_(const Tensor& loss_scale, const LossScaleAttrs& update) {
   GradMode off(false);
   etna::apply(kUpdateLossScale, {loss_scale}, Attrs::of(update));
 }

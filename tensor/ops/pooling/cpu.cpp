@@ -41,7 +41,7 @@ void take_unordered(T value, std::int32_t at, T& best, std::int32_t& where) {
 }
 
 template <typename T>
-void forward(const Windows& windows, const Tensor& x, Tensor& y, Tensor& indices) {
+void forward(const PoolAttrs& windows, const Tensor& x, Tensor& y, Tensor& indices) {
   const Window &wd = windows.axes[0], &wh = windows.axes[1], &ww = windows.axes[2];
   const std::int64_t inner = y.shape()[4], n_from = ww.from * inner, n_to = ww.to * inner;
   const std::int64_t rows = y.shape()[0] * wd.to * wh.to;
@@ -108,13 +108,13 @@ struct WindowRow {
   Span d, h;
   std::int64_t outer;
 
-  WindowRow(const Windows& windows, std::int64_t row)
+  WindowRow(const PoolAttrs& windows, std::int64_t row)
       : d(span_of(windows.axes[0], windows.adaptive, row / windows.axes[1].to % windows.axes[0].to)),
         h(span_of(windows.axes[1], windows.adaptive, row % windows.axes[1].to)),
         outer(row / (static_cast<std::int64_t>(windows.axes[1].to) * windows.axes[0].to)) {}
 
   template <typename Body>
-  void each_line(const Windows& windows, const Body& body) const {
+  void each_line(const PoolAttrs& windows, const Body& body) const {
     for (std::int64_t i = d.begin; i < d.end; i += d.step) {
       for (std::int64_t j = h.begin; j < h.end; j += h.step) body(i * windows.axes[1].from + j);
     }
@@ -123,7 +123,7 @@ struct WindowRow {
 
 /// Channels are adjacent. @param T float or the bits of bf16
 template <typename T>
-void forward_pixels(const Windows& windows, const T* x, std::int64_t channels, std::int64_t outer, T* y,
+void forward_pixels(const PoolAttrs& windows, const T* x, std::int64_t channels, std::int64_t outer, T* y,
                     std::int32_t* where) {
   const Window &wd = windows.axes[0], &wh = windows.axes[1], &ww = windows.axes[2];
   const std::int64_t rows = outer * wd.to * wh.to, row_size = ww.to * channels;
@@ -152,7 +152,7 @@ void forward_pixels(const Windows& windows, const T* x, std::int64_t channels, s
 }
 
 /// Elements of a line are adjacent; lines are copied into a buffer padded with -∞.
-void forward_lines(const Windows& windows, const Tensor& x, Tensor& y, std::int32_t* where) {
+void forward_lines(const PoolAttrs& windows, const Tensor& x, Tensor& y, std::int32_t* where) {
   constexpr std::int64_t kVector = 32;  // more elements than any vector has
   const Window &wd = windows.axes[0], &wh = windows.axes[1], &ww = windows.axes[2];
   const std::int64_t rows = y.shape()[0] * wd.to * wh.to,
@@ -191,7 +191,7 @@ void forward_lines(const Windows& windows, const Tensor& x, Tensor& y, std::int3
 }
 
 /// Returns false if vector code does not apply.
-bool forward_by_vectors(const Windows& windows, const Tensor& x, Tensor& y, std::int32_t* where) {
+bool forward_by_vectors(const PoolAttrs& windows, const Tensor& x, Tensor& y, std::int32_t* where) {
   const std::int64_t channels = y.shape()[4];
   if (channels > 1) {
     if (x.dtype() == f32)
@@ -212,7 +212,7 @@ bool forward_by_vectors(const Windows& windows, const Tensor& x, Tensor& y, std:
 }
 
 /// True if element i of a plane is in window o.
-bool inside(const Windows& windows, std::int64_t o, std::int64_t i) {
+bool inside(const PoolAttrs& windows, std::int64_t o, std::int64_t i) {
   for (int d = 2; d >= 0; --d) {
     const Window& w = windows.axes[d];
     const std::int64_t from_start = i % w.from - (o % w.to * w.stride - w.padding);
@@ -224,7 +224,7 @@ bool inside(const Windows& windows, std::int64_t o, std::int64_t i) {
 
 /// One task per plane visits the windows in order: no two tasks write one element.
 template <typename T>
-void back(const Windows& windows, const Tensor& g, const Tensor& indices, Tensor& y) {
+void back(const PoolAttrs& windows, const Tensor& g, const Tensor& indices, Tensor& y) {
   const std::int64_t inner = y.shape()[4];
   std::int64_t plane = inner, pooled = 1;
   for (const Window& w : windows.axes) plane *= w.from, pooled *= w.to;
@@ -267,20 +267,20 @@ void back(const Windows& windows, const Tensor& g, const Tensor& indices, Tensor
 void max_pool_cpu(const OpCall& call, std::span<Tensor> out) {
   if (out[0].numel() == 0) return;
   const Tensor x = call.in[0].contiguous();
-  if (forward_by_vectors(call.as<Windows>(), x, out[0], out[1].host<std::int32_t>())) return;
+  if (forward_by_vectors(call.as<PoolAttrs>(), x, out[0], out[1].host<std::int32_t>())) return;
   if (x.dtype() == f64)
-    forward<double>(call.as<Windows>(), x, out[0], out[1]);
+    forward<double>(call.as<PoolAttrs>(), x, out[0], out[1]);
   else
-    forward<float>(call.as<Windows>(), x, out[0], out[1]);
+    forward<float>(call.as<PoolAttrs>(), x, out[0], out[1]);
 }
 
 void max_pool_back_cpu(const OpCall& call, std::span<Tensor> out) {
   if (out[0].numel() == 0) return;
   const Tensor g = call.in[0].contiguous(), indices = call.in[1].contiguous();
   if (g.dtype() == f64)
-    back<double>(call.as<Windows>(), g, indices, out[0]);
+    back<double>(call.as<PoolAttrs>(), g, indices, out[0]);
   else
-    back<float>(call.as<Windows>(), g, indices, out[0]);
+    back<float>(call.as<PoolAttrs>(), g, indices, out[0]);
 }
 
 }  // namespace etna::pooling

@@ -13,12 +13,12 @@
 namespace etna {
 namespace {
 
+using pooling::PoolAttrs;
 using pooling::Window;
-using pooling::Windows;
 
 std::vector<OutputSpec> max_pool_infer(const OpCall& call) {
   const Tensor& x = call.in[0];
-  const auto windows = call.as<Windows>();
+  const auto windows = call.as<PoolAttrs>();
   if (!is_floating(x.dtype())) {
     throw DtypeError(fmt::format("max_pool: the input is {}, it must be floating; convert it first, e.g. with .to(f32)",
                                  name(x.dtype())));
@@ -36,9 +36,9 @@ std::vector<OutputSpec> max_pool_infer(const OpCall& call) {
   return {{shape, x.dtype()}, {shape, i32}};
 }
 
-std::vector<OutputSpec> infer_back(const OpCall& call) {
+std::vector<OutputSpec> max_pool_backward_infer(const OpCall& call) {
   const Tensor &g = call.in[0], &indices = call.in[1];
-  const auto windows = call.as<Windows>();
+  const auto windows = call.as<PoolAttrs>();
   Shape shape = g.shape();
   bool fits = g.dim() == 5 && g.shape() == indices.shape() && indices.dtype() == i32;
   for (int d = 0; fits && d < 3; ++d) {
@@ -56,7 +56,7 @@ std::vector<OutputSpec> infer_back(const OpCall& call) {
 }
 
 /// False if a thread would exceed the device's limit of loop iterations, or positions overflow.
-bool countable(const Windows& windows, Device device, bool back) {
+bool countable(const PoolAttrs& windows, Device device, bool back) {
   std::int64_t steps = 1;
   for (const Window& w : windows.axes) {
     if (windows.adaptive && (w.from + 1ll) * (w.to + 1ll) > std::numeric_limits<std::int32_t>::max()) return false;
@@ -68,13 +68,13 @@ bool countable(const Windows& windows, Device device, bool back) {
   return most == 0 || steps <= most;
 }
 
-gpu::Kernel& windows_of(gpu::Kernel& kernel, const Windows& windows) {
+gpu::Kernel& windows_of(gpu::Kernel& kernel, const PoolAttrs& windows) {
   for (const Window& w : windows.axes) kernel.u32(w.from, w.to, w.kernel, w.stride, w.padding, w.dilation);
   return kernel;
 }
 
-bool forward_gpu(const OpCall& call, std::span<Tensor> out) {
-  const auto windows = call.as<Windows>();
+bool max_pool_gpu(const OpCall& call, std::span<Tensor> out) {
+  const auto windows = call.as<PoolAttrs>();
   const Tensor &y = out[0], x = call.in[0];
   if (y.dtype() == f64 || !countable(windows, y.device(), false)) return false;
   if (y.numel() == 0) return true;
@@ -84,8 +84,8 @@ bool forward_gpu(const OpCall& call, std::span<Tensor> out) {
   return true;
 }
 
-bool back_gpu(const OpCall& call, std::span<Tensor> out) {
-  const auto windows = call.as<Windows>();
+bool max_pool_backward_gpu(const OpCall& call, std::span<Tensor> out) {
+  const auto windows = call.as<PoolAttrs>();
   Tensor& y = out[0];
   if (y.dtype() == f64 || !countable(windows, y.device(), true)) return false;
   if (y.numel() == 0) return true;
@@ -109,34 +109,34 @@ Tensor taken_at(const Tensor& g, const Tensor& indices) {
 
 TensorList max_pool_vjp(const VjpCall& call) {
   if (!call.grad[0].defined()) return {Tensor()};
-  return {pooling::max_pool_back(call.grad[0], detail::alias(call.out[1]), call.as<Windows>())};
+  return {pooling::max_pool_back(call.grad[0], detail::alias(call.out[1]), call.as<PoolAttrs>())};
 }
-TensorList vjp_back(const VjpCall& call) {
+TensorList max_pool_backward_vjp(const VjpCall& call) {
   return {call.needs[0] ? taken_at(call.grad[0], call.in[1]) : Tensor(), Tensor()};
 }
 
 const OpDef kMaxPool = {.name = "max_pool",
                         .infer = max_pool_infer,
                         .cpu = pooling::max_pool_cpu,
-                        .gpu = forward_gpu,
+                        .gpu = max_pool_gpu,
                         .vjp = max_pool_vjp,
                         .saved = Saved::outputs,
                         .saved_outputs = 0b10};
 const OpDef kMaxPoolBackward = {.name = "max_pool_backward",
-                                .infer = infer_back,
+                                .infer = max_pool_backward_infer,
                                 .cpu = pooling::max_pool_back_cpu,
-                                .gpu = back_gpu,
-                                .vjp = vjp_back,
+                                .gpu = max_pool_backward_gpu,
+                                .vjp = max_pool_backward_vjp,
                                 .saved = Saved::inputs,
                                 .saved_inputs = 0b10};
 
 }  // namespace
 
-pooling::MaxPooled pooling::max_pool(const Tensor& x, const Windows& windows) {
+pooling::MaxPooled pooling::max_pool(const Tensor& x, const PoolAttrs& windows) {
   TensorList out = apply(kMaxPool, {x}, Attrs::of(windows));
   return {out[0], out[1].detach()};
 }
-Tensor pooling::max_pool_back(const Tensor& values, const Tensor& indices, const Windows& windows) {
+Tensor pooling::max_pool_back(const Tensor& values, const Tensor& indices, const PoolAttrs& windows) {
   return apply1(kMaxPoolBackward, {values, indices}, Attrs::of(windows));
 }
 

@@ -13,10 +13,10 @@
 namespace etna {
 namespace {
 
+using pooling::PoolAttrs;
 using pooling::Window;
-using pooling::Windows;
-using resample::Map;
 using resample::Planes;
+using resample::ResampleAttrs;
 
 constexpr std::int64_t kPoolingLargest = 1 << 30;  ///< kernels add two such numbers in 32 bits
 
@@ -61,8 +61,8 @@ struct Pooling {
     }
   }
 
-  Windows windows(const Planes& planes) const {
-    Windows all;
+  PoolAttrs windows(const Planes& planes) const {
+    PoolAttrs all;
     for (int i = 0; i < spatial; ++i) {
       const int d = 3 - spatial + i;
       const std::int64_t from = planes.sizes()[static_cast<std::size_t>(d)];
@@ -85,9 +85,9 @@ struct Pooling {
   }
 };
 
-Windows adaptive_windows(const char* op, const Planes& planes, const Dims& output_size, int spatial) {
+PoolAttrs adaptive_windows(const char* op, const Planes& planes, const Dims& output_size, int spatial) {
   const Dims wanted = one_each(op, "output_size", output_size, spatial, -1);
-  Windows all;
+  PoolAttrs all;
   all.adaptive = true;
   for (int i = 0; i < spatial; ++i) {
     const int d = 3 - spatial + i;
@@ -100,7 +100,7 @@ Windows adaptive_windows(const char* op, const Planes& planes, const Dims& outpu
   return all;
 }
 
-MaxPooled pooled(const Planes& planes, const Windows& windows, bool indices) {
+MaxPooled pooled(const Planes& planes, const PoolAttrs& windows, bool indices) {
   const pooling::MaxPooled y = pooling::max_pool(planes.folded(), windows);
   return {planes.unfold(y.values), indices ? planes.unfold(y.indices.to(i64)) : Tensor()};
 }
@@ -130,7 +130,7 @@ Tensor max_unpool(const char* op, const Tensor& x, const Tensor& indices, int sp
   const Planes planes(op, x, spatial);
   if (!output_size.empty() && output_size.rank() != spatial)
     throw ShapeError(fmt::format("{}: output_size is {}; it must be {} numbers", op, str(output_size), spatial));
-  Windows windows;
+  PoolAttrs windows;
   windows.unpool = true;
   for (int i = 0; i < spatial; ++i) {
     const int d = 3 - spatial + i;
@@ -152,8 +152,8 @@ Tensor max_unpool(const char* op, const Tensor& x, const Tensor& indices, int sp
   return planes.unfold(pooling::max_pool_back(planes.folded(), planes.fold(indices).to(i32), windows));
 }
 
-Map map_of(const Windows& windows) {
-  Map map;
+ResampleAttrs map_of(const PoolAttrs& windows) {
+  ResampleAttrs map;
   map.kind = windows.adaptive ? resample::Kind::adaptive : resample::Kind::window;
   for (int d = 0; d < 3; ++d) {
     const Window& w = windows.axes[d];
@@ -168,7 +168,7 @@ Tensor avg_pool(const char* op, const Tensor& x, int spatial, const Dims& kernel
   const Pooling pooling(op, spatial, kernel, stride, padding, 1, ceil_mode);
   if (divisor && *divisor == 0) throw ShapeError(fmt::format("{}: divisor_override is 0", op));
   const Planes planes(op, x, spatial);
-  Map map = map_of(pooling.windows(planes));
+  ResampleAttrs map = map_of(pooling.windows(planes));
   map.divisor = divisor             ? resample::Divisor::none
                 : count_include_pad ? resample::Divisor::with_padding
                                     : resample::Divisor::elements;
@@ -179,7 +179,7 @@ Tensor avg_pool(const char* op, const Tensor& x, int spatial, const Dims& kernel
 Tensor adaptive_avg_pool(const char* op, const Tensor& x, int spatial, const Dims& size) {
   detail::require_defined(op, x);
   const Planes planes(op, x, spatial);
-  const Windows windows = adaptive_windows(op, planes, size, spatial);
+  const PoolAttrs windows = adaptive_windows(op, planes, size, spatial);
   bool whole = true;
   for (const Window& w : windows.axes) whole = whole && w.to == 1;
   if (!whole) return planes.unfold(resample::apply_map(planes.folded(), map_of(windows)));

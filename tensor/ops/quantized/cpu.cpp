@@ -52,7 +52,7 @@ void dequantize_cpu(const OpCall& call, std::span<Tensor> out) {
                     });
 }
 
-void embedding_cpu(const OpCall& call, std::span<Tensor> out) {
+void quantized_embedding_cpu(const OpCall& call, std::span<Tensor> out) {
   const auto a = call.as<TableAttrs>();
   const Tensor index = indexing::checked_index(call.op.name, call.in[kIndices], a.rows);
   if (out[0].numel() == 0) return;

@@ -113,7 +113,7 @@ bool join_products(const Parts& parts, const std::vector<const Call*>& products,
     if (norm.out[0].requires_grad()) return refuse(fused, "a gradient needs the normed rows");
     fused.in[kX] = norm.in[0];
     fused.in[kNorm] = norm.in[1];
-    a.eps = norm.attrs.as<normalization::Attributes>().eps;
+    a.eps = norm.attrs.as<normalization::NormAttrs>().eps;
     fused.later.push_back(norm);
   }
   fused.attrs = Attrs::of(a);
@@ -223,7 +223,7 @@ bool quantize_result(Calls calls, const Parts& parts, DType wanted, bool read_on
     fused.out = {y, out[0], out[1]};
     if (parts.next_norm != nullptr) {
       fused.in[kNextNorm] = parts.next_norm->in[1];
-      a.next_eps = parts.next_norm->attrs.as<normalization::Attributes>().eps;
+      a.next_eps = parts.next_norm->attrs.as<normalization::NormAttrs>().eps;
       fused.later.push_back(*parts.next_norm);
     }
   }
@@ -262,7 +262,7 @@ bool fuse_norm(Calls calls, Fused& fused) {
   const std::optional<DType> wanted =
       activations_dtype(norm.out[0].device(), rows_of(product), weights_of(product.in, attrs_of(product)));
   if (!wanted || norm.in[0].dtype() != f32) return true;
-  const double eps = norm.attrs.as<normalization::Attributes>().eps;
+  const double eps = norm.attrs.as<normalization::NormAttrs>().eps;
   fused.op = &kQuantizeActivations;
   fused.in = {norm.in[0], norm.in[1]};
   fused.out = empty_activations(norm.in[0], *wanted);
@@ -288,7 +288,7 @@ bool fuse_cast(Calls calls, Fused& fused) {
     fused.forms.push_back(form_of(wide, x));
     return true;
   }
-  auto a = cast.attrs.as<elementwise::Attributes>();
+  auto a = cast.attrs.as<elementwise::ElementwiseAttrs>();
   a.result = wanted;
   fused.op = cast.op;
   fused.in = cast.in;

@@ -105,7 +105,7 @@ void decode_rows(const OpCall& call, const BlockMatrix& table, const Pointer& ta
 
 bool dequantize_gpu(const OpCall& call, std::span<Tensor> out) { return decode(call, call.in[0], Tensor(), out[0]); }
 
-bool embedding_gpu(const OpCall& call, std::span<Tensor> out) {
+bool quantized_embedding_gpu(const OpCall& call, std::span<Tensor> out) {
   if (out[0].numel() > 0 && call.as<TableAttrs>().rows == 0)
     throw IndexError("quantized_embedding: the table has no rows to choose from");
   return decode(call, call.in[kTable], call.in[kIndices].contiguous(), out[0]);

@@ -286,7 +286,7 @@ bool linear_by_gemm(const OpCall& call, std::span<const Tensor> out) {
   return true;
 }
 
-bool quantize_gpu(const OpCall& call, std::span<Tensor> out) {
+bool quantize_activations_gpu(const OpCall& call, std::span<Tensor> out) {
   const Tensor &x = call.in[kToQuantize], &norm = call.in[kQuantizeNorm];
   const auto a = call.as<QuantizeAttrs>();
   if (x.dtype() == f64 || (norm.defined() && norm.dtype() == f64)) return false;

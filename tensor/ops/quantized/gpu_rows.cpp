@@ -102,8 +102,8 @@ bool multiplies_bytes(const LinearAttrs& a, const std::array<BlockMatrix, kMostW
   return true;
 }
 
-void record_quantizing(const OpCall& call, const Tensor& x, const Tensor& norm, const Tensor& y, std::int64_t rows,
-                       std::int64_t k) {
+void enqueue_quantizing(const OpCall& call, const Tensor& x, const Tensor& norm, const Tensor& y, std::int64_t rows,
+                        std::int64_t k) {
   gpu::Kernel(shaders::round_rows, call)
       .spec(gpu::u32(x.dtype()), gpu_rows_load_width(x, norm, k), dtype_or_none(norm))
       .read(x)
@@ -145,7 +145,7 @@ struct RowsLaunch {
                        [](const BlockMatrix& w) { return (w.at.address | w.row_bytes) % 4 == 0; });
   }
 
-  void record(const OpCall& call, const gpu::Shader& shader, const GpuRowsTiling& tiling, bool subgroups) const {
+  void enqueue(const OpCall& call, const gpu::Shader& shader, const GpuRowsTiling& tiling, bool subgroups) const {
     const LinearAttrs& a = attrs;
     const auto& w = weights;
     const gpu::Capabilities& can = gpu::capabilities(y.device());
@@ -210,14 +210,14 @@ bool linear_rows(const OpCall& call, std::span<const Tensor> out) {
       launch.dtype = x.dtype();
       launch.x_width = gpu_rows_load_width(x, norm, k);
       launch.x = empty({activation_bytes(rows * k)}, {u8, x.device()});
-      record_quantizing(call, x, norm, launch.x, rows, k);
+      enqueue_quantizing(call, x, norm, launch.x, rows, k);
     } else if (gpu::pointer(x).address % 16 != 0) {
       launch.x = x.clone();
     }
     launch.norm = a.next ? dense(call.in[kNextNorm]) : Tensor();
     if (a.next) launch.quantized = out[1];
-    launch.record(call, shaders::quantized_dot,
-                  a.next ? tiling_of_quantized(x_rows, gate, can) : tiling_of_bytes(k, x_rows, gate, can), true);
+    launch.enqueue(call, shaders::quantized_dot,
+                   a.next ? tiling_of_quantized(x_rows, gate, can) : tiling_of_bytes(k, x_rows, gate, can), true);
   } else {
     launch.dtype = x.dtype();
     launch.x_width = gpu_rows_load_width(x, norm, k);
@@ -230,7 +230,7 @@ bool linear_rows(const OpCall& call, std::span<const Tensor> out) {
     }
     const GpuRowsTiling tiling = halves ? tiling_of_halves(a.columns(), k, x_rows, gate, can)
                                         : tiling_of_floats(a.columns(), k, x_rows, plain, gate, can);
-    launch.record(call, subgroups ? shaders::quantized_linear : shaders::quantized_linear_shared, tiling, subgroups);
+    launch.enqueue(call, subgroups ? shaders::quantized_linear : shaders::quantized_linear_shared, tiling, subgroups);
   }
   if (!same) Tensor(out[0]).copy_(y);
   return true;
@@ -238,7 +238,7 @@ bool linear_rows(const OpCall& call, std::span<const Tensor> out) {
 
 void quantize_to_bytes(const OpCall& call, const Tensor& x, const Tensor& norm, const Tensor& y) {
   const std::int64_t k = x.size(-1);
-  record_quantizing(call, x.contiguous(), dense(norm), y, x.numel() / k, k);
+  enqueue_quantizing(call, x.contiguous(), dense(norm), y, x.numel() / k, k);
 }
 
 namespace {

@@ -130,12 +130,12 @@ void skinny_gemm(const OpCall& call, const Tensor& x, const BlockMatrix& w, Acti
     arguments.write(Pointer());
   u32s(p.m, n, k, w.row_bytes / 16, steps, steps_a_split);
   u32s(t.k_warps, ceil_div(steps_a_split, t.k_warps), t.stages, gate);
-  gpu::record(p.device, {.kernel = *f.kernel,
-                         .op = call.op.name,
-                         .arguments = arguments,
-                         .groups = {gpu::u32(t.groups), gpu::u32(t.split_k), 1},
-                         .threads = kWarps * 32,
-                         .shared_bytes = gpu::u32(t.shared_bytes)});
+  gpu::enqueue(p.device, {.kernel = *f.kernel,
+                          .op = call.op.name,
+                          .arguments = arguments,
+                          .groups = {gpu::u32(t.groups), gpu::u32(t.split_k), 1},
+                          .threads = kWarps * 32,
+                          .shared_bytes = gpu::u32(t.shared_bytes)});
   if (split) gemm::add_split_k(call, p, partial, t.split_k);
 }
 

@@ -41,7 +41,7 @@ Tensor power_below(const Tensor& largest) {
   return exp(clamp(exponent, -100.0, 113.0) * std::log(2.0));
 }
 
-std::vector<OutputSpec> infer_quantize(const OpCall& call) {
+std::vector<OutputSpec> quantize_activations_infer(const OpCall& call) {
   const Tensor &x = call.in[kToQuantize], &norm = call.in[kQuantizeNorm];
   const DType dtype = call.as<QuantizeAttrs>().dtype;
   if (dtype != i8 && dtype != f16 && dtype != bf16)
@@ -62,15 +62,17 @@ std::vector<OutputSpec> infer_quantize(const OpCall& call) {
           {Shape{dtype == f16 ? 1 : 0}, f32}};
 }
 
-TensorList quantize_op_reference(const OpCall& call) {
+TensorList quantize_activations_reference(const OpCall& call) {
   const auto a = call.as<QuantizeAttrs>();
   return quantize_reference(call.in[kToQuantize].to(f32), call.in[kQuantizeNorm], a.dtype, a.eps);
 }
 
 }  // namespace
 
-const OpDef kQuantizeActivations = {
-    .name = "quantize_activations", .infer = infer_quantize, .gpu = quantize_gpu, .reference = quantize_op_reference};
+const OpDef kQuantizeActivations = {.name = "quantize_activations",
+                                    .infer = quantize_activations_infer,
+                                    .gpu = quantize_activations_gpu,
+                                    .reference = quantize_activations_reference};
 
 TensorList quantize_reference(const Tensor& x, const Tensor& norm, DType dtype, double eps) {
   const Tensor none = zeros({0}, {f32, x.device()});

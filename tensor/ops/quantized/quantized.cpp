@@ -14,7 +14,7 @@ namespace {
 
 using namespace quantized;
 
-std::vector<OutputSpec> infer_embedding(const OpCall& call) {
+std::vector<OutputSpec> quantized_embedding_infer(const OpCall& call) {
   const auto a = call.as<TableAttrs>();
   indexing::check_index_dtype(call.op.name, call.in[kIndices]);
   if (!is_floating(a.dtype))
@@ -30,12 +30,12 @@ TensorList quantized_embedding_reference(const OpCall& call) {
 }
 
 const OpDef kQuantizedEmbedding = {.name = "quantized_embedding",
-                                   .infer = infer_embedding,
-                                   .cpu = embedding_cpu,
-                                   .gpu = embedding_gpu,
+                                   .infer = quantized_embedding_infer,
+                                   .cpu = quantized_embedding_cpu,
+                                   .gpu = quantized_embedding_gpu,
                                    .reference = quantized_embedding_reference};
 
-std::vector<OutputSpec> infer_dequantize(const OpCall& call) {
+std::vector<OutputSpec> dequantize_infer(const OpCall& call) {
   const auto a = call.as<TableAttrs>();
   if (!is_floating(a.dtype))
     throw DtypeError(fmt::format("{}: {} was asked for; wanted a floating dtype", call.op.name, name(a.dtype)));
@@ -43,7 +43,7 @@ std::vector<OutputSpec> infer_dequantize(const OpCall& call) {
 }
 
 const OpDef kDequantize = {
-    .name = "dequantize", .infer = infer_dequantize, .cpu = dequantize_cpu, .gpu = dequantize_gpu};
+    .name = "dequantize", .infer = dequantize_infer, .cpu = dequantize_cpu, .gpu = dequantize_gpu};
 
 }  // namespace
 

@@ -21,7 +21,7 @@ void linear_check(const OpCall& call, const char* what, const Tensor& given, con
   }
 }
 
-std::vector<OutputSpec> linear_infer(const OpCall& call) {
+std::vector<OutputSpec> quantized_linear_infer(const OpCall& call) {
   const auto a = call.as<LinearAttrs>();
   const Tensor& x = call.in[kX];
   if (!a.in_bytes && !is_floating(x.dtype()))
@@ -51,7 +51,7 @@ std::vector<OutputSpec> linear_infer(const OpCall& call) {
 }
 
 /// In f64 where x is, so that tests may ask for it.
-TensorList linear_reference(const OpCall& call) {
+TensorList quantized_linear_reference(const OpCall& call) {
   const auto a = call.as<LinearAttrs>();
   const Tensor &given = call.in[kX], &residual = call.in[kResidual], bias = joined_bias(call, a);
   const DType row = given.dtype() == f64 ? f64 : f32;
@@ -89,17 +89,17 @@ auto with_joined_bias(const OpCall& call, Run&& run) {
   return run(OpCall{call.op, in, call.attrs});
 }
 
-void linear_on_cpu(const OpCall& call, std::span<Tensor> out) {
+void quantized_linear_cpu(const OpCall& call, std::span<Tensor> out) {
   const auto a = call.as<LinearAttrs>();
   if (a.in_bytes || call.in[kFactor].defined() || a.next) {
-    const TensorList results = linear_reference(call);
+    const TensorList results = quantized_linear_reference(call);
     for (std::size_t i = 0; i < out.size(); ++i) out[i].copy_(results[i]);
     return;
   }
   with_joined_bias(call, [&](const OpCall& joined) { linear_cpu(joined, out); });
 }
 
-bool linear_on_gpu(const OpCall& call, std::span<Tensor> out) {
+bool quantized_linear_gpu(const OpCall& call, std::span<Tensor> out) {
   return with_joined_bias(call, [&](const OpCall& joined) { return linear_gpu(joined, out); });
 }
 
@@ -161,10 +161,10 @@ constexpr FusionPattern kPatterns[] = {
 }  // namespace
 
 const OpDef kQuantizedLinear = {.name = "quantized_linear",
-                                .infer = linear_infer,
-                                .cpu = linear_on_cpu,
-                                .gpu = linear_on_gpu,
-                                .reference = linear_reference,
+                                .infer = quantized_linear_infer,
+                                .cpu = quantized_linear_cpu,
+                                .gpu = quantized_linear_gpu,
+                                .reference = quantized_linear_reference,
                                 .saved = Saved::inputs,
                                 .replaces = kPatterns,
                                 .read_form = read_form};

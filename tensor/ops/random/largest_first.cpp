@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int64_t kMost = 32768;  ///< every key is compared with every other; more keys than this are sorted
 
-struct LargestFirstAttributes {
+struct LargestFirstAttrs {
   std::int64_t count = 0;
 };
 
@@ -26,7 +26,7 @@ std::vector<OutputSpec> largest_first_infer(const OpCall& call) {
   if (keys.dtype() != f32 && keys.dtype() != f64 && keys.dtype() != i64) {
     throw DtypeError(fmt::format("largest_first: keys are {}, they must be f32, f64 or i64", name(keys.dtype())));
   }
-  const std::int64_t count = call.as<LargestFirstAttributes>().count;
+  const std::int64_t count = call.as<LargestFirstAttrs>().count;
   if (keys.dim() != 2 || count < 0 || count > keys.size(1)) {
     throw ShapeError(
         fmt::format("largest_first: got a count of {} and keys {}; wanted keys [R, K] and a count of at most K", count,
@@ -52,7 +52,7 @@ std::uint64_t largest_first_ordered(double key) {
 
 void largest_first_cpu(const OpCall& call, std::span<Tensor> out) {
   const Tensor keys = call.in[0].contiguous();
-  const std::int64_t rows = keys.size(0), n = keys.size(1), count = call.as<LargestFirstAttributes>().count;
+  const std::int64_t rows = keys.size(0), n = keys.size(1), count = call.as<LargestFirstAttrs>().count;
   if (count == 0) return;
   const auto run = [&](const auto* from) {
     cpu::parallel_for(rows, std::max<std::int64_t>(1, 4096 / n), [&](std::int64_t begin, std::int64_t end) {
@@ -77,9 +77,9 @@ void largest_first_cpu(const OpCall& call, std::span<Tensor> out) {
     run(keys.host<std::int64_t>());
 }
 
-bool largest_first_on_gpu(const OpCall& call, std::span<Tensor> out) {
+bool largest_first_gpu(const OpCall& call, std::span<Tensor> out) {
   const Tensor keys = call.in[0].contiguous();
-  const std::int64_t n = keys.size(1), count = call.as<LargestFirstAttributes>().count;
+  const std::int64_t n = keys.size(1), count = call.as<LargestFirstAttrs>().count;
   const std::uint32_t most = gpu::capabilities(keys.device()).most_iterations;
   if (keys.dtype() == f64 || n > kMost || (most != 0 && n + n / 256 > most)) return false;
   if (out[0].numel() == 0) return true;
@@ -93,7 +93,7 @@ bool largest_first_on_gpu(const OpCall& call, std::span<Tensor> out) {
 }
 
 const OpDef kLargestFirst = {
-    .name = "largest_first", .infer = largest_first_infer, .cpu = largest_first_cpu, .gpu = largest_first_on_gpu};
+    .name = "largest_first", .infer = largest_first_infer, .cpu = largest_first_cpu, .gpu = largest_first_gpu};
 
 }  // namespace
 
@@ -101,7 +101,7 @@ Tensor detail::largest_first(const Tensor& keys, std::int64_t count) {
   // topk() sorts in the same order: NaN is the largest, equal keys stay in order.
   if (!keys.device().is_cpu() && keys.dtype() != f64 && keys.dim() == 2 && keys.size(1) > kMost)
     return topk(keys, count, 1).indices;
-  return apply1(kLargestFirst, {keys}, Attrs::of(LargestFirstAttributes{count}));
+  return apply1(kLargestFirst, {keys}, Attrs::of(LargestFirstAttrs{count}));
 }
 
 std::span<const OpDef* const> ops_in_largest_first() {

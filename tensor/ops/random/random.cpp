@@ -7,11 +7,11 @@
 #include <fmt/format.h>
 
 #include <etna/device/internal/cpu/parallel.h>
-#include <etna/device/transfers.h>
+#include <etna/device/memory.h>
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/capture.h>
-#include <etna/tensor/internal/recording.h>
-#include <etna/tensor/kernels.h>
+#include <etna/tensor/internal/capture_hooks.h>
+#include <etna/tensor/internal/kernels.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/kernel.h>
@@ -114,7 +114,7 @@ struct FillAttrs {
   Interval interval;
 };
 
-/// While a step is recorded: seed and offset of its numbers as an i64 [2] tensor, drawn again at each replay. Otherwise
+/// While a step is captured: seed and offset of its numbers as an i64 [2] tensor, drawn again at each replay. Otherwise
 /// undefined; then the attributes hold the stream.
 Tensor each_step_stream(Device device) {
   if (!capturing()) return {};
@@ -141,7 +141,7 @@ gpu::Kernel kernel(const gpu::Shader& shader, const OpCall& call, const Tensor& 
 }
 
 /// in: the stream, or undefined
-bool fill_gpu(const OpCall& call, std::span<Tensor> out) {
+bool random_gpu(const OpCall& call, std::span<Tensor> out) {
   auto [stream, kind, interval] = call.as<FillAttrs>();
   Tensor& y = out[0];
   const bool two_words = kind == RandomKind::integer || (kind == RandomKind::uniform && y.dtype() == f64);
@@ -155,7 +155,7 @@ bool fill_gpu(const OpCall& call, std::span<Tensor> out) {
   return true;
 }
 
-void fill_cpu(const OpCall& call, std::span<Tensor> out) {
+void random_cpu(const OpCall& call, std::span<Tensor> out) {
   const auto& attrs = call.as<FillAttrs>();
   const RandomKind kind = attrs.kind;
   const Interval interval = attrs.interval;
@@ -199,7 +199,7 @@ void fill_cpu(const OpCall& call, std::span<Tensor> out) {
 }
 
 /// The op that the functions below call; not in all_ops(), since it takes no tensors.
-const OpDef kRandom = {.name = "random", .cpu = fill_cpu, .gpu = fill_gpu};
+const OpDef kRandom = {.name = "random", .cpu = random_cpu, .gpu = random_gpu};
 
 Tensor random_filled(const char* op, RandomKind kind, const Shape& shape, TensorOptions options,
                      Interval interval = {}) {
@@ -215,14 +215,14 @@ Tensor random_filled(const char* op, RandomKind kind, const Shape& shape, Tensor
   if (y.numel() == 0) return y;
   const OpCall call{kRandom, std::span(&given, 1), attrs};
   if (options.device.is_cpu()) {
-    recording::run_cpu_kernel(call, std::span(&y, 1));
+    capture_hooks::run_cpu_kernel(call, std::span(&y, 1));
     return y;
   }
-  recording::observe(options.device);
+  capture_hooks::observe(options.device);
   if (run_kernel(call, options.device, std::span(&y, 1))) return y;
   detail::count_fallback(op, fmt::format("no kernel on {}, computed on the CPU", options.device.str()));
   Tensor host = empty(shape, {options.dtype, kCPU});
-  fill_cpu(call, std::span(&host, 1));
+  random_cpu(call, std::span(&host, 1));
   detail::write_back(host, y);
   return y;
 }
@@ -233,7 +233,7 @@ struct DropoutAttrs {
   double scale;             ///< factor of the elements kept; 0 keeps nothing
 };
 
-std::vector<OutputSpec> infer_dropout(const OpCall& call) {
+std::vector<OutputSpec> dropout_infer(const OpCall& call) {
   const Tensor& x = call.in[0];
   if (!is_floating(x.dtype()))
     throw DtypeError(fmt::format("dropout: the input is {}, it must be floating", name(x.dtype())));
@@ -297,7 +297,7 @@ TensorList dropout_vjp(const VjpCall& call) {
 }
 /// in: x, and the stream or undefined
 const OpDef kDropout = {.name = "dropout",
-                        .infer = infer_dropout,
+                        .infer = dropout_infer,
                         .cpu = dropout_cpu,
                         .gpu = dropout_gpu,
                         .vjp = dropout_vjp,

@@ -189,7 +189,7 @@ void sample_tokens_cpu(const OpCall& call, std::span<Tensor> out) {
   });
 }
 
-bool sample_tokens_on_gpu(const OpCall& call, std::span<Tensor> out) {
+bool sample_tokens_gpu(const OpCall& call, std::span<Tensor> out) {
   const Tensor& logits = call.in[kSampleLogits];
   if (logits.dtype() == f64) return false;
   if (logits.size(0) == 0) return true;
@@ -211,15 +211,15 @@ bool sample_tokens_on_gpu(const OpCall& call, std::span<Tensor> out) {
   return true;
 }
 
-TensorList sample_tokens_no_gradient(const VjpCall& call) {
+TensorList sample_tokens_vjp(const VjpCall& call) {
   throw Error(fmt::format("{} is not differentiable: tokens are integers", call.op.name));
 }
 
 const OpDef kSampleTokens = {.name = "sample_tokens",
                              .infer = sample_tokens_infer,
                              .cpu = sample_tokens_cpu,
-                             .gpu = sample_tokens_on_gpu,
-                             .vjp = sample_tokens_no_gradient};
+                             .gpu = sample_tokens_gpu,
+                             .vjp = sample_tokens_vjp};
 
 }  // namespace
 

@@ -38,7 +38,7 @@ Tensor view_of(const Tensor& x, const DiagonalAttrs& a) {
 
 TensorList diagonal_direct(const OpCall& call) { return {view_of(call.in[0], call.as<DiagonalAttrs>())}; }
 
-TensorList embed_direct(const OpCall& call) {
+TensorList diag_embed_direct(const OpCall& call) {
   const auto a = call.as<DiagonalAttrs>();
   Tensor whole = zeros(a.whole, {call.in[0].dtype(), call.in[0].device()});
   view_of(whole, a).copy_(call.in[0]);
@@ -46,13 +46,13 @@ TensorList embed_direct(const OpCall& call) {
 }
 
 TensorList diagonal_vjp(const VjpCall& call);
-TensorList embed_vjp(const VjpCall& call);
+TensorList diag_embed_vjp(const VjpCall& call);
 
 const OpDef kDiagonal = {.name = "diagonal", .vjp = diagonal_vjp, .direct = diagonal_direct};
-const OpDef kDiagEmbed = {.name = "diag_embed", .vjp = embed_vjp, .direct = embed_direct};
+const OpDef kDiagEmbed = {.name = "diag_embed", .vjp = diag_embed_vjp, .direct = diag_embed_direct};
 
 TensorList diagonal_vjp(const VjpCall& call) { return {apply1(kDiagEmbed, {call.grad[0]}, call.attrs)}; }
-TensorList embed_vjp(const VjpCall& call) { return {apply1(kDiagonal, {call.grad[0]}, call.attrs)}; }
+TensorList diag_embed_vjp(const VjpCall& call) { return {apply1(kDiagonal, {call.grad[0]}, call.attrs)}; }
 
 void check_two(const char* op, int rank, std::int64_t dim1, std::int64_t dim2, DiagonalAttrs& a) {
   if (rank < 2) throw ShapeError(fmt::format("{}: a tensor of {} dimensions has no diagonal", op, rank));

@@ -53,7 +53,7 @@ void flip_cpu(const OpCall& call, std::span<Tensor> out) {
   });
 }
 
-bool gpu(const OpCall& call, std::span<Tensor> out) {
+bool flip_gpu(const OpCall& call, std::span<Tensor> out) {
   const Tensor& x = call.in[0];
   if (x.numel() == 0) return true;
   const Reversed from(x, call.as<FlipAttrs>().dims);
@@ -75,7 +75,7 @@ bool gpu(const OpCall& call, std::span<Tensor> out) {
 
 TensorList flip_vjp(const VjpCall& call) { return {flip(call.grad[0], call.as<FlipAttrs>().dims)}; }
 
-const OpDef kFlip = {.name = "flip", .infer = flip_infer, .cpu = flip_cpu, .gpu = gpu, .vjp = flip_vjp};
+const OpDef kFlip = {.name = "flip", .infer = flip_infer, .cpu = flip_cpu, .gpu = flip_gpu, .vjp = flip_vjp};
 
 }  // namespace
 

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include <etna/tensor/internal/recording.h>
+#include <etna/tensor/internal/capture_hooks.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 
@@ -155,7 +155,7 @@ Tensor repeat_interleave(const Tensor& x, std::int64_t repeats) {
 
 Tensor repeat_interleave(const Tensor& x, const Tensor& repeats, std::int64_t dim) {
   detail::require_defined("repeat_interleave", x, repeats);
-  recording::forbid("repeat_interleave", "the number of results depends on values of a tensor");
+  capture_hooks::forbid("repeat_interleave", "the number of results depends on values of a tensor");
   const int d = wrap_dim(dim, x.dim(), "repeat_interleave");
   const Tensor list = x.dim() == 0 ? x.reshape({1}) : x;
   const std::int64_t n = list.shape()[d];
@@ -308,7 +308,7 @@ Tensor one_hot(const Tensor& index, std::int64_t num_classes) {
     throw DtypeError(fmt::format("one_hot: the index is {}, it must be i64 or i32", name(index.dtype())));
   if (num_classes < -1) throw ShapeError(fmt::format("one_hot: {} classes; pass at least 1, or -1", num_classes));
   if (num_classes == -1) {
-    recording::forbid("one_hot", "the number of classes depends on values of a tensor; pass num_classes");
+    capture_hooks::forbid("one_hot", "the number of classes depends on values of a tensor; pass num_classes");
     if (index.numel() == 0)
       throw ShapeError("one_hot: an empty index does not determine the number of classes; pass num_classes");
     num_classes = max(index).item<std::int64_t>() + 1;

@@ -76,8 +76,8 @@ Back back(RecurrentMode mode, const Tensor& saved, const Tensor& dsaved, const T
 
 }  // namespace
 
-TensorList composed(const OpCall& call) {
-  const auto a = call.as<Attributes>();
+TensorList recurrent_reference(const OpCall& call) {
+  const auto a = call.as<RecurrentAttrs>();
   const DType t = call.in[kGates].dtype(), row = row_dtype(t);
   const Tensor gates = call.in[kGates].to(row), weight = call.in[kWeight].to(row), &lengths = call.in[kLengths];
   const Tensor bias = converted(call.in[kBias], row);
@@ -100,8 +100,8 @@ TensorList composed(const OpCall& call) {
   return out.list();
 }
 
-TensorList composed_backward(const OpCall& call) {
-  const auto a = call.as<Attributes>();
+TensorList recurrent_backward_reference(const OpCall& call) {
+  const auto a = call.as<RecurrentAttrs>();
   const DType t = call.in[kStates].dtype(), row = row_dtype(t);
   TensorList in(call.in.begin(), call.in.end());
   for (int i = 0; i < kBackwardInputs; ++i) {

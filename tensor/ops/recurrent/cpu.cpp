@@ -172,7 +172,7 @@ struct Forward {
 /// @param S element type of the packed weight
 template <typename T, typename S>
 void forward(const OpCall& call, const Outputs& out) {
-  const auto a = call.as<Attributes>();
+  const auto a = call.as<RecurrentAttrs>();
   const DType row = dtype_of<T>();
   const Tensor gates = recurrent_cpu_dense(call.in[kGates], row), weight = dense_weight<T, S>(call.in[kWeight]);
   const Tensor bias = recurrent_cpu_dense(call.in[kBias], row), h0 = recurrent_cpu_dense(call.in[kH0], row),
@@ -340,7 +340,7 @@ struct Backward {
 
 template <typename T, typename S>
 void backward(const OpCall& call, const Gradients& out) {
-  const auto a = call.as<Attributes>();
+  const auto a = call.as<RecurrentAttrs>();
   const DType row = dtype_of<T>();
   TensorList in;
   for (int i = 0; i < kBackwardInputs; ++i)
@@ -404,8 +404,8 @@ void backward(const OpCall& call, const Gradients& out) {
 
 }  // namespace
 
-void cpu_forward(const OpCall& call, std::span<Tensor> out) {
-  const Outputs to(out, call.as<Attributes>());
+void recurrent_cpu(const OpCall& call, std::span<Tensor> out) {
+  const Outputs to(out, call.as<RecurrentAttrs>());
   if (to.states.numel() == 0) return;
   if (to.states.dtype() == f64)
     forward<double, double>(call, to);
@@ -415,8 +415,8 @@ void cpu_forward(const OpCall& call, std::span<Tensor> out) {
     forward<float, float>(call, to);
 }
 
-void cpu_backward(const OpCall& call, std::span<Tensor> out) {
-  const Gradients to(out, call.as<Attributes>());
+void recurrent_backward_cpu(const OpCall& call, std::span<Tensor> out) {
+  const Gradients to(out, call.as<RecurrentAttrs>());
   if (to.gates.numel() == 0) return;
   if (to.gates.dtype() == f64)
     backward<double, double>(call, to);

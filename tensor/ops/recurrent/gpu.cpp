@@ -28,8 +28,8 @@ std::uint32_t lengths_dtype(const Tensor& x) { return x.defined() ? gpu::u32(x.d
 
 }  // namespace
 
-bool gpu_forward(const OpCall& call, std::span<Tensor> out) {
-  const auto a = call.as<Attributes>();
+bool recurrent_gpu(const OpCall& call, std::span<Tensor> out) {
+  const auto a = call.as<RecurrentAttrs>();
   const Outputs to(out, a);
   const DType t = to.states.dtype();
   if (t == f64) return false;
@@ -63,8 +63,8 @@ bool gpu_forward(const OpCall& call, std::span<Tensor> out) {
   return true;
 }
 
-bool gpu_backward(const OpCall& call, std::span<Tensor> out) {
-  const auto a = call.as<Attributes>();
+bool recurrent_backward_gpu(const OpCall& call, std::span<Tensor> out) {
+  const auto a = call.as<RecurrentAttrs>();
   Gradients to(out, a);
   const DType t = to.gates.dtype();
   if (t == f64) return false;

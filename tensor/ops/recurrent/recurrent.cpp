@@ -15,7 +15,7 @@ std::int64_t gates_of(RecurrentMode mode) {
 
 namespace recurrent {
 
-Outputs::Outputs(std::span<const Tensor> out, const Attributes& a) : states(out[0]) {
+Outputs::Outputs(std::span<const Tensor> out, const RecurrentAttrs& a) : states(out[0]) {
   const bool lstm = a.mode == RecurrentMode::lstm;
   if (lstm) cells = out[1];
   if (a.keeps && saved_blocks(a.mode) > 0) saved = out[lstm ? 2 : 1];
@@ -27,7 +27,7 @@ TensorList Outputs::list() const {
   return all;
 }
 
-Gradients::Gradients(std::span<const Tensor> out, const Attributes& a) : gates(out[0]), h0(out[1]) {
+Gradients::Gradients(std::span<const Tensor> out, const RecurrentAttrs& a) : gates(out[0]), h0(out[1]) {
   if (a.mode == RecurrentMode::lstm) c0 = out[2];
   if (a.mode == RecurrentMode::gru) hidden = out[2];
 }
@@ -60,8 +60,8 @@ void check_shape(const OpCall& call, const char* what, const Tensor& x, const Sh
   }
 }
 
-std::vector<OutputSpec> infer(const OpCall& call) {
-  const auto a = call.as<Attributes>();
+std::vector<OutputSpec> recurrent_infer(const OpCall& call) {
+  const auto a = call.as<RecurrentAttrs>();
   check_dtypes(call);
   const Tensor &gates = call.in[kGates], &weight = call.in[kWeight];
   const std::int64_t blocks = gates_of(a.mode);
@@ -86,8 +86,8 @@ std::vector<OutputSpec> infer(const OpCall& call) {
   return specs;
 }
 
-std::vector<OutputSpec> infer_backward(const OpCall& call) {
-  const auto a = call.as<Attributes>();
+std::vector<OutputSpec> recurrent_backward_infer(const OpCall& call) {
+  const auto a = call.as<RecurrentAttrs>();
   const Tensor &states = call.in[kStates], &weight = call.in[kHiddenWeight], &h0 = call.in[kInitialH];
   const Shape gates = {states.size(0), states.size(1), weight.size(0)};
   std::vector<OutputSpec> specs = {{gates, states.dtype()}, {h0.shape(), states.dtype()}};
@@ -97,10 +97,10 @@ std::vector<OutputSpec> infer_backward(const OpCall& call) {
 }
 
 const OpDef kRecurrentBackward = {.name = "recurrent_backward",
-                                  .infer = infer_backward,
-                                  .cpu = cpu_backward,
-                                  .gpu = gpu_backward,
-                                  .reference = composed_backward};
+                                  .infer = recurrent_backward_infer,
+                                  .cpu = recurrent_backward_cpu,
+                                  .gpu = recurrent_backward_gpu,
+                                  .reference = recurrent_backward_reference};
 
 /// Σ over steps of (gradient of the gates)ᵀ · (state before the step). The first step's state is h0; all others are one
 /// gemm.
@@ -112,8 +112,8 @@ Tensor weight_gradient(const Tensor& gates, const Tensor& states, const Tensor& 
   return sum + gemm::weight_gradient(gates.slice(0, from, from + steps - 1), states.slice(0, of, of + steps - 1));
 }
 
-TensorList vjp(const VjpCall& call) {
-  const auto a = call.as<Attributes>();
+TensorList recurrent_vjp(const VjpCall& call) {
+  const auto a = call.as<RecurrentAttrs>();
   const Outputs out(call.out, a), grad(call.grad, a);
   TensorList grads(kInputs);
   if (!grad.states.defined() && !grad.cells.defined() && !grad.saved.defined()) return grads;
@@ -131,11 +131,11 @@ TensorList vjp(const VjpCall& call) {
 }
 
 const OpDef kRecurrent = {.name = "recurrent",
-                          .infer = infer,
-                          .cpu = cpu_forward,
-                          .gpu = gpu_forward,
-                          .reference = composed,
-                          .vjp = vjp,
+                          .infer = recurrent_infer,
+                          .cpu = recurrent_cpu,
+                          .gpu = recurrent_gpu,
+                          .reference = recurrent_reference,
+                          .vjp = recurrent_vjp,
                           .saved = Saved::both,
                           .saved_inputs = 1u << kH0 | 1u << kC0 | 1u << kWeight | 1u << kLengths};
 
@@ -218,7 +218,7 @@ RecurrentLayer layer(const Tensor& given, const RecurrentState& state, const Rec
     return y;
   }
   const TensorList in = {gates, from.h, lstm ? from.c : Tensor(), all[2], as(all[4]), lengths};
-  const Attributes a{.mode = mode, .reverse = reverse, .keeps = grad_recorder().wants(in)};
+  const RecurrentAttrs a{.mode = mode, .reverse = reverse, .keeps = grad_recorder().wants(in)};
   const Outputs out(apply(kRecurrent, in, Attrs::of(a)), a);
   const std::int64_t last = reverse ? 0 : given.size(0) - 1;
   RecurrentLayer y{out.states, {out.states.select(0, last), {}}};

@@ -88,7 +88,7 @@ void run(const Tensor& x, const Plan& plan, Tensor& y, const Finish& finish) {
 }
 
 template <typename T>
-void run_kind(const Tensor& x, const Plan& plan, Tensor& y, const Attributes& a) {
+void run_kind(const Tensor& x, const Plan& plan, Tensor& y, const ReduceAttrs& a) {
   auto n = static_cast<double>(plan.length);
   auto signed_if_whole = [](auto total) {
     if constexpr (std::is_integral_v<T>)
@@ -130,7 +130,7 @@ void run_kind(const Tensor& x, const Plan& plan, Tensor& y, const Attributes& a)
 
 void cpu(const OpCall& call, std::span<Tensor> out) {
   if (out[0].numel() == 0) return;
-  auto a = call.as<Attributes>();
+  auto a = call.as<ReduceAttrs>();
   Plan plan(call.in[0], a.dims);
   rows::visit_compute(call.in[0].dtype(), [&](auto zero) { run_kind<decltype(zero)>(call.in[0], plan, out[0], a); });
 }

@@ -118,8 +118,8 @@ Tensor reduced_last(const Tensor& x, Dims& dims) {
 
 }  // namespace
 
-bool on_gpu(const OpCall& call, std::span<Tensor> out) {
-  auto a = call.as<Attributes>();
+bool gpu(const OpCall& call, std::span<Tensor> out) {
+  auto a = call.as<ReduceAttrs>();
   Tensor x = call.in[0];
   Tensor& y = out[0];
   if (x.dtype() == f64) return false;

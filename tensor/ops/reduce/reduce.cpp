@@ -11,7 +11,7 @@
 namespace etna {
 namespace {
 
-using ReduceAttributes = reduce::Attributes;
+using ReduceAttrs = reduce::ReduceAttrs;
 using ReduceKind = reduce::Kind;
 
 Shape reduced_shape(const Shape& shape, const Dims& dims, bool keepdim) {
@@ -27,7 +27,7 @@ Shape reduced_shape(const Shape& shape, const Dims& dims, bool keepdim) {
 
 std::vector<OutputSpec> reduce_infer(const OpCall& call) {
   const Tensor& x = call.in[0];
-  auto a = call.as<ReduceAttributes>();
+  auto a = call.as<ReduceAttrs>();
   bool orders = a.kind == ReduceKind::max || a.kind == ReduceKind::min || a.kind == ReduceKind::argmax ||
                 a.kind == ReduceKind::argmin;
   bool real = a.kind == ReduceKind::mean || a.kind == ReduceKind::logsumexp || a.kind == ReduceKind::var ||
@@ -58,12 +58,11 @@ std::vector<OutputSpec> reduce_infer(const OpCall& call) {
 
 /// Restores the reduced dimensions of a result with size 1.
 Tensor keep(const Tensor& y, const VjpCall& call) {
-  return y.reshape(reduced_shape(call.in[0].shape(), call.as<ReduceAttributes>().dims, true));
+  return y.reshape(reduced_shape(call.in[0].shape(), call.as<ReduceAttrs>().dims, true));
 }
 double length_of(const VjpCall& call) {
   double n = 1;
-  for (std::int64_t d : call.as<ReduceAttributes>().dims)
-    n *= static_cast<double>(call.in[0].shape()[static_cast<int>(d)]);
+  for (std::int64_t d : call.as<ReduceAttrs>().dims) n *= static_cast<double>(call.in[0].shape()[static_cast<int>(d)]);
   return n;
 }
 /// The dtype for counts: f16 cannot distinguish 2049 from 2048.
@@ -82,7 +81,7 @@ TensorList mean_vjp(const VjpCall& call) {
 TensorList reduce_extreme_vjp(const VjpCall& call) {
   const Tensor& x = call.in[0];
   Tensor hit = cast(eq(x, keep(call.out[0], call)), counting(x));
-  Tensor share = keep(call.grad[0], call) / sum_keeping(hit, call.as<ReduceAttributes>().dims);
+  Tensor share = keep(call.grad[0], call) / sum_keeping(hit, call.as<ReduceAttrs>().dims);
   return {(hit * share).to(x.dtype())};
 }
 
@@ -126,7 +125,7 @@ struct Moved {
 /// multiplies the products from both sides.
 TensorList prod_vjp(const VjpCall& call) {
   const Tensor& x = call.in[0];
-  auto dims = call.as<ReduceAttributes>().dims;
+  auto dims = call.as<ReduceAttrs>().dims;
   Tensor g = keep(call.grad[0], call);
   if (dims.empty() || x.numel() == 0) return {g.expand(x.shape())};
   if (grad_enabled()) {
@@ -150,7 +149,7 @@ TensorList logsumexp_vjp(const VjpCall& call) {
 
 TensorList var_vjp(const VjpCall& call) {
   const Tensor& x = call.in[0];
-  auto a = call.as<ReduceAttributes>();
+  auto a = call.as<ReduceAttrs>();
   double divisor = std::max(0.0, length_of(call) - a.correction);
   Tensor centered = a.dims.empty() ? zeros_like(x) : x - mean(x, a.dims, true);
   return {keep(call.grad[0] * (2.0 / divisor), call) * centered};
@@ -162,20 +161,20 @@ Tensor share_of_root(const Tensor& x, const Tensor& y) {
   return where(zero, 0.0, x / where(zero, 1.0, y));
 }
 
-TensorList deviation_vjp(const VjpCall& call) {
+TensorList std_vjp(const VjpCall& call) {
   const Tensor& x = call.in[0];
-  const auto a = call.as<ReduceAttributes>();
+  const auto a = call.as<ReduceAttrs>();
   const double divisor = std::max(0.0, length_of(call) - a.correction);
   const Tensor centered = a.dims.empty() ? zeros_like(x) : x - mean(x, a.dims, true);
   return {keep(call.grad[0] * (1.0 / divisor), call) * share_of_root(centered, keep(call.out[0], call))};
 }
 
-TensorList root_of_squares_vjp(const VjpCall& call) {
+TensorList norm_vjp(const VjpCall& call) {
   return {keep(call.grad[0], call) * share_of_root(call.in[0], keep(call.out[0], call))};
 }
 
 TensorList mean_reference(const OpCall& call) {
-  auto a = call.as<ReduceAttributes>();
+  auto a = call.as<ReduceAttrs>();
   const Tensor& x = call.in[0];
   double n = 1;
   for (std::int64_t d : a.dims) n *= static_cast<double>(x.shape()[static_cast<int>(d)]);
@@ -183,7 +182,7 @@ TensorList mean_reference(const OpCall& call) {
   return {(total / n).to(x.dtype()).reshape(reduced_shape(x.shape(), a.dims, a.keepdim))};
 }
 TensorList logsumexp_reference(const OpCall& call) {
-  auto a = call.as<ReduceAttributes>();
+  auto a = call.as<ReduceAttrs>();
   Tensor x = call.in[0].to(counting(call.in[0]));
   if (a.dims.empty()) return {call.in[0].clone()};
   Tensor largest =
@@ -193,7 +192,7 @@ TensorList logsumexp_reference(const OpCall& call) {
   return {y.to(call.in[0].dtype()).reshape(reduced_shape(x.shape(), a.dims, a.keepdim))};
 }
 TensorList var_reference(const OpCall& call) {
-  auto a = call.as<ReduceAttributes>();
+  auto a = call.as<ReduceAttrs>();
   Tensor x = call.in[0].to(counting(call.in[0]));
   double n = 1;
   for (std::int64_t d : a.dims) n *= static_cast<double>(x.shape()[static_cast<int>(d)]);
@@ -202,73 +201,73 @@ TensorList var_reference(const OpCall& call) {
   return {y.to(call.in[0].dtype()).reshape(reduced_shape(x.shape(), a.dims, a.keepdim))};
 }
 
-TensorList deviation_reference(const OpCall& call) { return {sqrt(var_reference(call)[0])}; }
-TensorList root_of_squares_reference(const OpCall& call) {
-  auto a = call.as<ReduceAttributes>();
+TensorList std_reference(const OpCall& call) { return {sqrt(var_reference(call)[0])}; }
+TensorList norm_reference(const OpCall& call) {
+  auto a = call.as<ReduceAttrs>();
   const Tensor x = call.in[0].to(counting(call.in[0]));
   const Tensor y = sqrt(sum_keeping(square(x), a.dims));
   return {y.to(call.in[0].dtype()).reshape(reduced_shape(x.shape(), a.dims, a.keepdim))};
 }
 
-const OpDef kSum = {.name = "sum", .infer = reduce_infer, .cpu = reduce::cpu, .gpu = reduce::on_gpu, .vjp = sum_vjp};
+const OpDef kSum = {.name = "sum", .infer = reduce_infer, .cpu = reduce::cpu, .gpu = reduce::gpu, .vjp = sum_vjp};
 const OpDef kMean = {.name = "mean",
                      .infer = reduce_infer,
                      .cpu = reduce::cpu,
-                     .gpu = reduce::on_gpu,
+                     .gpu = reduce::gpu,
                      .reference = mean_reference,
                      .vjp = mean_vjp};
 const OpDef kProd = {.name = "prod",
                      .infer = reduce_infer,
                      .cpu = reduce::cpu,
-                     .gpu = reduce::on_gpu,
+                     .gpu = reduce::gpu,
                      .vjp = prod_vjp,
                      .saved = Saved::inputs};
 const OpDef kMax = {.name = "max",
                     .infer = reduce_infer,
                     .cpu = reduce::cpu,
-                    .gpu = reduce::on_gpu,
+                    .gpu = reduce::gpu,
                     .vjp = reduce_extreme_vjp,
                     .saved = Saved::both};
 const OpDef kMin = {.name = "min",
                     .infer = reduce_infer,
                     .cpu = reduce::cpu,
-                    .gpu = reduce::on_gpu,
+                    .gpu = reduce::gpu,
                     .vjp = reduce_extreme_vjp,
                     .saved = Saved::both};
-const OpDef kArgmax = {.name = "argmax", .infer = reduce_infer, .cpu = reduce::cpu, .gpu = reduce::on_gpu};
-const OpDef kArgmin = {.name = "argmin", .infer = reduce_infer, .cpu = reduce::cpu, .gpu = reduce::on_gpu};
+const OpDef kArgmax = {.name = "argmax", .infer = reduce_infer, .cpu = reduce::cpu, .gpu = reduce::gpu};
+const OpDef kArgmin = {.name = "argmin", .infer = reduce_infer, .cpu = reduce::cpu, .gpu = reduce::gpu};
 const OpDef kLogsumexp = {.name = "logsumexp",
                           .infer = reduce_infer,
                           .cpu = reduce::cpu,
-                          .gpu = reduce::on_gpu,
+                          .gpu = reduce::gpu,
                           .reference = logsumexp_reference,
                           .vjp = logsumexp_vjp,
                           .saved = Saved::both};
 const OpDef kVar = {.name = "var",
                     .infer = reduce_infer,
                     .cpu = reduce::cpu,
-                    .gpu = reduce::on_gpu,
+                    .gpu = reduce::gpu,
                     .reference = var_reference,
                     .vjp = var_vjp,
                     .saved = Saved::inputs};
 const OpDef kDeviation = {.name = "std",
                           .infer = reduce_infer,
                           .cpu = reduce::cpu,
-                          .gpu = reduce::on_gpu,
-                          .reference = deviation_reference,
-                          .vjp = deviation_vjp,
+                          .gpu = reduce::gpu,
+                          .reference = std_reference,
+                          .vjp = std_vjp,
                           .saved = Saved::both};
 const OpDef kRootOfSquares = {.name = "norm",
                               .infer = reduce_infer,
                               .cpu = reduce::cpu,
-                              .gpu = reduce::on_gpu,
-                              .reference = root_of_squares_reference,
-                              .vjp = root_of_squares_vjp,
+                              .gpu = reduce::gpu,
+                              .reference = norm_reference,
+                              .vjp = norm_vjp,
                               .saved = Saved::both};
 
 Tensor call(const OpDef& op, ReduceKind kind, const Tensor& x, const Dims& dims, bool keepdim, int correction = 0) {
   detail::require_defined(op.name, x);
-  return apply1(op, {x}, Attrs::of(ReduceAttributes{kind, wrap_dims(dims, x.dim(), op.name), keepdim, correction}));
+  return apply1(op, {x}, Attrs::of(ReduceAttrs{kind, wrap_dims(dims, x.dim(), op.name), keepdim, correction}));
 }
 Tensor call_arg(const OpDef& op, ReduceKind kind, const Tensor& x, std::optional<std::int64_t> dim, bool keepdim) {
   detail::require_defined(op.name, x);
@@ -287,7 +286,7 @@ Tensor sum(const Tensor& x, Dims dims, bool keepdim, DType out) {
     throw DtypeError(fmt::format("sum: of {} sums are not {}; f16 and bf16 may give f32", name(x.dtype()), name(out)));
   }
   return apply1(kSum, {x},
-                Attrs::of(ReduceAttributes{ReduceKind::sum, wrap_dims(dims, x.dim(), "sum"), keepdim, 0, widens}));
+                Attrs::of(ReduceAttrs{ReduceKind::sum, wrap_dims(dims, x.dim(), "sum"), keepdim, 0, widens}));
 }
 Tensor mean(const Tensor& x, Dims dims, bool keepdim) {
   return call(kMean, ReduceKind::mean, detail::raised(x), dims, keepdim);

@@ -38,7 +38,7 @@ bool is_identity(const Taps& taps, std::int64_t from) {
 }
 
 template <typename T>
-void run(const Map& map, const Tensor& x, Tensor& y) {
+void run(const ResampleAttrs& map, const Tensor& x, Tensor& y) {
   const Taps depth = taps_of(map, 0), height = taps_of(map, 1), width = taps_of(map, 2);
   const std::vector<T> weights(width.weight.begin(), width.weight.end());
   const std::int64_t inner = x.shape()[4], from_d = x.shape()[1], from_h = x.shape()[2], from_w = x.shape()[3];
@@ -83,9 +83,9 @@ void map_cpu(const OpCall& call, std::span<Tensor> out) {
   if (out[0].numel() == 0) return;
   const Tensor x = call.in[0].contiguous();
   if (x.dtype() == f64)
-    run<double>(call.as<Map>(), x, out[0]);
+    run<double>(call.as<ResampleAttrs>(), x, out[0]);
   else
-    run<float>(call.as<Map>(), x, out[0]);
+    run<float>(call.as<ResampleAttrs>(), x, out[0]);
 }
 
 }  // namespace etna::resample

@@ -11,7 +11,7 @@ namespace {
 
 using resample::Axis;
 using InterpolateKind = resample::Kind;
-using resample::Map;
+using resample::ResampleAttrs;
 
 constexpr std::int64_t kInterpolateLargest = 1 << 30;
 
@@ -61,7 +61,7 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& o) {
   detail::require_defined("interpolate", x);
   const int spatial = x.dim() - 2;
   interpolate_check(x, o, spatial);
-  Map map;
+  ResampleAttrs map;
   map.kind = kind_of(o.mode);
   map.align_corners = o.align_corners;
   Dims sizes;

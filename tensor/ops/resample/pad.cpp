@@ -15,7 +15,7 @@ struct PadAttrs {
 };
 
 /// Fills the result with the value and copies x into its place. Works for any dtype and strides.
-TensorList pad_direct(const OpCall& call) {
+TensorList pad_constant_direct(const OpCall& call) {
   Tensor x = call.in[0];
   const auto a = call.as<PadAttrs>();
   Shape shape = x.shape();
@@ -34,14 +34,14 @@ TensorList pad_direct(const OpCall& call) {
   return {y};
 }
 
-TensorList pad_vjp(const VjpCall& call) {
+TensorList pad_constant_vjp(const VjpCall& call) {
   auto a = call.as<PadAttrs>();
   for (int d = 0; d < a.before.rank(); ++d) a.before[d] = -a.before[d], a.after[d] = -a.after[d];
   a.value = 0;
   return {apply1(call.op, {call.grad[0]}, Attrs::of(a))};
 }
 
-const OpDef kPadConstant = {.name = "pad_constant", .vjp = pad_vjp, .direct = pad_direct};
+const OpDef kPadConstant = {.name = "pad_constant", .vjp = pad_constant_vjp, .direct = pad_constant_direct};
 
 const char* name_of(PadMode mode) {
   return mode == PadMode::reflect ? "reflect" : mode == PadMode::replicate ? "replicate" : "circular";
@@ -106,7 +106,7 @@ Tensor pad(const Tensor& x, const std::vector<std::int64_t>& pads, PadMode mode,
   // All spatial dimensions of [N, C, ...], so that channels that are last in memory stay last.
   const int spatial = std::max(padded, std::min(3, x.dim() - 2));
   const resample::Planes planes("pad", x, spatial);
-  resample::Map map;
+  resample::ResampleAttrs map;
   map.kind = mode == PadMode::reflect     ? resample::Kind::reflect
              : mode == PadMode::replicate ? resample::Kind::replicate
                                           : resample::Kind::circular;

@@ -13,11 +13,11 @@ namespace {
 
 using resample::Axis;
 using ResampleKind = resample::Kind;
-using resample::Map;
+using resample::ResampleAttrs;
 
 std::vector<OutputSpec> resample_infer(const OpCall& call) {
   const Tensor& x = call.in[0];
-  const auto map = call.as<Map>();
+  const auto map = call.as<ResampleAttrs>();
   if (!is_floating(x.dtype())) {
     throw DtypeError(fmt::format("{}: the input is {}, it must be floating; convert it first, e.g. with .to(f32)",
                                  call.op.name, name(x.dtype())));
@@ -36,7 +36,7 @@ std::vector<OutputSpec> resample_infer(const OpCall& call) {
 }
 
 TensorList resample_vjp(const VjpCall& call) {
-  auto map = call.as<Map>();
+  auto map = call.as<ResampleAttrs>();
   map.transposed = !map.transposed;
   return {resample::apply_map(call.grad[0], map)};
 }
@@ -48,7 +48,7 @@ const OpDef kResample = {.name = "resample",
                          .vjp = resample_vjp};
 
 /// The most elements that one result may read along an axis.
-std::int64_t most_taps(const Map& map, const Axis& a) {
+std::int64_t most_taps(const ResampleAttrs& map, const Axis& a) {
   const std::int64_t from = a.from, to = a.to;
   switch (map.kind) {
     case ResampleKind::window:
@@ -72,10 +72,10 @@ std::int64_t most_taps(const Map& map, const Axis& a) {
 
 namespace resample {
 
-Tensor apply_map(const Tensor& x, const Map& map) { return apply1(kResample, {x}, Attrs::of(map)); }
+Tensor apply_map(const Tensor& x, const ResampleAttrs& map) { return apply1(kResample, {x}, Attrs::of(map)); }
 
 bool map_gpu(const OpCall& call, std::span<Tensor> out) {
-  const auto map = call.as<Map>();
+  const auto map = call.as<ResampleAttrs>();
   Tensor& y = out[0];
   if (y.dtype() == f64) return false;
   if (y.numel() == 0) return true;

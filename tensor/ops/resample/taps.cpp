@@ -9,14 +9,14 @@ namespace etna::resample {
 namespace {
 
 /// The position in the input that result `o` corresponds to.
-double source(const Map& map, const Axis& a, std::int64_t o) {
+double source(const ResampleAttrs& map, const Axis& a, std::int64_t o) {
   const auto at = static_cast<double>(o);
   return map.align_corners ? at * a.scale : (at + 0.5) * a.scale - 0.5;
 }
 
 /// Calls tap(position, weight) for the elements that result `o` reads.
 template <typename Tap>
-void each_tap(const Map& map, const Axis& a, std::int64_t o, const Tap& tap) {
+void each_tap(const ResampleAttrs& map, const Axis& a, std::int64_t o, const Tap& tap) {
   const std::int64_t last = a.from - 1;
   switch (map.kind) {
     case Kind::window: {
@@ -75,7 +75,7 @@ void each_tap(const Map& map, const Axis& a, std::int64_t o, const Tap& tap) {
 
 }  // namespace
 
-Taps taps_of(const Map& map, int axis) {
+Taps taps_of(const ResampleAttrs& map, int axis) {
   const Axis& a = map.axes[axis];
   Taps taps;
   taps.start.assign(static_cast<std::size_t>(map.given(axis)) + 1, 0);

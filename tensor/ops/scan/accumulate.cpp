@@ -162,7 +162,7 @@ void accumulate_cpu(const OpCall& call, std::span<Tensor> out) {
   });
 }
 
-bool gpu_rows(const OpCall& call, std::span<Tensor> out) {
+bool accumulate_gpu(const OpCall& call, std::span<Tensor> out) {
   return scan::on_gpu(call, call.as<KindAttrs>().kind, false, call.in[0], {}, out[0], {});
 }
 
@@ -200,19 +200,19 @@ TensorList logcumsumexp_vjp(const VjpCall& call) {
 const OpDef kCumprod = {.name = "cumprod",
                         .infer = accumulate_infer,
                         .cpu = accumulate_cpu,
-                        .gpu = gpu_rows,
+                        .gpu = accumulate_gpu,
                         .vjp = cumprod_vjp,
                         .saved = Saved::inputs};
 const OpDef kLogcumsumexp = {.name = "logcumsumexp",
                              .infer = accumulate_infer,
                              .cpu = accumulate_cpu,
-                             .gpu = gpu_rows,
+                             .gpu = accumulate_gpu,
                              .vjp = logcumsumexp_vjp,
                              .saved = Saved::both};
 
 // ---- the recurrence
 
-std::vector<OutputSpec> recurrence_infer(const OpCall& call) {
+std::vector<OutputSpec> linear_recurrence_infer(const OpCall& call) {
   const Tensor &a = call.in[0], &b = call.in[1];
   if (a.shape() != b.shape() || a.dtype() != b.dtype() || !is_floating(a.dtype())) {
     throw ShapeError(fmt::format("{}: factors {} {} and terms {} {} must have one shape and one floating dtype",
@@ -221,7 +221,7 @@ std::vector<OutputSpec> recurrence_infer(const OpCall& call) {
   return {{b.shape(), b.dtype()}};
 }
 
-void recurrence_cpu(const OpCall& call, std::span<Tensor> out) {
+void linear_recurrence_cpu(const OpCall& call, std::span<Tensor> out) {
   const bool reverse = call.as<KindAttrs>().reverse;
   rows::visit_compute(call.in[0].dtype(), [&](auto zero) {
     using T = decltype(zero);
@@ -239,12 +239,12 @@ void recurrence_cpu(const OpCall& call, std::span<Tensor> out) {
   });
 }
 
-bool recurrence_gpu(const OpCall& call, std::span<Tensor> out) {
+bool linear_recurrence_gpu(const OpCall& call, std::span<Tensor> out) {
   return scan::on_gpu(call, AccumulateKind::recurrence, call.as<KindAttrs>().reverse, call.in[1], call.in[0], out[0],
                       {});
 }
 
-TensorList recurrence_vjp(const VjpCall& call) {
+TensorList linear_recurrence_vjp(const VjpCall& call) {
   const Tensor &a = call.in[0], &s = call.out[0], &g = call.grad[0];
   if (a.numel() == 0) return {g, g};
   const bool reverse = call.as<KindAttrs>().reverse;
@@ -253,10 +253,10 @@ TensorList recurrence_vjp(const VjpCall& call) {
 }
 
 const OpDef kRecurrence = {.name = "linear_recurrence",
-                           .infer = recurrence_infer,
-                           .cpu = recurrence_cpu,
-                           .gpu = recurrence_gpu,
-                           .vjp = recurrence_vjp,
+                           .infer = linear_recurrence_infer,
+                           .cpu = linear_recurrence_cpu,
+                           .gpu = linear_recurrence_gpu,
+                           .vjp = linear_recurrence_vjp,
                            .saved = Saved::both,
                            .saved_inputs = 0b01};
 

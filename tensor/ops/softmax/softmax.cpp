@@ -32,7 +32,7 @@ std::vector<OutputSpec> softmax_infer(const OpCall& call) {
   return {{x.shape(), call.in.back().dtype()}};
 }
 
-void forward_cpu(const OpCall& call, std::span<Tensor> out) {
+void softmax_cpu(const OpCall& call, std::span<Tensor> out) {
   auto a = call.as<SoftmaxAttrs>();
   auto work = [&](auto zero) {
     using T = decltype(zero);
@@ -54,7 +54,7 @@ void forward_cpu(const OpCall& call, std::span<Tensor> out) {
 }
 
 /// in: the gradient of y, then y
-void backward_cpu(const OpCall& call, std::span<Tensor> out) {
+void softmax_backward_cpu(const OpCall& call, std::span<Tensor> out) {
   auto a = call.as<SoftmaxAttrs>();
   auto work = [&](auto zero) {
     using T = decltype(zero);
@@ -121,7 +121,7 @@ rows::RowTiling tiling_by_fours(std::int64_t length, std::int64_t most) {
 
 /// Runs all four ops: in[0] is x or the gradient of y, in[1] the y of the forward pass.
 template <bool backward>
-bool softmax_on_gpu(const OpCall& call, std::span<Tensor> out) {
+bool softmax_gpu(const OpCall& call, std::span<Tensor> out) {
   auto attrs = call.as<SoftmaxAttrs>();
   for (const Tensor& x : call.in) {
     if (x.dtype() == f64) return false;
@@ -149,13 +149,13 @@ bool softmax_on_gpu(const OpCall& call, std::span<Tensor> out) {
 
 const OpDef kSoftmaxBackward = {.name = "softmax_backward",
                                 .infer = softmax_infer,
-                                .cpu = backward_cpu,
-                                .gpu = softmax_on_gpu<true>,
+                                .cpu = softmax_backward_cpu,
+                                .gpu = softmax_gpu<true>,
                                 .reference = softmax_backward_reference};
 const OpDef kLogSoftmaxBackward = {.name = "log_softmax_backward",
                                    .infer = softmax_infer,
-                                   .cpu = backward_cpu,
-                                   .gpu = softmax_on_gpu<true>,
+                                   .cpu = softmax_backward_cpu,
+                                   .gpu = softmax_gpu<true>,
                                    .reference = softmax_backward_reference};
 
 TensorList softmax_vjp(const VjpCall& call) {
@@ -165,15 +165,15 @@ TensorList softmax_vjp(const VjpCall& call) {
 
 const OpDef kSoftmax = {.name = "softmax",
                         .infer = softmax_infer,
-                        .cpu = forward_cpu,
-                        .gpu = softmax_on_gpu<false>,
+                        .cpu = softmax_cpu,
+                        .gpu = softmax_gpu<false>,
                         .reference = softmax_reference,
                         .vjp = softmax_vjp,
                         .saved = Saved::outputs};
 const OpDef kLogSoftmax = {.name = "log_softmax",
                            .infer = softmax_infer,
-                           .cpu = forward_cpu,
-                           .gpu = softmax_on_gpu<false>,
+                           .cpu = softmax_cpu,
+                           .gpu = softmax_gpu<false>,
                            .reference = softmax_reference,
                            .vjp = softmax_vjp,
                            .saved = Saved::outputs};

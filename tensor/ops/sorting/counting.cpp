@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <etna/tensor/internal/recording.h>
+#include <etna/tensor/internal/capture_hooks.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/indexing/indexing.h>
 #include <etna/tensor/ops/sorting/sorting.h>
@@ -46,7 +46,7 @@ Tensor bincount(const Tensor& x, const Tensor& weights, std::int64_t minlength) 
     throw ShapeError(fmt::format("bincount: got minlength {} and weights {} for {}; wanted one weight per number",
                                  minlength, weights.defined() ? str(weights.shape()) : "none", str(x.shape())));
   }
-  recording::forbid("bincount", "the largest number is read on the host");
+  capture_hooks::forbid("bincount", "the largest number is read on the host");
   std::int64_t length = minlength;
   if (x.numel() > 0) {
     const auto least = min(x).item<std::int64_t>();

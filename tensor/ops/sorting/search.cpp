@@ -19,7 +19,7 @@ struct SearchAttrs {
   bool out_int32, right;
 };
 
-std::vector<OutputSpec> search_infer(const OpCall& call) {
+std::vector<OutputSpec> searchsorted_infer(const OpCall& call) {
   const Tensor &sorted = call.in[0], &values = call.in[1];
   bool fits = sorted.dim() == 1 || sorted.dim() == values.dim();
   for (int d = 0; fits && sorted.dim() > 1 && d + 1 < sorted.dim(); ++d) fits = sorted.shape()[d] == values.shape()[d];
@@ -36,7 +36,7 @@ std::int64_t per_row(const OpCall& call) {
   return call.in[0].dim() == 1 ? std::max<std::int64_t>(call.in[1].numel(), 1) : call.in[1].size(-1);
 }
 
-void search_cpu(const OpCall& call, std::span<Tensor> out) {
+void searchsorted_cpu(const OpCall& call, std::span<Tensor> out) {
   const auto a = call.as<SearchAttrs>();
   const Tensor sorted = call.in[0].contiguous(), values = call.in[1].contiguous();
   const std::int64_t n = sorted.size(-1), each = per_row(call);
@@ -66,7 +66,7 @@ void search_cpu(const OpCall& call, std::span<Tensor> out) {
   });
 }
 
-bool search_on_gpu(const OpCall& call, std::span<Tensor> out) {
+bool searchsorted_gpu(const OpCall& call, std::span<Tensor> out) {
   const auto a = call.as<SearchAttrs>();
   if (call.in[0].dtype() == f64) return false;
   if (out[0].numel() == 0) return true;
@@ -81,7 +81,8 @@ bool search_on_gpu(const OpCall& call, std::span<Tensor> out) {
   return true;
 }
 
-const OpDef kSearch = {.name = "searchsorted", .infer = search_infer, .cpu = search_cpu, .gpu = search_on_gpu};
+const OpDef kSearch = {
+    .name = "searchsorted", .infer = searchsorted_infer, .cpu = searchsorted_cpu, .gpu = searchsorted_gpu};
 
 }  // namespace
 

@@ -49,7 +49,7 @@ void sort_cpu(const OpCall& call, std::span<Tensor> out) {
   });
 }
 
-bool sort_on_gpu(const OpCall& call, std::span<Tensor> out) {
+bool sort_gpu(const OpCall& call, std::span<Tensor> out) {
   const auto a = call.as<SortAttrs>();
   if (out[0].dtype() == f64) return false;
   if (out[0].numel() == 0) return true;
@@ -75,14 +75,14 @@ TensorList sort_vjp(const VjpCall& call) {
 const OpDef kSort = {.name = "sort",
                      .infer = sort_infer,
                      .cpu = sort_cpu,
-                     .gpu = sort_on_gpu,
+                     .gpu = sort_gpu,
                      .vjp = sort_vjp,
                      .saved = Saved::outputs,
                      .saved_outputs = 0b10};
 const OpDef kTopk = {.name = "topk",
                      .infer = sort_infer,
                      .cpu = sort_cpu,
-                     .gpu = sort_on_gpu,
+                     .gpu = sort_gpu,
                      .vjp = sort_vjp,
                      .saved = Saved::outputs,
                      .saved_outputs = 0b10};

@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include <etna/tensor/internal/recording.h>
+#include <etna/tensor/internal/capture_hooks.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/indexing/internal/put.h>
@@ -40,7 +40,7 @@ Unique runs(const char* op, const Tensor& list, const Shape& shape, const Tensor
   const Device device = list.device();
   Unique found;
   if (n == 0) {
-    recording::forbid(op, "the number of different values is read on the host");
+    capture_hooks::forbid(op, "the number of different values is read on the host");
     found.values = list;
     if (inverse) found.inverse = zeros(shape, {i64, device});
     if (counts) found.counts = zeros({0}, {i64, device});

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <etna/tensor/internal/recording.h>
+#include <etna/tensor/internal/capture_hooks.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 
@@ -107,11 +107,11 @@ Tensor slice_view(const Tensor& x, const ViewsSliceAttrs& s) {
 }
 TensorList slice_direct(const OpCall& call) { return {slice_view(call.in[0], call.as<ViewsSliceAttrs>())}; }
 Tensor slice_backward(const Tensor& g, const Shape& shape, const ViewsSliceAttrs& slice);
-TensorList views_slice_vjp(const VjpCall& call) {
+TensorList slice_vjp(const VjpCall& call) {
   if (call.grad[0].shape() == call.in[0].shape()) return {call.grad[0]};  // the slice was all of x
   return {slice_backward(call.grad[0], call.in[0].shape(), call.as<ViewsSliceAttrs>())};
 }
-const OpDef kViewsSlice = {.name = "slice", .vjp = views_slice_vjp, .direct = slice_direct};
+const OpDef kViewsSlice = {.name = "slice", .vjp = slice_vjp, .direct = slice_direct};
 
 /// Zeros of the full shape with g copied to the slice's position.
 TensorList slice_backward_direct(const OpCall& call) {
@@ -150,8 +150,8 @@ TensorList split_vjp(const VjpCall& call) {
 }
 const OpDef kSplit = {.name = "split", .vjp = split_vjp, .direct = split_direct};
 
-TensorList to_device_direct(const OpCall& call) {
-  recording::forbid("to", "a tensor moves to another device");
+TensorList to_direct(const OpCall& call) {
+  capture_hooks::forbid("to", "a tensor moves to another device");
   Tensor x = call.in[0].contiguous();
   Device device = call.as<DeviceAttrs>().device;
   std::size_t bytes = byte_size(x.shape(), item_size(x.dtype()), "to");
@@ -168,8 +168,8 @@ TensorList to_device_direct(const OpCall& call) {
   }
   return {y};
 }
-TensorList to_device_vjp(const VjpCall& call) { return {call.grad[0].to(call.in[0].device())}; }
-const OpDef kToDevice = {.name = "to", .vjp = to_device_vjp, .direct = to_device_direct};
+TensorList to_vjp(const VjpCall& call) { return {call.grad[0].to(call.in[0].device())}; }
+const OpDef kToDevice = {.name = "to", .vjp = to_vjp, .direct = to_direct};
 
 /// Replaces a -1 and checks the number of elements.
 Shape resolve(const Tensor& x, Shape shape, const char* op) {

@@ -74,7 +74,8 @@ class AttentionOnMatrixUnits : public testing::TestWithParam<std::tuple<KernelVa
       GTEST_SKIP() << "the device or the build has no such matrix units";
   }
   DType dtype() const { return std::get<1>(GetParam()); }
-  const Override<std::optional<int>> variant_{&Overrides::attention_variant, static_cast<int>(std::get<0>(GetParam()))};
+  const Override<std::optional<attention::KernelVariant>> variant_{&Overrides::attention_variant,
+                                                                   std::get<0>(GetParam())};
 };
 
 TEST_P(AttentionOnMatrixUnits, AgreesWithF64) {

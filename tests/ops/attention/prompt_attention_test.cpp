@@ -129,7 +129,7 @@ TEST_P(PromptAttention, QuantizesTheResultOfAStepForTheNextProduct) {
       const Tensor qkv = values({2, 1, (6 + 4) * size}, 3, f32).to(device);
       const QuantizedTensor weight = quantized::weight("Q8_0", 40, 6 * size).to(device);
       const auto step = [&](bool fused) {
-        const fusion::Fusion scope(fused);
+        const Override scope(&Overrides::fuse_calls, fused);
         PagedCache cache = paged_cache(2 * width, 2, size, {f16, device});
         const Tensor y = rotate_and_attend_(qkv, cache, places, {.heads = 6, .kv_heads = 2});
         EXPECT_EQ(y.shape(), (Shape{2, 1, 6 * size}));

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include <etna/nn/positions.h>
+#include <etna/nn/embedding.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/attention/attention.h>

@@ -9,7 +9,7 @@
 
 #include <gmock/gmock.h>
 
-#include <etna/nn/packed_sequence.h>
+#include <etna/nn/recurrent.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/ops.h>
 

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <etna/device/kernel.h>
-#include <etna/device/transfers.h>
+#include <etna/device/memory.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/ops.h>
 

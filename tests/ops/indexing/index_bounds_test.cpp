@@ -7,7 +7,6 @@
 #include <etna/autograd/autograd.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/readback.h>
 
 #include "ops/rows.h"
 

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <etna/device/transfers.h>
+#include <etna/device/memory.h>
 #include <etna/tensor/ops.h>
 
 #include "ops/rows.h"

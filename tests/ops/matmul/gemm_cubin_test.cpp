@@ -11,6 +11,7 @@
 #include <etna/device/kernel.h>
 #include <etna/shaders/cubins.h>
 #include <etna/tensor/capture.h>
+#include <etna/tensor/internal/overrides.h>
 #include <etna/tensor/ops/activations/internal/table.h>
 #include <etna/tensor/ops/matmul/gemm/internal/tensor_map.h>
 #include <etna/tensor/ops/matmul/gemm/internal/variant.h>
@@ -21,7 +22,6 @@ namespace etna {
 namespace {
 
 using namespace numerics;
-using GemmForced = gemm::ForcedVariant;
 using GemmVariant = gemm::KernelVariant;
 
 class GemmCubin : public testing::Test {
@@ -33,7 +33,7 @@ class GemmCubin : public testing::Test {
 };
 
 Tensor by(GemmVariant variant, const Tensor& a, const Tensor& b, DType out) {
-  GemmForced forced(variant);
+  const Override forced(&Overrides::gemm_variant, variant);
   return matmul(a, b, out);
 }
 
@@ -88,7 +88,7 @@ TEST_F(GemmCubin, TakeRowsOfAnyLength) {
 TEST_F(GemmCubin, StoreTheLastOfAPaddedRow) {
   for (DType t : {bf16, f32}) {
     auto run = [&](Device device, DType dtype) {
-      GemmForced forced(GemmVariant::cubin);
+      const Override forced(&Overrides::gemm_variant, GemmVariant::cubin);
       Tensor x = values({264, 136}, 1, t).to(dtype).to(device).requires_grad_(),
              w = values({1334, 136}, 2, t).to(dtype).to(device).requires_grad_();
       Tensor target = (abs(values({264}, 3, f64)) * 1333.0).to(i64).to(device);
@@ -121,7 +121,7 @@ TEST_F(GemmCubin, FuseWhatThePlainKernelFuses) {
   for (DType t : {bf16, f32}) {
     for (const activations::Row& row : activations::kTable) {
       auto run = [&](GemmVariant variant) {
-        GemmForced forced(variant);
+        const Override forced(&Overrides::gemm_variant, variant);
         Tensor x = on_gpu(values({200, 136}, 1, t)).requires_grad_(),
                w = on_gpu(values({264, 136}, 2, t)).requires_grad_(), b = on_gpu(values({264}, 3, t)).requires_grad_();
         Tensor y = linear(x, w, b, row.activation);

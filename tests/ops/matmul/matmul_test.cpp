@@ -6,7 +6,8 @@
 
 #include <etna/autograd/autograd.h>
 #include <etna/device/kernel.h>
-#include <etna/device/transfers.h>
+#include <etna/device/memory.h>
+#include <etna/tensor/internal/overrides.h>
 #include <etna/tensor/ops/matmul/gemm/internal/gemm.h>
 #include <etna/tensor/ops/matmul/gemm/internal/gradients.h>
 #include <etna/tensor/ops/matmul/gemm/internal/tiling.h>
@@ -234,7 +235,7 @@ TEST_F(MatmulOnGpu, EveryAlignmentOfEveryLayout) {
 TEST_F(MatmulOnGpu, EveryTileAgrees) {
   std::int64_t units = std::max<std::int64_t>(32, gpu::capabilities(kVulkan).compute_units), k = 19;
   std::set<std::int64_t> met;
-  gemm::ForcedVariant plain(gemm::KernelVariant::plain);
+  const Override plain(&Overrides::gemm_variant, gemm::KernelVariant::plain);
   for (std::int64_t side : {67, 301, 519, 1030}) {
     std::int64_t m = side, n = side + 1;
     if (!met.insert(gemm::plain_tiles()[gemm::choose_tiling({m, n, k}, units, gemm::plain_tiles()).tile].m).second)

@@ -7,6 +7,7 @@
 #include <etna/autograd/autograd.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/internal/fusion.h>
+#include <etna/tensor/internal/overrides.h>
 #include <etna/tensor/ops.h>
 #include <nn/on_device.h>
 #include <ops/quantized/quantized_exact.h>
@@ -75,7 +76,7 @@ class FusedQuantized : public OnDevice {
   template <typename F>
   auto run(bool fused, F&& f) const {
     const NoGrad off;
-    const fusion::Fusion scope(fused);
+    const Override scope(&Overrides::fuse_calls, fused);
     const fusion::OnCpu on_cpu(device());
     return f();
   }
@@ -99,7 +100,7 @@ TEST_P(FusedQuantized, ADecoderLayerIsAFewCalls) {
             capture([&](const Tensor& in) { return layer.forward(in); }, {.device = device(), .one_by_one = true});
         step(x), step(x);
         EXPECT_EQ(step(x).to_vector<float>(), fused.to_vector<float>()) << format << ", " << rows << " rows";
-        std::optional<fusion::Fusion> one_by_one(false);
+        std::optional<Override<bool>> one_by_one(std::in_place, &Overrides::fuse_calls, false);
         auto plainly =
             capture([&](const Tensor& in) { return layer.forward(in); }, {.device = device(), .one_by_one = true});
         plainly(x), plainly(x);
@@ -194,7 +195,7 @@ TEST_P(FusedQuantized, TheResultsOfProductsThatAreReadElsewhereStay) {
 TEST_P(FusedQuantized, GradientsAreThoseOfSingleCalls) {
   const QuantizedLayer layer("Q8_0", 64, 96, device(), true);
   const auto gradient = [&](bool fused) {
-    const fusion::Fusion scope(fused);
+    const Override scope(&Overrides::fuse_calls, fused);
     Tensor x = draw({3, 1, 64});
     x.requires_grad_();
     layer.forward(x).square().sum().backward();

@@ -4,6 +4,7 @@
 
 #include <etna/device/kernel.h>
 #include <etna/tensor/capture.h>
+#include <etna/tensor/internal/overrides.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/matmul/gemm/internal/variant.h>
 #include <etna/tensor/ops/quantized/internal/gpu.h>
@@ -69,7 +70,7 @@ TEST_P(QuantizedMatrix, TakesBlocksAtAnyAddress) {
     const Tensor x = values({20, 512}, 5, f32).to(kVulkan);
     // Cubins take aligned blocks only, and add up in another order.
     const Tensor by_default = quantized_linear(x, there).to(kCPU);
-    const gemm::ForcedVariant scope(gemm::KernelVariant::coopmat);
+    const Override scope(&Overrides::gemm_variant, gemm::KernelVariant::coopmat);
     const std::vector<float> wanted = quantized_linear(x, there).to_vector<float>();
     for (const std::int64_t bytes : {1, 2, 4, 8})
       EXPECT_EQ(quantized_linear(x, misaligned(there, bytes)).to_vector<float>(), wanted) << format << " " << bytes;

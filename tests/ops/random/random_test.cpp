@@ -10,7 +10,7 @@
 
 #include <etna/autograd/autograd.h>
 #include <etna/device/internal/platform.h>
-#include <etna/device/transfers.h>
+#include <etna/device/memory.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/random/internal/philox.h>
 

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 #include <unordered_map>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -15,6 +17,10 @@
 namespace etna::data {
 namespace {
 
+/// As `tokenizer.ggml.model` names them.
+constexpr std::pair<std::string_view, VocabularyKind> kVocabularyKinds[] = {
+    {"llama", VocabularyKind::sentencepiece_bpe}, {"t5", VocabularyKind::unigram}, {"gpt2", VocabularyKind::byte_bpe}};
+
 /// Tokens of one byte take some 100 bytes here. No published vocabulary has a tenth of this many.
 constexpr std::size_t kMostTokens = 1 << 24;
 
@@ -23,14 +29,13 @@ class VocabularyPlanner {
   VocabularyPlanner(VocabularyFields fields, const std::string& name) : fields_(std::move(fields)), name_(name) {}
 
   TokenizerPlan run() {
-    const std::string& model = fields_.model;
-    if (model != "llama" && model != "t5" && model != "gpt2")
+    if (!fields_.kind())
       refuse(
           fmt::format("its tokenizer is of the kind '{}'; Etna runs llama (SentencePiece's BPE), t5 (unigram) and "
                       "gpt2 (byte-level BPE)",
-                      model));
+                      fields_.model));
     read_types();
-    if (model == "gpt2")
+    if (fields_.kind() == VocabularyKind::byte_bpe)
       plan_bytes();
     else
       plan_sentencepiece();
@@ -85,7 +90,7 @@ class VocabularyPlanner {
 
   void plan_sentencepiece() {
     check_scores();
-    const bool unigram = fields_.model == "t5";
+    const bool unigram = fields_.kind() == VocabularyKind::unigram;
     plan_.kind = unigram ? "unigram" : "sentencepiece";
     Fallback fallback;
     std::vector<std::string> byte_spellings(fields_.tokens.size());
@@ -201,8 +206,9 @@ class VocabularyPlanner {
     // Nothing is encoded as padding, so files in use name a row of the padded table of embeddings.
     const auto count = static_cast<std::int64_t>(fields_.tokens.size());
     if (fields_.pad && *fields_.pad >= 0 && *fields_.pad < count) plan_.pad = static_cast<std::int32_t>(*fields_.pad);
-    const bool add_bos = fields_.add_bos.value_or(fields_.model == "llama" && plan_.bos.has_value());
-    const bool add_eos = fields_.add_eos.value_or(fields_.model == "t5" && plan_.eos.has_value());
+    const auto kind = fields_.kind();
+    const bool add_bos = fields_.add_bos.value_or(kind == VocabularyKind::sentencepiece_bpe && plan_.bos.has_value());
+    const bool add_eos = fields_.add_eos.value_or(kind == VocabularyKind::unigram && plan_.eos.has_value());
     if (add_bos && !plan_.bos) refuse("prompts should begin with bos, but it has none");
     if (add_eos && !plan_.eos) refuse("prompts should end with eos, but it has none");
     if (add_bos) plan_.prefix.push_back(*plan_.bos);
@@ -223,6 +229,12 @@ class VocabularyPlanner {
 };
 
 }  // namespace
+
+std::optional<VocabularyKind> VocabularyFields::kind() const {
+  for (const auto& [name, kind] : kVocabularyKinds)
+    if (name == model) return kind;
+  return std::nullopt;
+}
 
 bool is_end_of_turn(std::string_view token) {
   for (const std::string_view end : {"<|eot_id|>", "<|eom_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>",

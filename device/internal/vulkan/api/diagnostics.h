@@ -12,7 +12,7 @@ std::uint64_t validation_messages();
 bool validation_enabled();
 
 /// Whether a barrier follows every dispatch: ETNA_BARRIERS=all, or the last set_barriers_everywhere(). Used to find
-/// missing barriers: results must be the same bits. Compiled recordings keep the setting they were compiled with.
+/// missing barriers: results must be the same bits. Captured steps keep the setting they were compiled with.
 bool barriers_everywhere();
 void set_barriers_everywhere(bool on);
 

@@ -25,7 +25,7 @@ void leave() {
     std::unique_lock lock(context->mutex, std::try_to_lock);
     if (!lock) continue;
     try {
-      context->recorder.leave();
+      context->queue.leave();
       context->pipelines.leave();
       context->pipelines.cache().save();
     } catch (const std::exception&) {
@@ -57,19 +57,19 @@ Context::Context(const Adapter& adapter, Device device)
     : logical(adapter, device),
       pipelines(logical),
       index_errors(logical),
-      recorder(logical, pipelines, index_errors),
+      queue(logical, pipelines, index_errors),
       segments(
-          logical, [this] { recorder.finish(); }, mutex),
+          logical, [this] { queue.finish(); }, mutex),
       allocator(device, segments),
       cubins(logical),
-      staging(logical, recorder, pipelines),
-      readback(logical, recorder) {}
+      staging(logical, queue, pipelines),
+      readback(logical, queue) {}
 
 Pipeline& Context::pipeline(const Shader& shader, std::span<const std::uint32_t> spec, std::string_view op) {
   logical.require_alive();
   bool made = false;
   Pipeline& found = pipelines.get(shader, spec, op, made);
-  if (made) recorder.count_pipeline();
+  if (made) queue.count_pipeline();
   return found;
 }
 
@@ -78,7 +78,7 @@ Pipeline& Context::pipeline(const Dispatch& d) {
   bool made = false;
   Pipeline& found = pipelines.get(d.shader, d.spec, d.op, made);
   if (!made) return found;
-  recorder.count_pipeline();
+  queue.count_pipeline();
   if (!strict()) return found;
   if (const std::string wrong = wrong_arguments(d.shader.words, d.arguments); !wrong.empty())
     throw Error(fmt::format("{}: the kernel {} gets {}", d.op, d.shader.name, wrong));
@@ -109,7 +109,7 @@ std::vector<Context*> Context::all() {
 }
 
 // Exit handlers run in reverse order of registration, and ours must run before the driver's. A driver may register some
-// only with its first work (a compiler's, in a software rasterizer), so Recorder registers again after that.
+// only with its first work (a compiler's, in a software rasterizer), so CommandQueue registers again after that.
 void leave_at_exit() { static_cast<void>(std::atexit(leave)); }
 
 }  // namespace etna::vulkan

@@ -4,9 +4,9 @@
 #include <vector>
 
 #include <etna/device/internal/vulkan/api/logical_device.h>
+#include <etna/device/internal/vulkan/commands/command_queue.h>
 #include <etna/device/internal/vulkan/commands/index_errors.h>
 #include <etna/device/internal/vulkan/commands/readback.h>
-#include <etna/device/internal/vulkan/commands/recorder.h>
 #include <etna/device/internal/vulkan/commands/staging.h>
 #include <etna/device/internal/vulkan/memory/memory.h>
 #include <etna/device/internal/vulkan/pipelines/cubin.h>
@@ -34,7 +34,7 @@ struct Context {
   LogicalDevice logical;
   Pipelines pipelines;
   IndexErrors index_errors;
-  Recorder recorder;
+  CommandQueue queue;
   BufferSegments segments;
   CachingAllocator allocator;
   Cubins cubins;

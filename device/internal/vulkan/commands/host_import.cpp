@@ -29,9 +29,9 @@ void release(Device device, std::uint64_t address) noexcept {
     Context& context = Context::of(device);
     std::lock_guard lock(context.mutex);
     try {
-      if (context.logical.lost.empty()) context.recorder.finish();
+      if (context.logical.lost.empty()) context.queue.finish();
     } catch (...) {
-      // Lost while it was waited for, or what was recorded could not be submitted; what had been may still run.
+      // Lost while it was waited for, or what was queued could not be submitted; what had been may still run.
       context.logical.vk.vkDeviceWaitIdle(context.logical.handle);
     }
     context.segments.release({.address = address});

@@ -18,7 +18,7 @@ profile::Options options;
 /// Waits until the device is idle. Errors are ignored here: whoever uses the device next gets the same error.
 void settle(Context& context) {
   try {
-    if (context.logical.lost.empty()) context.recorder.finish();
+    if (context.logical.lost.empty()) context.queue.finish();
   } catch (const std::exception&) {
     // See above.
   }
@@ -31,14 +31,14 @@ void begin_profile(const profile::Options& asked) {
   for (Context* context : Context::all()) {
     std::lock_guard lock(context->mutex);
     settle(*context);
-    context->recorder.timestamps().begin(options, context->recorder.stats());
+    context->queue.timestamps().begin(options, context->queue.stats());
   }
 }
 
 void join_profile(Context& context) {
   if (!profile::taking()) return;
   std::lock_guard lock(context.mutex);
-  context.recorder.timestamps().begin(options, context.recorder.stats());
+  context.queue.timestamps().begin(options, context.queue.stats());
 }
 
 void finish_profile() {
@@ -51,10 +51,10 @@ void finish_profile() {
 void take_profile(profile::Profile& profile) {
   for (Context* context : Context::all()) {
     std::lock_guard lock(context->mutex);
-    Timestamps& timestamps = context->recorder.timestamps();
+    Timestamps& timestamps = context->queue.timestamps();
     if (!timestamps.begun()) continue;
     settle(*context);
-    profile.gpus.push_back(timestamps.take(context->recorder.stats()));
+    profile.gpus.push_back(timestamps.take(context->queue.stats()));
     profile.dropped += timestamps.dropped();
   }
 }

@@ -23,11 +23,11 @@ class Read final : public PendingBytes {
 
   bool ready() override {
     std::lock_guard lock(context_.mutex);
-    return context_.recorder.passed(place_.mark);
+    return context_.queue.passed(place_.mark);
   }
   const std::byte* get() override {
     std::lock_guard lock(context_.mutex);
-    context_.recorder.wait(place_.mark);
+    context_.queue.wait(place_.mark);
     context_.index_errors.check();
     return context_.readback.bytes(place_);
   }
@@ -40,7 +40,7 @@ class Read final : public PendingBytes {
 }  // namespace
 
 Readback::Place Readback::take() {
-  auto done = std::find_if(free_.begin(), free_.end(), [&](const Place& p) { return recorder_.passed(p.mark); });
+  auto done = std::find_if(free_.begin(), free_.end(), [&](const Place& p) { return queue_.passed(p.mark); });
   if (done == free_.end()) {
     Buffer buffer;
     if (VkResult result = make_buffer(device_, BufferUse::download, kPlaces * kPlaceBytes, buffer)) {
@@ -59,14 +59,13 @@ Readback::Place Readback::take() {
 Readback::Place Readback::start(const BufferSpan& from) {
   Place place = take();
   try {
-    recorder_.copy("read_later", from,
-                   {buffers_[place.index / kPlaces].handle, place.index % kPlaces * kPlaceBytes, {}});
-    recorder_.make_host_visible();
+    queue_.copy("read_later", from, {buffers_[place.index / kPlaces].handle, place.index % kPlaces * kPlaceBytes, {}});
+    queue_.make_host_visible();
   } catch (...) {
     free_.push_back({place.index, 0});
     throw;
   }
-  place.mark = recorder_.mark();
+  place.mark = queue_.mark();
   return place;
 }
 

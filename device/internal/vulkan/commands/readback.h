@@ -7,7 +7,7 @@
 #include <vector>
 
 #include <etna/device/internal/backend.h>
-#include <etna/device/internal/vulkan/commands/recorder.h>
+#include <etna/device/internal/vulkan/commands/command_queue.h>
 #include <etna/device/internal/vulkan/memory/memory.h>
 
 namespace etna::vulkan {
@@ -18,7 +18,7 @@ class Readback {
  public:
   static constexpr std::size_t kPlaceBytes = 64;
 
-  Readback(const LogicalDevice& device, Recorder& recorder) : device_(device), recorder_(recorder) {}
+  Readback(const LogicalDevice& device, CommandQueue& queue) : device_(device), queue_(queue) {}
 
   struct Place {
     std::size_t index = 0;
@@ -33,7 +33,7 @@ class Readback {
   Place take();
 
   const LogicalDevice& device_;
-  Recorder& recorder_;
+  CommandQueue& queue_;
   std::vector<Buffer> buffers_;
   std::vector<Place> free_;
 };

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
-#include <etna/device/internal/vulkan/commands/recorder.h>
+#include <etna/device/internal/vulkan/commands/command_queue.h>
 #include <etna/shaders/shaders.h>
 
 namespace etna::vulkan {
@@ -32,7 +32,7 @@ std::size_t Staging::take(std::size_t bytes) {
   if (begin % kRing + bytes > kRing) begin = (begin / kRing + 1) * kRing;
   std::uint64_t end = begin + bytes;
   while (!in_use_.empty() && in_use_.front().begin + kRing < end) {
-    recorder_.wait(in_use_.front().mark);
+    queue_.wait(in_use_.front().mark);
     in_use_.pop_front();
   }
   head_ = end;
@@ -43,7 +43,7 @@ std::size_t Staging::take(std::size_t bytes) {
 void Staging::copy(std::size_t offset, BufferSpan to) {
   const std::size_t bytes = to.range.bytes;
   if (bytes > kSmall || bytes % 4 != 0 || to.range.address % 4 != 0) {
-    recorder_.copy("upload", {ring_.handle, offset, {}}, to);
+    queue_.copy("upload", {ring_.handle, offset, {}}, to);
     return;
   }
   const std::uint32_t words = static_cast<std::uint32_t>(bytes / 4);
@@ -53,8 +53,8 @@ void Staging::copy(std::size_t offset, BufferSpan to) {
   arguments.number(words);
   bool made = false;
   Pipeline& pipeline = pipelines_.get(shaders::copy_words, {}, "upload", made);
-  if (made) recorder_.count_pipeline();
-  recorder_.upload(
+  if (made) queue_.count_pipeline();
+  queue_.upload(
       {.shader = shaders::copy_words, .op = "upload", .arguments = arguments, .groups = {(words + 255) / 256, 1, 1}},
       pipeline);
 }
@@ -66,10 +66,10 @@ void Staging::upload(const std::byte* source, BufferSpan to) {
     std::size_t offset = take(bytes);
     std::memcpy(ring_.host + offset, source + at, bytes);
     copy(offset, part(to, at, bytes));
-    in_use_.push_back({head_ - bytes, recorder_.mark()});
+    in_use_.push_back({head_ - bytes, queue_.mark()});
     unsubmitted_ += bytes;
     if (unsubmitted_ >= kPiece) {
-      recorder_.flush();
+      queue_.flush();
       unsubmitted_ = 0;
     }
   }
@@ -83,15 +83,15 @@ void Staging::download(BufferSpan from, std::byte* target) {
   auto size = [&](std::size_t piece) { return std::min<std::size_t>(kPiece, from.range.bytes - piece * kPiece); };
   auto start = [&](std::size_t piece) {
     BufferSpan half{down_.handle, (piece % 2) * kPiece, {}};
-    recorder_.copy("download", part(from, piece * kPiece, size(piece)), half);
-    recorder_.make_host_visible();
-    marks[piece % 2] = recorder_.mark();
-    recorder_.flush();
+    queue_.copy("download", part(from, piece * kPiece, size(piece)), half);
+    queue_.make_host_visible();
+    marks[piece % 2] = queue_.mark();
+    queue_.flush();
   };
   for (std::size_t piece = 0; piece < pieces; ++piece) {
     if (piece == 0) start(0);
     if (piece + 1 < pieces) start(piece + 1);
-    recorder_.wait(marks[piece % 2]);
+    queue_.wait(marks[piece % 2]);
     std::memcpy(target + piece * kPiece, down_.host + (piece % 2) * kPiece, size(piece));
   }
 }

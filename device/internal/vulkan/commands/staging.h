@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <deque>
 
-#include <etna/device/internal/vulkan/commands/recorder.h>
+#include <etna/device/internal/vulkan/commands/command_queue.h>
 #include <etna/device/internal/vulkan/memory/memory.h>
 #include <etna/device/internal/vulkan/pipelines/pipelines.h>
 
@@ -14,8 +14,8 @@ namespace etna::vulkan {
 /// and wait only when it is full of copies that the GPU has not done yet.
 class Staging {
  public:
-  Staging(const LogicalDevice& device, Recorder& recorder, Pipelines& pipelines)
-      : device_(device), recorder_(recorder), pipelines_(pipelines) {}
+  Staging(const LogicalDevice& device, CommandQueue& queue, Pipelines& pipelines)
+      : device_(device), queue_(queue), pipelines_(pipelines) {}
 
   void upload(const std::byte* source, BufferSpan to);
   void download(BufferSpan from, std::byte* target);
@@ -35,7 +35,7 @@ class Staging {
   void make(Buffer& buffer, BufferUse use, std::size_t bytes);
 
   const LogicalDevice& device_;
-  Recorder& recorder_;
+  CommandQueue& queue_;
   Pipelines& pipelines_;
   Buffer ring_, down_;
   std::uint64_t head_ = 0;    ///< bytes ever allocated; the position in the ring is head_ % kRing

@@ -105,7 +105,7 @@ void TimedCommands::reset(Timestamps& timestamps, VkCommandBuffer commands, std:
   submits_ = 0;
   queries_ = 0;
   group_ = 0;
-  open_ = marked_ = recording_ = false;
+  open_ = marked_ = timing_ = false;
   if (!timestamps.active()) return;
   const LogicalDevice& device = timestamps.device_;
   if (timestamps_ == nullptr) {
@@ -127,14 +127,14 @@ void TimedCommands::reset(Timestamps& timestamps, VkCommandBuffer commands, std:
   }
   device.vk.vkCmdResetQueryPool(commands, pool_, 0, static_cast<std::uint32_t>(2 * room_));
   exact_ = timestamps.exact_;
-  recording_ = true;
+  timing_ = true;
 }
 
 void TimedCommands::write(VkCommandBuffer commands, VkPipelineStageFlagBits stage) {
   timestamps_->device_.vk.vkCmdWriteTimestamp(commands, stage, pool_, queries_++);
 }
 
-void TimedCommands::write_begin(VkCommandBuffer commands, std::string_view op, const RecordedBy& by, Stage stage) {
+void TimedCommands::write_begin(VkCommandBuffer commands, std::string_view op, const QueuedBy& by, Stage stage) {
   if (pieces_.size() == room_) {
     ++timestamps_->dropped_;
     return;
@@ -145,7 +145,7 @@ void TimedCommands::write_begin(VkCommandBuffer commands, std::string_view op, c
   if (copies_ && pieces_.size() > group_) mark_group(commands);
   pieces_.push_back({.name = profile::detail::kept(op),
                      .labels = by.labels,
-                     .recorded = by.at,
+                     .queued = by.at,
                      .thread = by.thread,
                      .begin = queries_ - 1,
                      .end = queries_,
@@ -222,7 +222,7 @@ void TimedCommands::collect() {
                         .phase = piece.labels.phase,
                         .batch = batch,
                         .thread = again ? submitter_ : piece.thread,
-                        .recorded = again ? submitted_ : piece.recorded,
+                        .queued = again ? submitted_ : piece.queued,
                         .at_once = piece.at_once,
                         .begin = static_cast<std::int64_t>(ticks_[piece.begin]),
                         .end = static_cast<std::int64_t>(ticks_[piece.end])});

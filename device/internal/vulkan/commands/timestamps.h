@@ -22,7 +22,7 @@ class Timestamps {
  public:
   explicit Timestamps(const LogicalDevice& device) : device_(device) {}
 
-  /// True while this device is being profiled, with times. Command buffers recorded now should carry timestamps.
+  /// True while this device is being profiled, with times. Command buffers encoded now should carry timestamps.
   bool active() const { return active_; }
 
   /// Begins a profile. The queue is idle. Never throws: a device without timestamps is profiled without times.
@@ -48,8 +48,8 @@ class Timestamps {
   bool active_ = false, begun_ = false, exact_ = false;
 };
 
-/// Who recorded a piece of work, and when.
-struct RecordedBy {
+/// Who queued a piece of work, and when.
+struct QueuedBy {
   profile::Labels labels;
   std::int64_t at = profile::detail::now_ns();
   std::uint32_t thread = profile::detail::thread_number();
@@ -63,7 +63,7 @@ struct RecordedBy {
 /// drains for each; that is what Timing::dispatches asks for. (One for each dispatch of a group, without waiting: 0.8
 /// µs, since they no longer overlap.)
 ///
-/// A buffer that is recorded anew for each submit (the recorder's batches):
+/// A buffer that is encoded anew for each submit (the queue's batches):
 ///     begin the buffer; timed.reset(timestamps, commands, 128);
 ///     timed.barrier(commands); vkCmdPipelineBarrier(...);                          // where a barrier is needed
 ///     timed.begin(commands, "matmul"); vkCmdDispatch(...); timed.end(commands);
@@ -71,12 +71,12 @@ struct RecordedBy {
 ///     vkQueueSubmit(...); timed.submitted(when);
 ///   Call reset() only when the GPU is done with that submit: it reads the results first.
 ///
-/// A buffer that is recorded once and submitted many times keeps its timestamps and resets the queries itself, so the
-/// results must be read between two submits. Record such a buffer in addition to the plain one when
+/// A buffer that is encoded once and submitted many times keeps its timestamps and resets the queries itself, so the
+/// results must be read between two submits. Encode such a buffer in addition to the plain one when
 /// `timestamps.active()` first becomes true, and submit it instead of the plain one as long as it stays true:
-///     each time:  recorder.wait(mark of its last submit); timed.collect(); vkQueueSubmit(...); timed.submitted(when);
+///     each time:  queue.wait(mark of its last submit); timed.collect(); vkQueueSubmit(...); timed.submitted(when);
 ///   Use two or three such buffers in turn and wait for the submit before last: that keeps the GPU busy. Labels are
-///   those of the moment when the work was first recorded (a KeepLabels makes Labels::now() work without a profile).
+///   those of the moment when the work was first queued (a KeepLabels makes Labels::now() work without a profile).
 class TimedCommands {
  public:
   TimedCommands() = default;
@@ -85,37 +85,37 @@ class TimedCommands {
   TimedCommands(const TimedCommands&) = delete;
   TimedCommands& operator=(const TimedCommands&) = delete;
 
-  /// Discards what was recorded and records the reset of the queries, for up to `spans` pieces of work (more are
+  /// Discards what was measured and encodes the reset of the queries, for up to `spans` pieces of work (more are
   /// counted but not timed individually). Collects first.
   void reset(Timestamps& timestamps, VkCommandBuffer commands, std::size_t spans);
-  bool recording() const { return recording_; }
+  bool timing() const { return timing_; }
 
   /// Call before each barrier that makes later work wait for all earlier work.
   void barrier(VkCommandBuffer commands) {
-    if (recording_) close_group(commands);
+    if (timing_) close_group(commands);
   }
   /// Call around each piece of work.
   void begin(VkCommandBuffer commands, std::string_view op, Stage stage = kCompute) {
-    if (recording_) write_begin(commands, op, {profile::Labels::now()}, stage);
+    if (timing_) write_begin(commands, op, {profile::Labels::now()}, stage);
   }
   void begin(VkCommandBuffer commands, std::string_view op, const profile::Labels& labels, Stage stage = kCompute) {
-    if (recording_) write_begin(commands, op, {labels}, stage);
+    if (timing_) write_begin(commands, op, {labels}, stage);
   }
-  /// For work that was recorded earlier, perhaps by another thread.
-  void begin(VkCommandBuffer commands, std::string_view op, const RecordedBy& by, Stage stage) {
-    if (recording_) write_begin(commands, op, by, stage);
+  /// For work that was queued earlier, perhaps by another thread.
+  void begin(VkCommandBuffer commands, std::string_view op, const QueuedBy& by, Stage stage) {
+    if (timing_) write_begin(commands, op, by, stage);
   }
   void end(VkCommandBuffer commands) {
-    if (recording_) write_end(commands);
+    if (timing_) write_end(commands);
   }
   /// Call after the last one.
   void finish(VkCommandBuffer commands) {
-    if (recording_) write_finish(commands);
+    if (timing_) write_finish(commands);
   }
 
   /// Call after each vkQueueSubmit of the buffer. @param host_ns when it was called
   void submitted(std::int64_t host_ns) {
-    if (recording_) note_submit(host_ns);
+    if (timing_) note_submit(host_ns);
   }
   /// Reads the results of the last submit, which the GPU has finished. Does nothing if they were already read.
   void collect();
@@ -125,12 +125,12 @@ class TimedCommands {
   struct Piece {
     const char* name;
     profile::Labels labels;
-    std::int64_t recorded;
+    std::int64_t queued;
     std::uint32_t thread;
     std::uint32_t begin, end;  ///< query indices
     std::uint32_t at_once;
   };
-  void write_begin(VkCommandBuffer commands, std::string_view op, const RecordedBy& by, Stage stage);
+  void write_begin(VkCommandBuffer commands, std::string_view op, const QueuedBy& by, Stage stage);
   void write_end(VkCommandBuffer commands);
   void mark_group(VkCommandBuffer commands);
   void close_group(VkCommandBuffer commands);
@@ -147,10 +147,10 @@ class TimedCommands {
   std::size_t group_ = 0;      ///< first piece of the open group
   bool marked_ = false;        ///< the open group has its timestamp
   bool exact_ = false;
-  bool recording_ = false;  ///< timestamps were written since reset()
-  bool open_ = false;       ///< between write_begin() and write_end()
-  bool copies_ = false;     ///< the work between them is not a dispatch
-  bool pending_ = false;    ///< submitted and not collected
+  bool timing_ = false;   ///< timestamps were written since reset()
+  bool open_ = false;     ///< between write_begin() and write_end()
+  bool copies_ = false;   ///< the work between them is not a dispatch
+  bool pending_ = false;  ///< submitted and not collected
   std::uint32_t submits_ = 0;
   std::int64_t submitted_ = 0;
   std::uint32_t submitter_ = 0;

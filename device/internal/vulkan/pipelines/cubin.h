@@ -7,7 +7,7 @@
 
 namespace etna::vulkan {
 
-/// The machine-code kernels that a device uses, loaded on first use (VK_NVX_binary_import). Launches are recorded like
+/// The machine-code kernels that a device uses, loaded on first use (VK_NVX_binary_import). Launches are queued like
 /// compute dispatches, in the same command buffers and under the same barriers.
 class Cubins {
  public:

@@ -54,7 +54,7 @@ class Pipelines::Builders {
     std::lock_guard lock(mutex_);
     waiting_.push_back(&pipeline);
     ++unbuilt_;
-    // The thread that records builds, too, when it submits.
+    // The thread that queues work builds, too, when it submits.
     const unsigned most = std::clamp(std::thread::hardware_concurrency(), 2u, kMostThreads + 1) - 1;
     if (idle_ == 0 && threads_ < most) {
       std::thread([this] { work(); }).detach();

@@ -30,11 +30,11 @@ class Pipeline {
   std::atomic<bool> begun_{false};
   std::promise<VkPipeline> made_;
   std::shared_future<VkPipeline> result_ = made_.get_future().share();
-  VkPipeline handle_ = VK_NULL_HANDLE;  ///< of the thread that records, once it asked
+  VkPipeline handle_ = VK_NULL_HANDLE;  ///< of the thread that queues work, once it asked
 };
 
 /// Compute pipelines by shader and specialization constants, begun on first use and built by several threads at once:
-/// who records work needs them when it submits. All share one layout: 128 bytes of push constants and no descriptors.
+/// who queues work needs them when it submits. All share one layout: 128 bytes of push constants and no descriptors.
 class Pipelines {
  public:
   explicit Pipelines(const LogicalDevice& device);
@@ -42,7 +42,7 @@ class Pipelines {
 
   /// Lives as long as this. @throws DeviceError naming `op` where the shader asks for more than the device has.
   Pipeline& get(const Shader& shader, std::span<const std::uint32_t> spec, std::string_view op, bool& made);
-  /// True while threads build: work that is recorded meanwhile had better wait for all of them at once.
+  /// True while threads build: work that is queued meanwhile had better wait for all of them at once.
   bool building() const { return unbuilt_.load(std::memory_order_relaxed) > 0; }
   /// Ends the threads that build, once they are done with what they have begun.
   void leave();

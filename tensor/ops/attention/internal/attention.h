@@ -6,7 +6,7 @@
 /// self_attention and of their gradients.
 namespace etna::attention {
 
-struct Attributes {
+struct AttentionAttrs {
   bool causal = false;  ///< query i attends to keys 0 ... i
   double scale = 1;
   std::int64_t heads = 0, groups = 0;  ///< for self_attention: heads of q, heads of k and v
@@ -26,7 +26,7 @@ struct Inputs {
 /// From a call whose first inputs are q, k, v, mask.
 Inputs inputs(const OpCall& call);
 /// From qkv [..., T, (H + 2 G) · D]: the last dimension holds the heads of q, then those of k, then those of v.
-Inputs packed_inputs(const Tensor& qkv, const Attributes& attributes);
+Inputs packed_inputs(const Tensor& qkv, const AttentionAttrs& attributes);
 /// x [..., A, B, C] as [batch, A, B, C] with last stride 1.
 Tensor merge_leading(const Tensor& x, std::int64_t batch);
 /// x [..., T, n · D] as [batch, n, T, D]: a view if x is contiguous, as results are.
@@ -39,28 +39,29 @@ struct Kept {
 };
 
 /// Inputs q, k, v, mask. @param out the result [..., H, T, D], logsumexp of each row's scores [..., H, T]
-void cpu_forward(const OpCall& call, std::span<Tensor> out);
-bool gpu_forward(const OpCall& call, std::span<Tensor> out);
+void forward_cpu(const OpCall& call, std::span<Tensor> out);
+bool forward_gpu(const OpCall& call, std::span<Tensor> out);
 
 /// Inputs q, k, v, mask, result, logsumexp, gradient of the result. @param out dq, dk, dv
-void cpu_backward(const OpCall& call, std::span<Tensor> out);
-bool gpu_backward(const OpCall& call, std::span<Tensor> out);
+void backward_cpu(const OpCall& call, std::span<Tensor> out);
+bool backward_gpu(const OpCall& call, std::span<Tensor> out);
 
 /// Input qkv. Reads and writes the heads in place.
 /// @param out the result [..., T, H · D], logsumexp [..., H, T]
-void cpu_self_forward(const OpCall& call, std::span<Tensor> out);
-bool gpu_self_forward(const OpCall& call, std::span<Tensor> out);
+void self_forward_cpu(const OpCall& call, std::span<Tensor> out);
+bool self_forward_gpu(const OpCall& call, std::span<Tensor> out);
 
 /// Inputs qkv, result, logsumexp, gradient of the result. @param out dqkv
-void cpu_self_backward(const OpCall& call, std::span<Tensor> out);
-bool gpu_self_backward(const OpCall& call, std::span<Tensor> out);
+void self_backward_cpu(const OpCall& call, std::span<Tensor> out);
+bool self_backward_gpu(const OpCall& call, std::span<Tensor> out);
 
 /// Attention composed of base ops. Rows that attend to nothing give 0.
-Tensor composed(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask, const Attributes& attributes);
+Tensor composed(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
+                const AttentionAttrs& attributes);
 /// logsumexp of each row's scores.
-Tensor composed_logsumexp(const Tensor& q, const Tensor& k, const Tensor& mask, const Attributes& attributes);
+Tensor composed_logsumexp(const Tensor& q, const Tensor& k, const Tensor& mask, const AttentionAttrs& attributes);
 /// dq, dk, dv and, if it is floating, dmask; composed of base ops from the inputs and the result's gradient.
 TensorList composed_gradients(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
-                              const Tensor& gradient, const Attributes& attributes);
+                              const Tensor& gradient, const AttentionAttrs& attributes);
 
 }  // namespace etna::attention

@@ -30,15 +30,15 @@ struct StepAttrs {
   bool quantizes = false;
 };
 
-void write_cpu(const OpCall& call, std::span<Tensor> out);
-bool write_gpu(const OpCall& call, std::span<Tensor> out);
-void attention_cpu(const OpCall& call, std::span<Tensor> out);
-bool attention_gpu(const OpCall& call, std::span<Tensor> out);
+void rotate_and_cache_cpu(const OpCall& call, std::span<Tensor> out);
+bool rotate_and_cache_gpu(const OpCall& call, std::span<Tensor> out);
+void paged_attention_cpu(const OpCall& call, std::span<Tensor> out);
+bool paged_attention_gpu(const OpCall& call, std::span<Tensor> out);
 /// True if step_gpu() supports one new row per sequence. @param size elements of a head
 bool has_step_gpu(const Tensor& qkv, const PagedCache& cache, std::int64_t heads, std::int64_t size);
 /// True if it can also quantize its result. @param table of the cache's blocks
 bool step_quantizes_gpu(const Tensor& table, std::int64_t size);
-bool step_gpu(const OpCall& call, std::span<Tensor> out);
+bool rotate_and_attend_gpu(const OpCall& call, std::span<Tensor> out);
 
 enum RowsInput { kCache, kRowsTable };
 struct RowsAttrs {
@@ -46,7 +46,7 @@ struct RowsAttrs {
   DType dtype = DType::f32;
 };
 
-bool rows_gpu(const OpCall& call, std::span<Tensor> out);
+bool cached_rows_gpu(const OpCall& call, std::span<Tensor> out);
 
 /// Values per row of the cache: D, whatever dtype the cache stores.
 inline std::int64_t row_values(const Tensor& cache) {

@@ -13,7 +13,7 @@ namespace etna::convolution {
 using Three = std::array<std::int64_t, 3>;
 
 /// The attributes of all convolution ops.
-struct Settings {
+struct ConvolutionAttrs {
   int dims = 2;             ///< spatial dimensions of the public function
   bool transposed = false;  ///< conv_transpose
   std::int64_t groups = 1;
@@ -41,25 +41,25 @@ struct Geometry {
 };
 
 /// @param x_shape, y_shape [N, spatial..., channels]
-Geometry geometry(const Settings& s, const Shape& x_shape, const Shape& y_shape, const Three& kernel);
+Geometry geometry(const ConvolutionAttrs& s, const Shape& x_shape, const Shape& y_shape, const Three& kernel);
 
 Three spatial(const Shape& shape);
 /// [n, spatial..., channels]
 Shape channels_last(std::int64_t n, const Three& spatial, std::int64_t channels);
 /// Sizes of y from those of x. @throws ShapeError naming `op`
-Three result_sizes(const char* op, const Settings& s, const Three& x, const Three& kernel);
+Three result_sizes(const char* op, const ConvolutionAttrs& s, const Three& x, const Three& kernel);
 /// "conv2d", "conv_transpose1d"
-const char* public_name(const Settings& s);
+const char* public_name(const ConvolutionAttrs& s);
 
 /// The public functions' ops. @param bias undefined or [channels of the result]
-Tensor convolve(const Tensor& x, const Tensor& weight, const Tensor& bias, const Settings& s);
-Tensor input_gradient(const Tensor& g, const Tensor& weight, const Tensor& bias, const Settings& s);
-Tensor weight_gradient(const Tensor& x, const Tensor& g, const Settings& s);
-Tensor im2col(const Tensor& x, const Settings& s);
-Tensor col2im(const Tensor& patches, const Settings& s);
+Tensor convolve(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvolutionAttrs& s);
+Tensor input_gradient(const Tensor& g, const Tensor& weight, const Tensor& bias, const ConvolutionAttrs& s);
+Tensor weight_gradient(const Tensor& x, const Tensor& g, const ConvolutionAttrs& s);
+Tensor im2col(const Tensor& x, const ConvolutionAttrs& s);
+Tensor col2im(const Tensor& patches, const ConvolutionAttrs& s);
 
-void im2col_cpu(const Tensor& x, const Geometry& g, Tensor& patches);
-void col2im_cpu(const Tensor& patches, const Geometry& g, Tensor& x);
+void gather_patches_cpu(const Tensor& x, const Geometry& g, Tensor& patches);
+void add_patches_cpu(const Tensor& patches, const Geometry& g, Tensor& x);
 
 /// Patches on a GPU: one row per pixel of y with a group's taps and channels. `row` is the number of elements from row
 /// to row, `group` from group to group.
@@ -67,14 +67,14 @@ struct Rows {
   Tensor patches;
   std::int64_t row = 0, group = 0;
 };
-/// True if im2col_gpu() gathers single elements, as it does for few channels. It then reads x with any strides, without
+/// True if gather_patches_gpu() gathers single elements, as it does for few channels. It then reads x with any strides, without
 /// a copy. @param row elements from row to row
 bool gathers_elements(const Geometry& g, std::int64_t row, DType t);
 /// @param x [images, in..., C] @param reversed true: the last tap comes first
-void im2col_gpu(const OpCall& call, const Tensor& x, const Geometry& g, const Rows& rows, bool reversed);
+void gather_patches_gpu(const OpCall& call, const Tensor& x, const Geometry& g, const Rows& rows, bool reversed);
 /// @param x [images, in..., C], contiguous; receives the sums plus bias @return false if a driver cannot loop over that
 /// many taps
-bool col2im_gpu(const OpCall& call, const Rows& rows, const Geometry& g, const Tensor& bias, const Tensor& x);
+bool add_patches_gpu(const OpCall& call, const Rows& rows, const Geometry& g, const Tensor& bias, const Tensor& x);
 
 /// Kernels. Those for a GPU return false for dtypes that they do not support.
 void convolve_cpu(const OpCall& call, const Geometry& g, Tensor& y);
@@ -85,8 +85,8 @@ bool input_gradient_gpu(const OpCall& call, const Geometry& g, Tensor& x);
 bool weight_gradient_gpu(const OpCall& call, const Geometry& g, Tensor& weight);
 
 /// The same by patches and matmul: the reference for the kernels, and the implementation of f64 on the CPU.
-Tensor convolve_composed(const Tensor& x, const Tensor& weight, const Tensor& bias, const Settings& s);
-Tensor input_gradient_composed(const Tensor& g, const Tensor& weight, const Tensor& bias, const Settings& s);
-Tensor weight_gradient_composed(const Tensor& x, const Tensor& g, const Settings& s);
+Tensor convolve_composed(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvolutionAttrs& s);
+Tensor input_gradient_composed(const Tensor& g, const Tensor& weight, const Tensor& bias, const ConvolutionAttrs& s);
+Tensor weight_gradient_composed(const Tensor& x, const Tensor& g, const ConvolutionAttrs& s);
 
 }  // namespace etna::convolution

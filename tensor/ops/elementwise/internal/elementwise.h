@@ -26,7 +26,7 @@ enum class Row : int {
 #define ETNA_ARITY_2n 3
 
 /// @param scalar_at 1, 2 or 3: that operand is `scalar` and its tensor undefined; 0: none.
-struct Attributes {
+struct ElementwiseAttrs {
   Row row = Row::identity;
   int scalar_at = 0;
   double scalar = 0;
@@ -37,7 +37,7 @@ struct Attributes {
 /// One evaluation: y[i] = row(a[i], b[i], c[i]) with broadcasting; y may be any view, and may be an operand itself.
 struct Evaluation {
   const char* name;
-  Attributes attributes;
+  ElementwiseAttrs attributes;
   int arity;
   std::span<const Tensor> operands;
   const Tensor& y;
@@ -47,7 +47,7 @@ void cpu(const Evaluation& evaluation);
 bool on_gpu(const Evaluation& evaluation);
 /// For operands whose contiguous dimension is not the result's, such as a transposed matrix: runs
 /// shaders/elementwise/elementwise_transposed.comp, for computations in f32 or i32 on a GPU. Returns false, having
-/// recorded nothing, if it does not apply.
+/// queued nothing, if it does not apply.
 /// @param operands y, a, b, c as in `layout` @param scalar the operand that is a number, as the kernel takes it
 bool transposed(const Evaluation& evaluation, const Layout& layout, const Tensor* const* operands,
                 std::uint64_t scalar);

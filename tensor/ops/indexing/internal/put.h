@@ -9,7 +9,7 @@
 namespace etna::indexing {
 
 /// One index tensor of an indexed tensor.
-struct Coordinates {
+struct LinearIndexAttrs {
   const char* op;       ///< name for the error about an index out of range
   std::int64_t limit;   ///< size of the indexed dimension
   std::int64_t factor;  ///< its stride in the table, in rows
@@ -19,7 +19,7 @@ struct Coordinates {
 };
 /// @param index i64 or i32 @param base undefined, or places to which these are added
 /// @return places, of the index's shape: i32, or i64 if wide
-Tensor linear_index(const Tensor& index, const Tensor& base, const Coordinates& coordinates);
+Tensor linear_index(const Tensor& index, const Tensor& base, const LinearIndexAttrs& coordinates);
 
 /// 0, 1, 2 ... generated on the device. @return [count] i32, or i64 beyond 31 bits
 Tensor numbers(std::int64_t count, Device device);

@@ -8,7 +8,7 @@
 /// and cross_entropy_backward.
 namespace etna::loss {
 
-struct Attributes {
+struct CrossEntropyAttrs {
   std::int64_t ignore_index = -100;
   double label_smoothing = 0;
   Reduction reduction = Reduction::mean;
@@ -22,17 +22,18 @@ cpu::Scratch<std::int64_t> checked_targets(const char* op, const Tensor& target,
                                            std::int64_t ignore_index);
 
 /// @param out loss ([N] or []), logsumexp [N], count [1] (rows that are not ignored)
-void cpu_forward(const OpCall& call, std::span<Tensor> out);
-bool gpu_forward(const OpCall& call, std::span<Tensor> out);
+void forward_cpu(const OpCall& call, std::span<Tensor> out);
+bool forward_gpu(const OpCall& call, std::span<Tensor> out);
 
 /// Inputs logits, target, logsumexp, count, gradient of the loss. @param out dlogits [N, C]
-void cpu_backward(const OpCall& call, std::span<Tensor> out);
-bool gpu_backward(const OpCall& call, std::span<Tensor> out);
+void backward_cpu(const OpCall& call, std::span<Tensor> out);
+bool backward_gpu(const OpCall& call, std::span<Tensor> out);
 
 /// Composed of differentiable ops. @param g gradient of the loss
 struct LossAndGradient {
   Tensor loss, gradient;
 };
-LossAndGradient loss_and_gradient(const Tensor& logits, const Tensor& target, const Tensor& g, const Attributes& a);
+LossAndGradient loss_and_gradient(const Tensor& logits, const Tensor& target, const Tensor& g,
+                                  const CrossEntropyAttrs& a);
 
 }  // namespace etna::loss

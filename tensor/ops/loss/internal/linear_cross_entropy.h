@@ -8,8 +8,8 @@ namespace etna::loss::chunked {
 
 /// in: x [N, E], weight [C, E], bias [C] or none, target [N]
 /// out: loss [], then, if wanted, the gradients of x [N, E], weight [C, E], bias [C], for a loss gradient of 1
-struct Attributes {
-  loss::Attributes loss;  ///< reduction: mean or sum
+struct LinearCrossEntropyAttrs {
+  loss::CrossEntropyAttrs loss;  ///< reduction: mean or sum
   bool wants_x = false, wants_weight = false, wants_bias = false;
 
   bool wants_any() const { return wants_x || wants_weight || wants_bias; }
@@ -19,7 +19,7 @@ struct Attributes {
 struct Outputs {
   Tensor loss, x, weight, bias;
 
-  Outputs(const Attributes& a, std::span<Tensor> out) : loss(out[0]) {
+  Outputs(const LinearCrossEntropyAttrs& a, std::span<Tensor> out) : loss(out[0]) {
     std::size_t next = 1;
     if (a.wants_x) x = out[next++];
     if (a.wants_weight) weight = out[next++];
@@ -35,6 +35,6 @@ std::int64_t rows_of_chunk(std::int64_t rows, std::int64_t row_bytes);
 constexpr float stored_factor(DType t) { return t == DType::f16 ? 256.0f : 1.0f; }
 
 void cpu(const OpCall& call, std::span<Tensor> out);
-bool on_gpu(const OpCall& call, std::span<Tensor> out);
+bool gpu(const OpCall& call, std::span<Tensor> out);
 
 }  // namespace etna::loss::chunked

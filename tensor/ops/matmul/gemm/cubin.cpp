@@ -117,11 +117,11 @@ Operand padded(const OpCall& call, const CubinStored& x, Device device, Tensor& 
   arguments.read(x.operand.at);
   arguments.write(gpu::pointer(copy));
   for (std::int64_t n : {x.rows, x.columns, x.operand.leading, leading}) arguments.number(gpu::u32(n));
-  gpu::record(device, {.kernel = x.wide() == 8 ? cubins::cubin_pad_rows_2 : cubins::cubin_pad_rows_4,
-                       .op = call.op.name,
-                       .arguments = arguments,
-                       .groups = {gpu::u32(std::min<std::int64_t>(x.rows, 4096)), 1, 1},
-                       .threads = 256});
+  gpu::enqueue(device, {.kernel = x.wide() == 8 ? cubins::cubin_pad_rows_2 : cubins::cubin_pad_rows_4,
+                        .op = call.op.name,
+                        .arguments = arguments,
+                        .groups = {gpu::u32(std::min<std::int64_t>(x.rows, 4096)), 1, 1},
+                        .threads = 256});
   return {.at = gpu::pointer(copy), .transposed = x.operand.transposed, .leading = leading};
 }
 
@@ -130,8 +130,8 @@ std::int64_t units_of(const GemmParams& p) {
 }
 
 /// @param more parameters after the gemm's, if the kernel has any
-void record(const OpCall& call, const GemmParams& p, const Launch& launch, const Arguments& a, const Arguments& b,
-            std::span<const std::uint32_t> more) {
+void enqueue(const OpCall& call, const GemmParams& p, const Launch& launch, const Arguments& a, const Arguments& b,
+             std::span<const std::uint32_t> more) {
   const Kernel& kernel = launch.kernel;
   const std::int64_t wanted_split_k = launch.split_k, units = units_of(p);
   const std::int64_t steps = ceil_div(p.k, kernel.step), steps_a_split = ceil_div(steps, wanted_split_k),
@@ -156,12 +156,12 @@ void record(const OpCall& call, const GemmParams& p, const Launch& launch, const
     arguments.numbers(more);
   }
 
-  gpu::record(p.device, {.kernel = *kernel.cubin,
-                         .op = call.op.name,
-                         .arguments = arguments,
-                         .groups = {gpu::u32(std::min(tiles_m * tiles_n * p.inner * split_k, units)), 1, 1},
-                         .threads = kernel.threads,
-                         .shared_bytes = kernel.shared_bytes});
+  gpu::enqueue(p.device, {.kernel = *kernel.cubin,
+                          .op = call.op.name,
+                          .arguments = arguments,
+                          .groups = {gpu::u32(std::min(tiles_m * tiles_n * p.inner * split_k, units)), 1, 1},
+                          .threads = kernel.threads,
+                          .shared_bytes = kernel.shared_bytes});
   if (split) add_split_k(call, p, partial, split_k);
 }
 
@@ -171,7 +171,7 @@ bool launch_matrices(const OpCall& call, const GemmParams& p, OperandLayout layo
   const auto a = map_of(p.a, p.dtype, layout != kTN, p.m, p.k, p.inner, kernel.step, kernel.rows);
   const auto b = map_of(p.b, p.dtype, layout == kNT, p.n, p.k, p.inner, kernel.step, kernel.columns);
   if (!a || !b) return false;
-  record(call, p, launch, *a, *b, {});
+  enqueue(call, p, launch, *a, *b, {});
   return true;
 }
 
@@ -206,7 +206,7 @@ bool launch_cubin_family(const OpCall& call, const GemmParams& p, const CubinFam
   const Kernel& kernel = launch.kernel;
   const auto a = family.a(kernel.rows, kernel.step), b = family.b(kernel.columns, kernel.step);
   if (!a || !b) return false;
-  record(call, p, launch, *a, *b, family.more);
+  enqueue(call, p, launch, *a, *b, family.more);
   return true;
 }
 

@@ -11,7 +11,6 @@
 #include <fmt/format.h>
 
 #include <etna/device/internal/cache_folder.h>
-#include <etna/device/internal/pending.h>
 
 namespace etna::gemm {
 namespace {
@@ -50,9 +49,6 @@ const TuningTable& table_of(Device device) {
   }
   return *tables[index].back();
 }
-
-thread_local const KernelConfig* tuned_forced = nullptr;
-thread_local std::optional<ShapeClass> last;
 
 }  // namespace
 
@@ -127,9 +123,9 @@ std::filesystem::path table_file(Device device) {
 }
 
 std::optional<KernelConfig> config_for(const GemmParams& params) {
-  if (tuned_forced != nullptr) {
-    last.emplace(params);
-    return *tuned_forced;
+  if (ForcedConfig* forced = overrides().gemm_config) {
+    forced->last_class_.emplace(params);
+    return forced->config_;
   }
   const TuningTable& table = table_of(params.device);
   if (table.size() == 0) return {};
@@ -152,24 +148,6 @@ void remember(Device device, const TuningTable& more) {
   table_of(device);
   std::lock_guard lock(tables_mutex);
   tables[static_cast<std::size_t>(device.index)].push_back(std::make_unique<TuningTable>(std::move(in_use)));
-}
-
-ForcedConfig::ForcedConfig(const KernelConfig& config) {
-  static thread_local KernelConfig held;
-  finish_pending();
-  held = config;
-  tuned_forced = &held;
-  last.reset();
-}
-ForcedConfig::~ForcedConfig() noexcept(false) {
-  struct Restore {
-    ~Restore() { tuned_forced = nullptr; }
-  } restore;
-  finish_pending();
-}
-const std::optional<ShapeClass>& ForcedConfig::last_class() const {
-  finish_pending();
-  return last;
 }
 
 }  // namespace etna::gemm

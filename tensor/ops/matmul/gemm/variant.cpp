@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include <etna/device/internal/pending.h>
+#include <etna/tensor/internal/overrides.h>
 
 namespace etna::gemm {
 namespace {
@@ -16,8 +16,6 @@ namespace {
 constexpr Launcher kLaunchers[] = {{KernelVariant::cubin, launch_cubin},
                                    {KernelVariant::coopmat, launch_coopmat},
                                    {KernelVariant::plain, launch_plain}};
-
-thread_local int variant_forced = -1;
 
 std::vector<Launcher> only(KernelVariant variant) {
   std::vector<Launcher> list;
@@ -64,20 +62,8 @@ std::span<const Launcher> launchers() {
 
 std::optional<KernelVariant> requested_variant() {
   static const std::optional<KernelVariant> from_environment = variant_in_environment();
-  return variant_forced >= 0 ? static_cast<KernelVariant>(variant_forced) : from_environment;
-}
-
-// finish_pending() runs deferred calls under the variant in which they were made: the previous one, or this scope's.
-ForcedVariant::ForcedVariant(KernelVariant variant) : before_(variant_forced) {
-  finish_pending();
-  variant_forced = static_cast<int>(variant);
-}
-ForcedVariant::~ForcedVariant() noexcept(false) {
-  struct Restore {
-    int before;
-    ~Restore() { variant_forced = before; }
-  } restore{before_};
-  finish_pending();
+  const std::optional<KernelVariant> given = overrides().gemm_variant;
+  return given ? given : from_environment;
 }
 
 }  // namespace etna::gemm

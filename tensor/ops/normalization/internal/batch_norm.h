@@ -12,14 +12,14 @@ namespace etna::normalization::batch {
 /// in: x, weight or undefined, bias or undefined; mean and variance unless training
 /// out: y, of x's dtype; the mean; if training, the square root of the (biased) variance [C], which fits f32 where the
 /// variance does not, otherwise the given variance. Statistics are f64 for f64, otherwise f32
-struct Attributes {
+struct BatchNormAttrs {
   double eps = 1e-5;
   bool training = true;
 };
 
 /// in: gradient of y, x, weight or undefined, mean, and deviation or variance as forward returned it
 /// out: dx, then dweight and dbias if wanted
-struct BackwardAttributes {
+struct BatchNormBackwardAttrs {
   double eps = 1e-5;
   bool training = true, wants_weight = false, wants_bias = false;
   DType weight_dtype = DType::f32, bias_dtype = DType::f32;
@@ -27,7 +27,7 @@ struct BackwardAttributes {
 
 /// in: running mean and variance, mean, deviation, number of batches (i64, 0-d) or undefined
 /// out: the running statistics and the number of batches, updated in place
-struct UpdateAttributes {
+struct BatchNormUpdateAttrs {
   double momentum = 0.1;    ///< weight of the new statistics
   bool cumulative = false;  ///< weight is 1 / number of batches instead
   double unbiased = 1;      ///< factor from the biased to the unbiased variance

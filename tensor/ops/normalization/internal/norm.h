@@ -10,7 +10,7 @@ namespace etna::normalization {
 
 /// in: x; delta if it adds; weight or undefined; for layer_norm bias or undefined. out: the sum if it adds, of x's
 /// dtype; then the norm, of dtype `out`
-struct Attributes {
+struct NormAttrs {
   double eps = 0;
   bool rms = false, adds = false;
   DType out = DType::f32;
@@ -22,7 +22,7 @@ struct Inputs {
   Tensor x, delta, weight, bias;
 
   explicit Inputs(const OpCall& call) : x(call.in[0]) {
-    auto a = call.as<Attributes>();
+    auto a = call.as<NormAttrs>();
     std::size_t next = 1;
     if (a.adds) delta = call.in[next++];
     weight = call.in[next++];
@@ -32,7 +32,7 @@ struct Inputs {
 
 /// in: gradient of y, x, weight or undefined, and a further gradient of x or undefined, which is added to dx
 /// out: dx, then dweight and dbias if wanted, then ddelta, a copy of dx, if delta's dtype differs from x's
-struct BackwardAttributes {
+struct NormBackwardAttrs {
   double eps = 0;
   bool rms = false, wants_weight = false, wants_bias = false, wants_delta = false;
   DType weight_dtype = DType::f32, bias_dtype = DType::f32, delta_dtype = DType::f32;
@@ -41,7 +41,7 @@ struct BackwardAttributes {
 /// The results of layer_norm_backward or rms_norm_backward that `wanted` selects. @param more a further gradient of x,
 /// or undefined
 TensorList gradients(const Tensor& grad, const Tensor& x, const Tensor& weight, const Tensor& more,
-                     const BackwardAttributes& wanted);
+                     const NormBackwardAttrs& wanted);
 
 /// Rows per partial sum of dweight and dbias. Depends only on the shape, so that the bits do not vary.
 inline std::int64_t rows_per_chunk(std::int64_t rows, std::int64_t at_least, std::int64_t most_chunks) {

@@ -29,7 +29,7 @@ Rows rows_of(std::span<const Tensor> tensors, Access access);
 /// Specialization constants of those variants. @param order 1, 2, or 0 for infinity
 void add_norm_spec(gpu::Kernel& kernel, const Rows& rows, std::uint32_t order = 0);
 
-/// Records the dispatch that writes one partial norm (of `order`) per chunk, and starts building the dispatch that
+/// Queues the dispatch that writes one partial norm (of `order`) per chunk, and starts building the dispatch that
 /// combines them. Its arguments already include the partial results; the caller adds the norm and the remaining
 /// arguments. @param rows not empty; keeps the partial results alive
 gpu::Kernel norm_total(const OpCall& call, const gpu::Shader& total, Rows& rows, Device device, std::uint32_t order);

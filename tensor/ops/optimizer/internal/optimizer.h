@@ -22,7 +22,7 @@ struct StepValues {
   std::int64_t step = 1;
   double momentum = 0;  ///< or β₁; ignored by rules without either
 };
-/// StepNumbers that the host computes now and, while a step is recorded, again before each replay. @param list as below
+/// StepNumbers that the host computes now and, while a step is captured, again before each replay. @param list as below
 StepNumbers each_step_numbers(std::span<const Tensor> list, std::function<StepValues()> values);
 
 // Options of each rule. lr, weight_decay, step, and momentum or beta1 are used only if no StepNumbers are given.
@@ -40,8 +40,8 @@ struct MomentumStep {
   std::int64_t step = 1;
   bool maximize = false;  ///< ascends instead of descending, here and below
 };
-/// Formula: <etna/optim/adam.h> (amsgrad_step_: with amsgrad), <etna/optim/radam.h>. States: first and second moment;
-/// for amsgrad_step_ also the largest second moment.
+/// Formulas: <etna/optim/adam.h>, Adam (amsgrad_step_: with amsgrad) and RAdam. States: first and second moment; for
+/// amsgrad_step_ also the largest second moment.
 struct AdamStep {
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
   std::int64_t step = 1;   ///< for the bias correction of the moments
@@ -54,44 +54,44 @@ struct AdagradStep {
   std::int64_t step = 1;
   bool maximize = false;
 };
-/// Formula: <etna/optim/nadam.h>. States: first and second moment.
+/// Formula: <etna/optim/adam.h>. States: first and second moment.
 struct NAdamStep {
   double lr = 2e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0, momentum_decay = 4e-3;
   std::int64_t step = 1;
   bool decoupled = false, maximize = false;
 };
-/// Formula: <etna/optim/adamax.h>. States: first moment, largest magnitude.
+/// Formula: <etna/optim/adam.h>. States: first moment, largest magnitude.
 struct AdamaxStep {
   double lr = 2e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
   std::int64_t step = 1;
   bool maximize = false;
 };
-/// Formula: <etna/optim/adadelta.h>. States: averages of the squares of gradients and of steps.
+/// Formula: <etna/optim/adagrad.h>. States: averages of the squares of gradients and of steps.
 struct AdadeltaStep {
   double lr = 1, rho = 0.9, eps = 1e-6, weight_decay = 0;
   std::int64_t step = 1;
   bool maximize = false;
 };
-/// Formula: <etna/optim/rmsprop.h>. States: the average of squared gradients; centered also that of gradients; with
+/// Formula: <etna/optim/adagrad.h>. States: the average of squared gradients; centered also that of gradients; with
 /// momentum also its buffer.
 struct RMSpropStep {
   double lr = 1e-2, alpha = 0.99, eps = 1e-8, weight_decay = 0, momentum = 0;
   std::int64_t step = 1;
   bool maximize = false;
 };
-/// Formula: <etna/optim/asgd.h>. States: the average of the parameter.
+/// Formula: <etna/optim/sgd.h>. States: the average of the parameter.
 struct ASGDStep {
   double lr = 1e-2, lambd = 1e-4, alpha = 0.75, t0 = 1e6, weight_decay = 0;
   std::int64_t step = 1;
   bool maximize = false;
 };
-/// Formula: <etna/optim/rprop.h>. States: previous gradient and step size, whose contents at step 1 do not matter.
+/// Formula: <etna/optim/adagrad.h>. States: previous gradient and step size, whose contents at step 1 do not matter.
 struct RpropStep {
   double lr = 1e-2, eta_minus = 0.5, eta_plus = 1.2, step_min = 1e-6, step_max = 50, weight_decay = 0;
   std::int64_t step = 1;
   bool maximize = false;
 };
-/// Formula: <etna/optim/lion.h>. States: the momentum.
+/// Formula: <etna/optim/sgd.h>. States: the momentum.
 struct LionStep {
   double lr = 1e-4, beta1 = 0.9, beta2 = 0.99, weight_decay = 0;
   std::int64_t step = 1;
@@ -148,7 +148,7 @@ std::vector<Tensor> multiply_all(std::span<const Tensor> tensors, const Tensor& 
 /// The least loss scale: gradients times a smaller one would leave the normal numbers of f32.
 inline constexpr float kLeastLossScale = 0x1p-64f;
 
-struct LossScaleUpdate {
+struct LossScaleAttrs {
   double growth = 2, backoff = 0.5;
   std::int64_t interval = 2000;
 };
@@ -157,6 +157,6 @@ struct LossScaleUpdate {
 /// it would overflow. Clears the flag.
 /// @param loss_scale [3] f32: the scale, the number of finite steps in a row, and a flag that is set if a gradient was
 /// not finite
-void update_loss_scale_(const Tensor& loss_scale, const LossScaleUpdate& update);
+void update_loss_scale_(const Tensor& loss_scale, const LossScaleAttrs& update);
 
 }  // namespace etna

@@ -34,7 +34,7 @@ struct Rows {
   /// @param entries at most kMostEntries, of one shape; tensors that are written are contiguous
   void add(std::span<const Entry> entries);
   void add(std::initializer_list<Entry> entries) { add(std::span(entries.begin(), entries.size())); }
-  /// Keeps x alive until the dispatch is recorded; the rows must live until then.
+  /// Keeps x alive until the dispatch is queued; the rows must live until then.
   void keep(const Tensor& x) { kept_.push_back(x); }
 
  private:

@@ -29,7 +29,7 @@ bool has_gpu_kernel(const quant::BlockFormat& format, std::int64_t columns);
 BlockMatrix block_matrix(const quant::BlockFormat& format, const Tensor& blocks, std::int64_t rows,
                          std::int64_t columns);
 
-/// Records the decoding of all rows, or of those that `index` selects.
+/// Queues the decoding of all rows, or of those that `index` selects.
 /// @param y of a floating dtype but f64, contiguous, [rows or index.numel(), columns]
 /// @param index i64 or i32, contiguous, or undefined
 void decode_rows(const OpCall& call, const BlockMatrix& table, const Pointer& tail, const Tensor& y,

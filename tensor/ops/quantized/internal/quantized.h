@@ -162,9 +162,9 @@ DType product_dtype(Device device, std::int64_t elements, std::span<const quant:
 
 void linear_cpu(const OpCall& call, std::span<Tensor> out);
 bool linear_gpu(const OpCall& call, std::span<Tensor> out);
-bool quantize_gpu(const OpCall& call, std::span<Tensor> out);
-void embedding_cpu(const OpCall& call, std::span<Tensor> out);
-bool embedding_gpu(const OpCall& call, std::span<Tensor> out);
+bool quantize_activations_gpu(const OpCall& call, std::span<Tensor> out);
+void quantized_embedding_cpu(const OpCall& call, std::span<Tensor> out);
+bool quantized_embedding_gpu(const OpCall& call, std::span<Tensor> out);
 void dequantize_cpu(const OpCall& call, std::span<Tensor> out);
 bool dequantize_gpu(const OpCall& call, std::span<Tensor> out);
 

@@ -6,7 +6,7 @@
 /// The recurrence of one layer in one direction, as an op: the implementation of recurrent_layer().
 namespace etna::recurrent {
 
-struct Attributes {
+struct RecurrentAttrs {
   RecurrentMode mode = RecurrentMode::lstm;
   bool reverse = false;
   bool keeps = false;  ///< true: the last output, which backward needs, exists
@@ -25,7 +25,7 @@ enum In { kGates, kH0, kC0, kWeight, kBias, kLengths, kInputs };
 /// [T, B, blocks·H].
 struct Outputs {
   Tensor states, cells, saved;
-  Outputs(std::span<const Tensor> out, const Attributes& a);
+  Outputs(std::span<const Tensor> out, const RecurrentAttrs& a);
   TensorList list() const;
   Outputs() = default;
 };
@@ -48,7 +48,7 @@ enum BackwardIn {
 /// whose block n differs.
 struct Gradients {
   Tensor gates, h0, c0, hidden;
-  Gradients(std::span<const Tensor> out, const Attributes& a);
+  Gradients(std::span<const Tensor> out, const RecurrentAttrs& a);
   TensorList list() const;
   Gradients() = default;
   /// Gradient of the recurrent part.
@@ -58,12 +58,12 @@ struct Gradients {
 /// The time step that is computed i-th.
 inline std::int64_t step_at(std::int64_t i, std::int64_t steps, bool reverse) { return reverse ? steps - 1 - i : i; }
 
-void cpu_forward(const OpCall& call, std::span<Tensor> out);
-void cpu_backward(const OpCall& call, std::span<Tensor> out);
-bool gpu_forward(const OpCall& call, std::span<Tensor> out);
-bool gpu_backward(const OpCall& call, std::span<Tensor> out);
+void recurrent_cpu(const OpCall& call, std::span<Tensor> out);
+void recurrent_backward_cpu(const OpCall& call, std::span<Tensor> out);
+bool recurrent_gpu(const OpCall& call, std::span<Tensor> out);
+bool recurrent_backward_gpu(const OpCall& call, std::span<Tensor> out);
 /// The same composed of base ops, step by step.
-TensorList composed(const OpCall& call);
-TensorList composed_backward(const OpCall& call);
+TensorList recurrent_reference(const OpCall& call);
+TensorList recurrent_backward_reference(const OpCall& call);
 
 }  // namespace etna::recurrent

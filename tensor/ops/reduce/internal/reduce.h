@@ -8,7 +8,7 @@ namespace etna::reduce {
 /// Numbered as in shaders/reduce/reduce.comp.
 enum class Kind : int { sum, mean, prod, max, min, argmax, argmin, logsumexp, var, std, norm };
 
-struct Attributes {
+struct ReduceAttrs {
   Kind kind = Kind::sum;
   Dims dims;  ///< the reduced dimensions, sorted and distinct
   bool keepdim = false;
@@ -33,9 +33,9 @@ struct Plan {
 Tensor root_of_squares(const Tensor& x, const Dims& dims, bool keepdim);
 
 void cpu(const OpCall& call, std::span<Tensor> out);
-bool on_gpu(const OpCall& call, std::span<Tensor> out);
+bool gpu(const OpCall& call, std::span<Tensor> out);
 
-/// Sums over the rows of a matrix with shaders/reduce/column_sums.comp. Returns false, having recorded nothing, if x is
+/// Sums over the rows of a matrix with shaders/reduce/column_sums.comp. Returns false, having queued nothing, if x is
 /// not a matrix or is too small.
 bool column_sums(const OpCall& call, const Tensor& x, const Plan& plan, Tensor& y);
 

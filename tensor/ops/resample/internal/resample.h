@@ -34,7 +34,7 @@ struct Axis {
   double scale = 1;                                  ///< elements of the input per element of the result
 };
 
-struct Map {
+struct ResampleAttrs {
   Kind kind = Kind::window;
   Divisor divisor = Divisor::elements;
   bool align_corners = false;
@@ -51,10 +51,10 @@ struct Taps {
   std::vector<std::int32_t> start, at;
   std::vector<double> weight;
 };
-Taps taps_of(const Map& map, int axis);
+Taps taps_of(const ResampleAttrs& map, int axis);
 
 /// @param x [outer, D, H, W, inner], floating
-Tensor apply_map(const Tensor& x, const Map& map);
+Tensor apply_map(const Tensor& x, const ResampleAttrs& map);
 
 void map_cpu(const OpCall& call, std::span<Tensor> out);
 bool map_gpu(const OpCall& call, std::span<Tensor> out);

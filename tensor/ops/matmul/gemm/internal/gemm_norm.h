@@ -17,7 +17,7 @@ struct GemmNorm {
 /// Longest rows, in elements, that the kernel supports.
 inline constexpr std::int64_t kMaxNormColumns = 256;
 
-/// Runs in one dispatch. Returns false, having recorded nothing, if there is no kernel or if a gemm and a norm in two
+/// Runs in one dispatch. Returns false, having queued nothing, if there is no kernel or if a gemm and a norm in two
 /// dispatches are estimated to be faster.
 /// @param x [..., M, K] @param w [N, K], with b = wᵀ
 /// @param sum, y [..., M, N], contiguous; sum is of the residual's dtype

@@ -91,8 +91,8 @@ struct SplitSums {
   std::int64_t splits = 0;
 };
 
-/// The launchers, in the order in which on_gpu() tries them. Each records its dispatches and returns true. If it has no
-/// kernel for the gemm on this device, it records nothing and returns false.
+/// The launchers, in the order in which on_gpu() tries them. Each queues its dispatches and returns true. If it has no
+/// kernel for the gemm on this device, it queues nothing and returns false.
 bool launch_cubin(const OpCall& call, const GemmParams& params);
 bool launch_coopmat(const OpCall& call, const GemmParams& params);
 bool launch_plain(const OpCall& call, const GemmParams& params);

@@ -16,7 +16,7 @@ struct TiledShader {
 /// The matrix shape that lib/gemm_matrix.glsl uses for operands of f16 or bf16; null if the device has none.
 const gpu::MatrixShape* coopmat_shape(const gpu::Capabilities& can, DType t);
 
-/// Records a gemm with k split into about `split_k` chunks, and the reduction of the partial sums.
+/// Queues a gemm with k split into about `split_k` chunks, and the reduction of the partial sums.
 void launch_tiled(const OpCall& call, const GemmParams& p, const TiledShader& kernel, std::int64_t split_k);
 
 }  // namespace etna::gemm

@@ -9,12 +9,12 @@
 namespace etna::gemm {
 
 /// The attributes of linear.
-struct LinearAttributes {
+struct LinearAttrs {
   Activation activation = Activation::none;
   bool keeps = false;  ///< true: a second output, the preactivation, which the gradient needs
 };
 /// The attributes of feed_forward.
-struct FeedForwardAttributes {
+struct FeedForwardAttrs {
   Activation activation = Activation::none;
   bool keeps = false;  ///< true: two more outputs, the hidden values and the preactivation, which the gradient needs
 };

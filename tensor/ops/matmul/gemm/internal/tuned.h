@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include <etna/tensor/internal/overrides.h>
 #include <etna/tensor/ops/matmul/gemm/internal/variant.h>
 
 /// The fastest measured kernel for a class of gemms: a table on disk that `etna tune` writes.
@@ -61,12 +62,17 @@ void remember(Device device, const TuningTable& more);
 /// kernel. For tuning. Records the class of the last gemm.
 class ForcedConfig {
  public:
-  explicit ForcedConfig(const KernelConfig& config);
-  ~ForcedConfig() noexcept(false);
+  explicit ForcedConfig(const KernelConfig& config) : config_(config), scope_(&Overrides::gemm_config, this) {}
   ForcedConfig(const ForcedConfig&) = delete;
   ForcedConfig& operator=(const ForcedConfig&) = delete;
-  /// The class of the last gemm, if there was one.
-  const std::optional<ShapeClass>& last_class() const;
+  /// The class of the last gemm that ran, if there was one.
+  const std::optional<ShapeClass>& last_class() const { return last_class_; }
+
+ private:
+  friend std::optional<KernelConfig> config_for(const GemmParams& params);
+  KernelConfig config_;
+  std::optional<ShapeClass> last_class_;
+  Override<ForcedConfig*> scope_;
 };
 
 }  // namespace etna::gemm

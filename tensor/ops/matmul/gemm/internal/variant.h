@@ -26,19 +26,7 @@ struct Launcher {
 /// @throws Error if ETNA_GEMM has an unknown value
 std::span<const Launcher> launchers();
 
-/// The variant named by ETNA_GEMM or by a ForcedVariant.
+/// The variant that Overrides::gemm_variant or ETNA_GEMM names.
 std::optional<KernelVariant> requested_variant();
-
-/// Overrides ETNA_GEMM in a scope. For tests and tuning; affects one thread.
-class ForcedVariant {
- public:
-  explicit ForcedVariant(KernelVariant variant);
-  ~ForcedVariant() noexcept(false);
-  ForcedVariant(const ForcedVariant&) = delete;
-  ForcedVariant& operator=(const ForcedVariant&) = delete;
-
- private:
-  int before_;
-};
 
 }  // namespace etna::gemm

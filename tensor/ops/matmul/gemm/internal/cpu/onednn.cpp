@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
 
 #include <fmt/format.h>
 #include <oneapi/dnnl/dnnl.hpp>
 
+#include <etna/device/internal/cpu/scratch.h>
 #include <etna/tensor/ops/matmul/gemm/internal/cpu/one_openmp_thread.h>
 #include <etna/tensor/ops/matmul/gemm/internal/cpu/signals_held.h>
 
@@ -44,18 +44,20 @@ constexpr std::int64_t kCollideFully = 1024;  // 4 KiB: one set
 /// A copy of a block of an operand with its rows closer together.
 class Copy {
  public:
+  /// @param made whether there will be one
+  explicit Copy(bool made) : copy_(made ? kBlock * (kBlock + kPad) : 0) {}
   /// An odd multiple of a cache line.
   static std::int64_t leading(std::int64_t columns) { return (columns + kPad - 1) / kPad * kPad | kPad; }
   const float* of(const float* x, std::int64_t leading_x, std::int64_t rows, std::int64_t columns) {
     for (std::int64_t row = 0; row < rows; ++row) {
-      std::memcpy(copy_.get() + row * leading(columns), x + row * leading_x,
+      std::memcpy(copy_.data() + row * leading(columns), x + row * leading_x,
                   static_cast<std::size_t>(columns) * sizeof(float));
     }
-    return copy_.get();
+    return copy_.data();
   }
 
  private:
-  std::unique_ptr<float[]> copy_{new float[kBlock * (kBlock + kPad)]};
+  Scratch<float> copy_;
 };
 
 bool has_avx512() {
@@ -68,7 +70,7 @@ void onednn_multiply(const Gemm& g, float alpha, const float* a, const float* b,
   const bool copies_a = small && g.transpose_a && g.lda % (has_avx512() ? kCollideFully : kCollide) == 0;
   const bool copies_b = small && !has_avx512() && !g.transpose_b && g.ldb % kCollide == 0;
   if (!copies_a && !copies_b) return call(g, alpha, a, b, beta, c);
-  thread_local Copy copy_a, copy_b;
+  Copy copy_a(copies_a), copy_b(copies_b);
   const std::int64_t step_m = copies_a ? kBlock : g.m, step_n = copies_b ? kBlock : g.n;
   for (std::int64_t k = 0; k < g.k; k += kBlock) {
     for (std::int64_t j = 0; j < g.n; j += step_n) {

@@ -4,20 +4,21 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <shared_mutex>
 #include <string_view>
-#include <vector>
 
 #include <oneapi/dnnl/dnnl.hpp>
 
+#include <etna/device/internal/cpu/scratch.h>
 #include <etna/tensor/ops/matmul/gemm/internal/cpu/one_openmp_thread.h>
 
 // bf16 by oneDNN's matmul primitives, which are compiled per size and cached by size. The tiling gives tasks of at most
-// four sizes (including edges), the same in every step. Each thread keeps its own scratch memory.
+// four sizes (including edges), the same in every step.
 namespace etna::cpu {
 namespace {
 
@@ -67,13 +68,7 @@ class OnednnBf16Ready {
     if (!matmul_) return false;
     OneOpenMpThread one;
     thread_local dnnl::stream stream(onednn_bf16_engine());
-    thread_local std::vector<float> scratch;  // floats, for their alignment; the content does not matter
-    constexpr std::size_t kLine = 64;
-    std::size_t bytes = scratch_.get_size() + kLine;
-    if (scratch.size() * sizeof(float) < bytes) scratch.resize(bytes / sizeof(float) + 1);
-    void* start = scratch.data();
-    std::size_t room = scratch.size() * sizeof(float);
-    start = std::align(kLine, scratch_.get_size(), start, room);
+    Scratch<std::byte> scratch(std::max<std::size_t>(scratch_.get_size(), 1));
     auto at = [](const OnednnBf16Desc& desc, const void* where) {
       return dnnl::memory(desc, onednn_bf16_engine(),
                           const_cast<void*>(where));  // oneDNN uses the same type for input and output
@@ -81,7 +76,7 @@ class OnednnBf16Ready {
     matmul_.execute(stream, {{DNNL_ARG_SRC, at(a_, a)},
                              {DNNL_ARG_WEIGHTS, at(b_, b)},
                              {DNNL_ARG_DST, at(c_, c)},
-                             {DNNL_ARG_SCRATCHPAD, at(scratch_, start)}});
+                             {DNNL_ARG_SCRATCHPAD, at(scratch_, scratch.data())}});
     stream.wait();
     return true;
   }

@@ -14,10 +14,10 @@ class SignalsHeld {
  public:
 #ifdef ETNA_HOLDS_SIGNALS
   SignalsHeld() {
-    if (depth++ == 0) ::pthread_sigmask(SIG_SETMASK, &held(), &before);
+    if (of_thread.depth++ == 0) ::pthread_sigmask(SIG_SETMASK, &held(), &of_thread.before);
   }
   ~SignalsHeld() {
-    if (--depth == 0) ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    if (--of_thread.depth == 0) ::pthread_sigmask(SIG_SETMASK, &of_thread.before, nullptr);
   }
 
  private:
@@ -30,8 +30,11 @@ class SignalsHeld {
     }();
     return all;
   }
-  static inline thread_local int depth = 0;
-  static inline thread_local sigset_t before{};
+  struct OfThread {
+    int depth;
+    sigset_t before;
+  };
+  static inline constinit thread_local OfThread of_thread{};
 #else
   SignalsHeld() {}  // not trivial, so that objects count as used
 #endif

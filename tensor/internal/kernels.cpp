@@ -1,0 +1,80 @@
+#include <etna/tensor/internal/kernels.h>
+
+#include <map>
+#include <mutex>
+#include <shared_mutex>
+#include <string>
+
+#include <fmt/format.h>
+
+#include <etna/device/internal/backend.h>
+#include <etna/tensor/internal/layout.h>
+
+namespace etna {
+namespace {
+
+struct Registered {
+  std::shared_mutex mutex;
+  std::map<std::string, KernelFunction, std::less<>> kernels;
+};
+
+Registered& registered(DeviceType backend) {
+  static auto* all = new std::array<Registered, 256>;
+  return (*all)[static_cast<std::size_t>(backend)];
+}
+
+KernelFunction find(DeviceType backend, std::string_view op) {
+  Registered& of = registered(backend);
+  std::shared_lock lock(of.mutex);
+  auto found = of.kernels.find(op);
+  return found != of.kernels.end() ? found->second : nullptr;
+}
+
+/// Bytes from x's first element through its last.
+std::size_t span_of(const Tensor& x) {
+  std::int64_t last = 0;
+  for (int d = 0; d < x.dim(); ++d) last += (x.shape()[d] - 1) * x.strides()[d];
+  return static_cast<std::size_t>(last + 1) * item_size(x.dtype());
+}
+
+}  // namespace
+
+void register_kernel(DeviceType backend, std::string_view op, KernelFunction kernel) {
+  Registered& of = registered(backend);
+  std::unique_lock lock(of.mutex);
+  if (!of.kernels.emplace(op, kernel).second) {
+    throw Error(fmt::format("{} has a kernel for {} already", Device(backend).str(), op));
+  }
+}
+
+bool run_kernel(const OpCall& call, Device device, std::span<Tensor> out) {
+  if (gpu::runs_kernels(device)) return call.op.gpu != nullptr && call.op.gpu(call, out);
+  const KernelFunction kernel = find(device.type, call.op.name);
+  return kernel != nullptr && kernel(call, out);
+}
+
+namespace detail {
+
+Tensor host_copy(const Tensor& x) {
+  if (x.numel() == 0) return empty(x.shape(), {x.dtype(), kCPU});
+  const std::size_t bytes = span_of(x);
+  StoragePtr storage = allocate(kCPU, bytes);
+  download(*x.storage(), static_cast<std::size_t>(x.offset()) * item_size(x.dtype()), storage->host(), bytes);
+  return make_view(storage, kCPU, x.dtype(), x.shape(), x.strides(), 0);
+}
+
+void write_back(const Tensor& host, const Tensor& y) {
+  if (y.numel() == 0) return;
+  const std::size_t offset = static_cast<std::size_t>(y.offset()) * item_size(y.dtype());
+  if (y.is_contiguous()) {
+    upload(host.raw_data(), *y.storage(), offset, static_cast<std::size_t>(y.numel()) * item_size(y.dtype()));
+    return;
+  }
+  // The bytes between y's elements belong to other tensors and must not change.
+  Tensor around = host_copy(y);
+  around.copy_(host);
+  upload(around.storage()->host(), *y.storage(), offset, span_of(y));
+}
+
+}  // namespace detail
+}  // namespace etna
