@@ -8,8 +8,8 @@
 namespace etna::attention::paged {
 namespace {
 
-/// One workgroup attends to a sequence of up to kPositionsAlone positions. Longer sequences are divided into chunks, one
-/// for each workgroup.
+/// One workgroup attends to a sequence of up to kPositionsAlone positions. Longer sequences are divided into chunks,
+/// one for each workgroup.
 constexpr std::int64_t kPositionsAlone = 512, kPositionsPerChunk = 128;
 constexpr std::int64_t kMostShared = 16, kMostSize = 256, kMostRow = 512;
 

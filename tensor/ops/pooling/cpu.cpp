@@ -31,7 +31,7 @@ void take(T value, std::int32_t at, T& best, std::int32_t& where) {
   where = larger ? at : where;
 }
 
-/// take() for elements of one window that come in any order. Gives the result that take() gives in the order of positions.
+/// take() for elements of one window that come in any order; the result is that of take() in the order of positions.
 template <typename T>
 void take_unordered(T value, std::int32_t at, T& best, std::int32_t& where) {
   const bool nan = value != value, before = at < where;

@@ -67,8 +67,8 @@ struct Rows {
   Tensor patches;
   std::int64_t row = 0, group = 0;
 };
-/// True if gather_patches_gpu() gathers single elements, as it does for few channels. It then reads x with any strides, without
-/// a copy. @param row elements from row to row
+/// True if gather_patches_gpu() gathers single elements, as it does for few channels. It then reads x with any strides,
+/// without a copy. @param row elements from row to row
 bool gathers_elements(const Geometry& g, std::int64_t row, DType t);
 /// @param x [images, in..., C] @param reversed true: the last tap comes first
 void gather_patches_gpu(const OpCall& call, const Tensor& x, const Geometry& g, const Rows& rows, bool reversed);
