@@ -202,7 +202,8 @@ function(etna_library)
     install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/etna
       FILES_MATCHING PATTERN "*.h" PATTERN internal EXCLUDE)
   endforeach()
-  install(DIRECTORY ${PROJECT_SOURCE_DIR}/tables DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/etna)
+  install(FILES ${PROJECT_SOURCE_DIR}/tables/elementwise.def ${PROJECT_SOURCE_DIR}/tables/activations.def
+    DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/etna/tables)
   install(FILES ${PROJECT_SOURCE_DIR}/etna.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/etna)
   configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/etnaConfig.cmake.in ${PROJECT_BINARY_DIR}/etnaConfig.cmake
     INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/etna PATH_VARS CMAKE_INSTALL_DATADIR)

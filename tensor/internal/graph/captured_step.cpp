@@ -48,6 +48,11 @@ CapturedStep* CapturedStep::set_current(CapturedStep* step) {
   return before;
 }
 
+void CapturedStep::kernel_begins() {
+  finish_pending();
+  ++kernels_;
+}
+
 CapturedStep* CapturedStep::leave() {
   finish_pending();
   return set_current(nullptr);

@@ -64,8 +64,9 @@ class CapturedStep final : public AllocationHook {
   /// A contiguous tensor on the device whose bytes `fill` writes now and before each replay.
   Tensor numbers(const Shape& shape, DType dtype, std::function<void(std::byte*)> fill);
 
-  /// Brackets a CPU kernel: ops called inside it are not captured.
-  void kernel_begins() { ++kernels_; }
+  /// Brackets a CPU kernel: ops called inside it are not captured. Runs first what is held back: the kernel may read its
+  /// results, or overwrite what it reads.
+  void kernel_begins();
   void kernel_ends() { --kernels_; }
   bool in_kernel() const { return kernels_ > 0 && graph_.form() == GraphForm::calls; }
   /// The CPU ran the kernel of an op, with these operands.
