@@ -35,7 +35,7 @@ struct Extents {
 };
 
 /// Number of rows to read and write together: rows of one element per channel are short.
-std::int64_t rows_at_once(std::int64_t width) {
+std::int64_t short_rows_at_once(std::int64_t width) {
   return std::max<std::int64_t>(1, 4096 / std::max<std::int64_t>(1, width));
 }
 
@@ -77,7 +77,7 @@ std::vector<State> moments(const Tensor& x) {
   const std::int64_t chunk = e.chunk_rows(e.a, e.c), chunks = (e.a + chunk - 1) / chunk;
   std::vector<double> partial(static_cast<std::size_t>(3 * chunks * e.c), 0);
   cpu::parallel_for(chunks, 1, [&](auto begin, auto end) {
-    const std::int64_t most = rows_at_once(e.c);
+    const std::int64_t most = short_rows_at_once(e.c);
     cpu::Scratch<T> buffers(static_cast<std::size_t>((2 + most) * e.c));
     T *first = buffers.data(), *differences = first + e.c, *buffer = differences + e.c;
     const T* read = nullptr;
@@ -146,7 +146,7 @@ void forward(const OpCall& call, std::span<Tensor> out) {
     bias[c] = static_cast<T>(given[c] - (std::isfinite(mean[c]) ? (mean[c] - static_cast<double>(center[c])) * s : 0));
   }
   each_row(e, [&](std::int64_t begin, std::int64_t end, std::int64_t n) {
-    const std::int64_t most = e.b > 1 ? 1 : rows_at_once(n);
+    const std::int64_t most = e.b > 1 ? 1 : short_rows_at_once(n);
     cpu::Scratch<T> buffers(static_cast<std::size_t>(2 * n * most));
     T *buffer = buffers.data(), *y = buffer + n * most;
     for (std::int64_t r = begin; r < end; r += most) {
@@ -177,7 +177,7 @@ std::vector<double> gradient_sums(const Tensor& g, const Tensor& x, const std::v
       sums(static_cast<std::size_t>(2 * e.c), 0);
   const std::int64_t per_chunk = e.b > 1 ? e.c : 1;
   cpu::parallel_for(chunks * per_chunk, 1, [&](auto begin, auto end) {
-    const std::int64_t most = e.b > 1 ? 1 : rows_at_once(width);
+    const std::int64_t most = e.b > 1 ? 1 : short_rows_at_once(width);
     cpu::Scratch<T> buffers(static_cast<std::size_t>((2 * most + 1) * width));
     T *differences = buffers.data(), *buffer_g = differences + width, *buffer_x = buffer_g + most * width;
     const T *read_g = nullptr, *read_x = nullptr;
@@ -245,7 +245,7 @@ void backward(const OpCall& call, std::span<Tensor> out) {
   if (a.wants_bias) rows::write(out[next], 0, 1, e.c, sums.data());
   if (x.numel() == 0) return;
   each_row(e, [&](std::int64_t begin, std::int64_t end, std::int64_t n) {
-    const std::int64_t most = e.b > 1 ? 1 : rows_at_once(n), room = most * n;
+    const std::int64_t most = e.b > 1 ? 1 : short_rows_at_once(n), room = most * n;
     cpu::Scratch<T> buffers(static_cast<std::size_t>(3 * room));
     T *buffer_g = buffers.data(), *buffer_x = buffer_g + room, *dx = buffer_x + room;
     for (std::int64_t r = begin; r < end; r += most) {
