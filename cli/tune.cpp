@@ -110,7 +110,7 @@ Best tune_shape(Device device, DType dtype, const Shape3& s, double budget) {
   for (const KernelConfig& config : candidates(s, dtype)) {
     gemm::ForcedConfig forced(config);
     double seconds = seconds_of(device, call, budget);
-    if (seconds < best.seconds) best = {config, seconds, best.untuned, forced.met()};
+    if (seconds < best.seconds) best = {config, seconds, best.untuned, forced.last_class()};
   }
   return best;
 }

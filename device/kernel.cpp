@@ -65,7 +65,7 @@ bool Capabilities::has(const MatrixShape& shape) const {
 
 bool runs_kernels(Device device) { return backend(device).launcher() != nullptr; }
 const Capabilities& capabilities(Device device) { return launcher(device).capabilities(device); }
-Pointer index_faults(Device device, std::string_view op) { return launcher(device).index_faults(device, op); }
+Pointer index_errors(Device device, std::string_view op) { return launcher(device).index_errors(device, op); }
 void enqueue(Device device, const Dispatch& dispatch) { enqueue_any(device, dispatch); }
 void enqueue(Device device, const CubinDispatch& dispatch) { enqueue_any(device, dispatch); }
 void enqueue_copy(Device device, const Storage& from, std::size_t from_offset, Storage& to, std::size_t to_offset,

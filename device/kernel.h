@@ -110,7 +110,7 @@ const Capabilities& capabilities(Device device);
 
 /// Where a kernel of this op reports an index outside its dimension (shaders/lib/index.glsl). The next call that waits
 /// for the device throws IndexError. No barrier orders these reports. Null if the backend does not collect them.
-Pointer index_faults(Device device, std::string_view op);
+Pointer index_errors(Device device, std::string_view op);
 
 /// What a device's queue has done since the start of the process. For tests and reports.
 struct QueueStats {

@@ -17,13 +17,13 @@
 #include <glslang/Public/ShaderLang.h>
 #include <glslang/SPIRV/GlslangToSpv.h>
 
-// Compiles variants of shaders to SPIR-V, all in one process: most of what glslangValidator takes for a shader, glslang
-// takes for its own functions, and it reads them once a process.
+// Compiles all variants of shaders to SPIR-V in one process. glslangValidator spends most of its time per shader on
+// parsing glslang's built-in functions; one process parses them once.
 //
 // usage: compile_shaders LIST
-// Lines of LIST: `include FOLDER`, in the order of search, and `variant OUTPUT SHADER TARGET [NAME[=VALUE]...]`, TARGET
-// being vulkan1.2 or vulkan1.3. Paths have no spaces. A variant whose line and files are older than its output stays as
-// it is; OUTPUT.d says which these are.
+// LIST has lines `include FOLDER`, in the order of search, and `variant OUTPUT SHADER TARGET [NAME[=VALUE]...]` with
+// TARGET vulkan1.2 or vulkan1.3. Paths must not contain spaces. A variant is skipped if its output is newer than its
+// line and its files; OUTPUT.d lists these files.
 namespace {
 
 namespace fs = std::filesystem;
@@ -34,7 +34,7 @@ std::string read_source(const fs::path& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-/// Finds what shaders include, and remembers it.
+/// Finds the files that shaders include, and records them.
 class Includes final : public glslang::TShader::Includer {
  public:
   explicit Includes(const std::vector<fs::path>& folders) : folders_(folders) {}

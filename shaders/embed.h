@@ -4,7 +4,8 @@
 #include <cstdint>
 #include <span>
 
-// ETNA_EMBED(name, "file"): the file's bytes as `name()`, put there by the assembler, which the compiler need not read.
+// ETNA_EMBED(name, "file"): the file's bytes as `name()`. The assembler includes them, so the compiler need not parse
+// them.
 #if defined(__APPLE__)
 #define ETNA_EMBED_SECTION ".const_data\n"
 #elif defined(_WIN32)
@@ -19,7 +20,7 @@
 
 namespace etna::shaders {
 
-/// SPIR-V as words. @param bytes aligned to 4
+/// SPIR-V as u32s. @param bytes aligned to 4
 inline std::span<const std::uint32_t> words(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const std::uint32_t*>(bytes.data()), bytes.size() / sizeof(std::uint32_t)};
 }

@@ -35,7 +35,7 @@ class PendingBytes {
 
 namespace gpu {
 
-/// What a kernel writes where Launcher::index_faults() says (shaders/lib/index.glsl).
+/// What a kernel writes where Launcher::index_errors() says (shaders/lib/index.glsl).
 struct IndexReport {
   std::uint32_t position = 0;       ///< plus one; 0: no report
   std::uint32_t low = 0, high = 0;  ///< the index
@@ -51,7 +51,7 @@ class Launcher {
   virtual const Capabilities& capabilities(Device device) = 0;
   /// Where kernels of this op report wrong indices: 16 bytes that stay valid, without a range. The backend reads them
   /// whenever it has waited for the device.
-  virtual Pointer index_faults(Device, std::string_view) { return {}; }
+  virtual Pointer index_errors(Device, std::string_view) { return {}; }
 
   /// A graph takes this launch: checks it, and begins to build what it needs, so that compile() need not wait.
   /// @throws as dispatch() would

@@ -2,11 +2,11 @@
 #extension GL_GOOGLE_include_directive : require
 // Attention, forward, without storing the scores (online softmax, Dao et al. 2022). Arithmetic-bound for long
 // sequences. A workgroup owns 64 queries of a head and iterates over the keys in tiles of 64. Causal masks end the loop
-// at the diagonal; the longest workgroups start first. Eight threads share a row; each keeps the row's maximum and the
-// sum of its own weights.
+// at the diagonal; the longest workgroups start first. Eight threads share a row; each keeps the row's maximum and its
+// own part of the sum of weights.
 //
-// variant: attention_64 PARTS=1
-// variant: attention_128 PARTS=2
+// variant: attention_64 HEAD_TILES=1
+// variant: attention_128 HEAD_TILES=2
 
 #include "attention.glsl"
 
@@ -19,8 +19,8 @@ layout(push_constant, scalar) uniform Push {
   float scale;
 } p;
 
-// Shares one value per row among the eight threads of the row, through `chunk`: row r starts at 2 r. Put a barrier
-// before reading it, and one before it is overwritten.
+// Shares one value per row among the row's eight threads, through `chunk`: row r starts at 2 r. Call barrier() before
+// reading it, and before it is overwritten.
 void bring(uint r, float value) { chunk[row_of(r) * 2 + tx() / 4][tx() % 4] = value; }
 
 void main() {
@@ -37,7 +37,7 @@ void main() {
   uint end = causal ? min(p.keys, query0 + TILE) : p.keys;
   uint at = 0;
   do {
-    vec4 result[PARTS][4][2];
+    vec4 result[HEAD_TILES][4][2];
     clear(result);
     float largest[4], sum[4];
     [[unroll]] for (uint r = 0; r < 4; ++r) {
@@ -65,12 +65,12 @@ void main() {
         float factor = largest[r] == onto ? 1.0 : exp(largest[r] - onto);
         largest[r] = onto;
         sum[r] *= factor;
-        [[unroll]] for (uint n = 0; n < PARTS; ++n) {
+        [[unroll]] for (uint n = 0; n < HEAD_TILES; ++n) {
           result[n][r][0] *= factor;
           result[n][r][1] *= factor;
         }
         [[unroll]] for (uint h = 0; h < 2; ++h) {
-          // Keeps a NaN among the scores; max() may have dropped it.
+          // Keeps NaN scores visible: max() may have dropped one.
           [[unroll]] for (uint c = 0; c < 4; ++c) {
             tile[r][h][c] = tile[r][h][c] == minus_infinity() ? 0.0 : exp(tile[r][h][c] - onto);
             sum[r] += tile[r][h][c];
@@ -85,18 +85,18 @@ void main() {
     [[unroll]] for (uint r = 0; r < 4; ++r) bring(r, sum[r]);
     barrier();
     [[unroll]] for (uint r = 0; r < 4; ++r) {
-      vec4 parts = chunk[row_of(r) * 2] + chunk[row_of(r) * 2 + 1];
-      // a row with no key to attend to gives 0
-      float all = (parts.x + parts.y) + (parts.z + parts.w), inverse = all == 0.0 ? 0.0 : 1.0 / all;
+      vec4 sums = chunk[row_of(r) * 2] + chunk[row_of(r) * 2 + 1];
+      // a row without a key to attend to gives 0
+      float all = (sums.x + sums.y) + (sums.z + sums.w), inverse = all == 0.0 ? 0.0 : 1.0 / all;
       uint query = query0 + row_of(r);
       if (at == 0 && tx() == 0 && query < p.queries)
         BufferF32(p.logsumexp).v[row_base + query] = all == 0.0 ? minus_infinity() : largest[r] + log(all);
-      [[unroll]] for (uint n = 0; n < PARTS; ++n) {
+      [[unroll]] for (uint n = 0; n < HEAD_TILES; ++n) {
         result[n][r][0] *= inverse;
         result[n][r][1] *= inverse;
       }
     }
     store_rows(head_rows(p.y, b, head, heads, p.queries, packed, heads), query0, at, result);
-    at += 64 * PARTS;
+    at += 64 * HEAD_TILES;
   } while (at < head_size);
 }

@@ -7,14 +7,14 @@
 // 24 % in bf16 at gpt2's shapes).
 //
 // If q, k and v are slices of one packed tensor, their gradients are slices of one too, with interleaved bytes. One
-// dispatch then computes all of them; the first workgroups along x do the keys.
+// dispatch then computes all of them; the first workgroups along x compute those of the keys.
 //
-// variant: attention_dq_64 PARTS=1 DQ
-// variant: attention_dq_128 PARTS=2 DQ
-// variant: attention_dkv_64 PARTS=1 DKV
-// variant: attention_dkv_128 PARTS=2 DKV
-// variant: attention_dqkv_64 PARTS=1 DQ DKV PACKED
-// variant: attention_dqkv_128 PARTS=2 DQ DKV PACKED
+// variant: attention_dq_64 HEAD_TILES=1 DQ
+// variant: attention_dq_128 HEAD_TILES=2 DQ
+// variant: attention_dkv_64 HEAD_TILES=1 DKV
+// variant: attention_dkv_128 HEAD_TILES=2 DKV
+// variant: attention_dqkv_64 HEAD_TILES=1 DQ DKV PACKED
+// variant: attention_dqkv_128 HEAD_TILES=2 DQ DKV PACKED
 
 #include "attention.glsl"
 
@@ -46,7 +46,7 @@ Rows rows_of(uvec2 address, uint strides[3], uint b, uint head, uint count) {
 
 shared vec2 statistics[TILE];
 
-// Puts logsumexp and Σ y · dy of the queries from query0 on into `statistics`. A query past the end gets weight 0. If
+// Writes logsumexp and Σ y · dy of the queries from query0 on into `statistics`. A query past the end gets weight 0. If
 // the sums are not known, two threads per row compute them.
 void find_statistics(Rows y, Rows dy, uint row_base, uint query0) {
   uint id = gl_LocalInvocationID.x, query = query0 + id / 2;
@@ -78,8 +78,8 @@ void queries_of_a_head(uint query0, uint head, uint heads, uint b) {
   Rows k = rows_of(p.k, p.kv_strides, b, kv_head, p.keys), v = rows_of(p.v, p.kv_strides, b, kv_head, p.keys);
   find_statistics(head_rows(p.y, b, head, heads, p.queries, PARTS_OF_ONE, heads), dy, row_base, query0);
   uint end = causal ? min(p.keys, query0 + TILE) : p.keys;
-  [[dont_unroll]] for (uint at = 0; at < head_size; at += 64 * PARTS) {
-    vec4 dq[PARTS][4][2];
+  [[dont_unroll]] for (uint at = 0; at < head_size; at += 64 * HEAD_TILES) {
+    vec4 dq[HEAD_TILES][4][2];
     clear(dq);
     [[dont_unroll]] for (uint key0 = 0; key0 < end; key0 += TILE) {
       vec4 tile[4][2], dtile[4][2], next[LOADS];
@@ -109,8 +109,8 @@ void queries_of_a_head(uint query0, uint head, uint heads, uint b) {
 void keys_of_a_group(uint key0, uint kv_head, uint groups, uint b) {
   uint heads = groups * heads_per_group, width = heads + 2 * groups;
   Rows k = rows_of(p.k, p.kv_strides, b, kv_head, p.keys), v = rows_of(p.v, p.kv_strides, b, kv_head, p.keys);
-  [[dont_unroll]] for (uint at = 0; at < head_size; at += 64 * PARTS) {
-    vec4 dk[PARTS][4][2], dv[PARTS][4][2];
+  [[dont_unroll]] for (uint at = 0; at < head_size; at += 64 * HEAD_TILES) {
+    vec4 dk[HEAD_TILES][4][2], dv[HEAD_TILES][4][2];
     clear(dk);
     clear(dv);
     [[dont_unroll]] for (uint i = 0; i < heads_per_group; ++i) {
@@ -159,7 +159,8 @@ void main() {
   unpack(p.shape);
   uint x = gl_WorkGroupID.x, y = gl_WorkGroupID.y, b = gl_WorkGroupID.z, last = gl_NumWorkGroups.x - 1;
 #ifdef PACKED
-  // There are as many queries as keys. A row of workgroups per head; heads beyond the number of groups have no keys.
+  // There are as many queries as keys. Each head has its own row of workgroups; heads beyond the number of groups have
+  // no keys.
   uint tiles = gl_NumWorkGroups.x / 2, groups = gl_NumWorkGroups.y / heads_per_group;
   if (x >= tiles) queries_of_a_head((last - x) * TILE, y, gl_NumWorkGroups.y, b);
   else if (y < groups) keys_of_a_group(x * TILE, y, groups, b);

@@ -1,10 +1,9 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Attention and its gradients on matrix units, with KHR_cooperative_matrix alone, which is available from several
-// vendors. Scores go through shared memory for the softmax and come back as operands. The factor of a row comes back as
-// a matrix that has it in every column. On an H200, bf16, head size 64, sequence length 1024 (4096): forward 65 (83),
-// gradients 81 (110) and 85 (103) TFLOP/s. NVIDIA's own extension (attention_coopmat2.comp) is two to three times as
-// fast.
+// Attention and its gradients on matrix units, using only KHR_cooperative_matrix, which several vendors support. Scores
+// go through shared memory for the softmax and come back as operands. The factor of a row comes back as a matrix that
+// has it in every column. On an H200, bf16, head size 64, sequence length 1024 (4096): forward 65 (83), gradients 81
+// (110) and 85 (103) TFLOP/s. NVIDIA's own extension (attention_coopmat2.comp) is two to three times as fast.
 //
 // requires: GL_KHR_cooperative_matrix
 // requires: GL_EXT_bfloat16

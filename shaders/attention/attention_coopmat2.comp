@@ -14,7 +14,7 @@
 //   scores computed one tile ahead, during the softmax of the previous tile               117 (141)
 //   values of a tile loaded while its scores are computed, a barrier before their use     136 (161)
 //   maximum updated only when weights exceed 1024, so that few tiles search for one       124 (151)
-//   row sums as a product with ones                                                       115 (139)
+//   row sums by multiplying with ones                                                     115 (139)
 // Gradients of queries: 4x32x32 229 (304), 4x32x64 211 (275), 8x16x64 198 (257); without rounding to nearest 236 (303).
 // Gradients of keys and values: 4x32x64 211 (275), 8x16x64 202 (265), 4x16x32 194 (232).
 //

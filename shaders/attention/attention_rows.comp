@@ -19,7 +19,7 @@ layout(push_constant, scalar) uniform Push {
   uint queries, heads, size, count;   // count: total number of rows
 } p;
 
-shared float parts[256];
+shared float sums[256];
 
 void main() {
   uint id = gl_LocalInvocationID.x, row = (gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * 16 + id / 16;
@@ -33,11 +33,11 @@ void main() {
                  load_vector(p.dy, dy + d, p.size - d, DTYPE, WIDTH));
     }
   }
-  parts[id] = sum;
+  sums[id] = sum;
   barrier();
   [[unroll]] for (uint n = 8; n > 0; n /= 2) {
-    if (id % 16 < n) parts[id] += parts[id + n];
+    if (id % 16 < n) sums[id] += sums[id + n];
     barrier();
   }
-  if (id % 16 == 0 && row < p.count) BufferF32(p.rows).v[row] = parts[id];
+  if (id % 16 == 0 && row < p.count) BufferF32(p.rows).v[row] = sums[id];
 }

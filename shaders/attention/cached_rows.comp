@@ -1,7 +1,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// The first positions of sequences, gathered from a paged cache of keys or values: rows of each head behind each other,
-// in any dtype. Bytes-bound; a thread has four neighbours.
+// The first positions of sequences, gathered from a paged cache of keys or values: the rows of one head after those of
+// another, in any dtype. Bytes-bound; a thread has four neighbours.
 //
 // variant: cached_rows
 
@@ -16,7 +16,7 @@ layout(constant_id = 3) const uint WIDTH = 1;
 layout(push_constant, scalar) uniform Push {
   uvec2 cache, table, y;
   uint quads, all;  // four elements each: of a row, and of all rows
-  uint steps, heads, size, width, blocks;  // steps: rows of a head; width: of the table
+  uint steps, heads, size, width, blocks;  // steps: rows of a head; width: columns of the table
 } p;
 
 void main() {

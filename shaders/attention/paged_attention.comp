@@ -1,15 +1,15 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Attention of a few new queries over a paged cache. Bytes-bound: keys and values are read once, for all heads of
-// queries that share them; but a short sequence is bound by its latency, so there are few barriers and no second
-// dispatch. A workgroup owns the queries of a head of keys, or SPLIT workgroups own some of them where there are too
-// few to fill the device, and `span` positions, in tiles of CHUNK: the scores of a tile go to shared memory, and sums
-// are rescaled where a later tile has a larger one. Parts of long sequences are merged by paged_attention_merge; those
-// past the sequence's end leave at once.
+// Attention of a few new queries over a paged cache. Bytes-bound: keys and values are read once for all heads of
+// queries that share them. A short sequence is bound by latency instead, so there are few barriers and no second
+// dispatch. A workgroup owns the queries of one head of keys (or, if there are too few to fill the device, SPLIT
+// workgroups share them) and `span` positions, in tiles of CHUNK. The scores of a tile go to shared memory; sums are
+// rescaled when a later tile has a larger score. paged_attention_merge combines the chunks of long sequences;
+// workgroups past the sequence's end return at once.
 //
-// With ROTATED, a sequence has one new row, which is still as the projection left it: each workgroup rotates its own
-// queries, and the one that owns the newest position writes that key and value to the cache. With EMITS, the result is
-// also rounded to bytes for the product that follows.
+// With ROTATED, a sequence has one new row, not yet rotated: each workgroup rotates its own queries, and the workgroup
+// with the newest position writes that key and value to the cache. With EMITS, the result is also quantized to bytes
+// for the gemm that follows.
 //
 // variant: paged_attention
 // variant: paged_attention_rotated ROTATED
@@ -23,24 +23,26 @@ layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint DTYPE = 1;
 layout(constant_id = 1) const uint CACHE_DTYPE = 1;
 layout(constant_id = 2) const uint SIZE = 64;    // elements of a head, a multiple of 4
-layout(constant_id = 3) const uint HEADS = 1;    // of queries, of a workgroup; at most 16
+layout(constant_id = 3) const uint HEADS = 1;    // heads of queries per workgroup; at most 16
 layout(constant_id = 4) const uint Q_WIDTH = 4;  // of vector loads of queries
-layout(constant_id = 5) const uint WIDTH = 4;    // of keys and values
-layout(constant_id = 6) const uint WHOLE = 1;    // one chunk holds all: the result is written, not a part of it
+layout(constant_id = 5) const uint WIDTH = 4;    // of vector loads of keys and values
+layout(constant_id = 6) const uint WHOLE = 1;    // one chunk holds all positions: the result is written, not a partial
+                                                 // one
 layout(constant_id = 7) const uint SPLIT = 1;    // workgroups that share a head of keys
 layout(constant_id = 8) const uint Y_DTYPE = 1;
 #ifdef ROTATED
 layout(constant_id = 9) const uint INTERLEAVED = 0;
-layout(constant_id = 10) const uint NORMED = 0;  // dtype of the norms' weights + 1; 0: there are none
-layout(constant_id = 11) const uint EMITS = 0;  // into p.parts, which a whole chunk does not need
+layout(constant_id = 10) const uint NORMED = 0;  // dtype of the norms' weights + 1; 0: no norms
+layout(constant_id = 11) const uint EMITS = 0;  // writes quantized results to p.partial, which a whole chunk does not
+                                                // need
 #endif
 
 layout(push_constant, scalar) uniform Push {
-  uvec2 q, keys, values, table, positions, y, parts;
+  uvec2 q, keys, values, table, positions, y, partial;
 #ifdef ROTATED
   uvec2 frequencies, query_norm, key_norm;
 #endif
-  uint steps, groups, width, blocks, chunks, window, span;  // span: positions of a workgroup
+  uint steps, groups, width, blocks, chunks, window, span;  // span: positions per workgroup
   float scale, softcap;
 #ifdef ROTATED
   uint pairs;
@@ -49,16 +51,16 @@ layout(push_constant, scalar) uniform Push {
 } p;
 
 const uint CHUNK = 128;               // positions of a tile, a multiple of CACHE_BLOCK
-const uint SHARE = 8;                 // neighbouring threads that multiply a key, so that they load its row together
-const uint KEYS = CHUNK * SHARE / 256;  // of a tile that a thread multiplies
-const uint SIDES = 256 / CHUNK;       // threads of a key's scores, which share the heads
+const uint SHARE = 8;                 // neighbouring threads that multiply one key, so that together they load its row
+const uint KEYS = CHUNK * SHARE / 256;  // keys of a tile that a thread multiplies
+const uint SIDES = 256 / CHUNK;       // threads per key's scores, which share the heads
 const uint OWN = (HEADS + SIDES - 1) / SIDES;
 const uint COLUMNS = (SIZE + 3) / 4;  // a thread sums four columns of the values
-const uint LANES = 256 / COLUMNS;     // keys at a time
-const uint VALUES = (CHUNK + LANES - 1) / LANES;  // of a tile that a thread reads
-// They are on their way while the scores are made, where there are registers for them.
+const uint KEYS_AT_ONCE = 256 / COLUMNS;     // keys read at a time
+const uint VALUES = (CHUNK + KEYS_AT_ONCE - 1) / KEYS_AT_ONCE;  // values of a tile that a thread reads
+// If there are enough registers, values are loaded while the scores are computed.
 const bool EARLY = VALUES * 4 + HEADS * 5 <= 112;
-// Heads whose sums meet in shared memory at once, which has to do with 32 KiB.
+// Heads whose sums are reduced in shared memory at once, so that 32 KiB suffice.
 const uint TOGETHER = HEADS * SIZE <= 512 ? 4 : HEADS * SIZE <= 1024 ? 2 : 1;
 
 #ifdef ROTATED
@@ -70,16 +72,16 @@ shared vec4 query[HEADS * COLUMNS];
 #endif
 shared vec4 weight[HEADS * CHUNK / 4];
 shared vec4 partial[256 * TOGETHER];
-shared float partial_total[LANES * TOGETHER];
+shared float partial_total[KEYS_AT_ONCE * TOGETHER];
 shared int blocks[CHUNK / CACHE_BLOCK];
-shared vec4 segments[HEADS * 4];  // the largest scores of 16 parts of a tile
-shared float largest[HEADS];  // of the scores so far
-shared float factor[HEADS];   // of the sums so far, since the largest has grown
+shared vec4 segments[HEADS * 4];  // the largest scores of 16 segments of a tile
+shared float largest[HEADS];  // maximum of the scores so far
+shared float factor[HEADS];   // factor of the sums so far after the maximum has grown
 
 #define NONE uintBitsToFloat(0xff800000u)
 
 #ifdef ROTATED
-// The queries of this workgroup and the new key and value, as the projection left them.
+// Loads this workgroup's queries and the new key and value, before norm and rotation.
 void load_projected(uint row, uint group, uint split) {
   uint begin = row * p.groups * (HEADS * SPLIT + 2), key = begin + p.groups * HEADS * SPLIT + group;
   uint value = key + p.groups, own = begin + (group * SPLIT + split) * HEADS;
@@ -97,7 +99,8 @@ float as_cached(float x) {
 
 float load_frequency(uint pair) { return pair < p.pairs ? BufferF32(p.frequencies).v[pair] : 0.0; }
 
-// Norms and rotates them, and rounds the key and the value as the cache does. The barrier behind it is the caller's.
+// Normalizes and rotates them, and rounds the key and the value to the cache's dtype. The caller must call barrier()
+// afterwards.
 // @param frequency of the first pair that this thread rotates
 void rotate(int position, float frequency) {
   uint thread = gl_LocalInvocationID.x;
@@ -145,24 +148,24 @@ void cache_new_row(uint block, uint group, uint place, uint row_bytes) {
 #endif
 
 #ifdef ROTATED
-// Rounds the results of this workgroup's heads, which lie in `query`.
-void emit_rounded(uint row) {
+// Quantizes the results of this workgroup's heads, which are in `query`.
+void emit_quantized(uint row) {
   uint k = p.groups * HEADS * SPLIT * SIZE, rows = gl_NumWorkGroups.z;
   for (uint i = gl_LocalInvocationID.x; i < HEADS * COLUMNS; i += 256) {
     float most = 0.0;
-    [[unroll]] for (uint j = 0; j < ROUNDED_BLOCK / 4; ++j) {
-      vec4 a = abs(query[i / (ROUNDED_BLOCK / 4) * (ROUNDED_BLOCK / 4) + j]);
+    [[unroll]] for (uint j = 0; j < ACTIVATION_BLOCK / 4; ++j) {
+      vec4 a = abs(query[i / (ACTIVATION_BLOCK / 4) * (ACTIVATION_BLOCK / 4) + j]);
       most = m_max(most, m_max(m_max(a.x, a.y), m_max(a.z, a.w)));
     }
-    RoundingScale scale = rounding_scale(most);
+    ActivationScale scale = activation_scale(most);
     uint e = gl_WorkGroupID.y * HEADS * SIZE + i * 4;
-    BufferI32(p.parts).v[(row * k + e) / 4] = int(rounded_codes(query[i], scale));
-    if (i % (ROUNDED_BLOCK / 4) == 0) BufferF32(p.parts).v[scale_place(rows, k, row, e)] = scale.scale;
+    BufferI32(p.partial).v[(row * k + e) / 4] = int(quantize_four(query[i], scale));
+    if (i % (ACTIVATION_BLOCK / 4) == 0) BufferF32(p.partial).v[scale_place(rows, k, row, e)] = scale.scale;
   }
 }
 #endif
 
-// Four columns of the value at a position of the tile; 0 where it is not seen.
+// Four columns of the value at a position of the tile; 0 if the position is masked.
 vec4 value_at(uint tile, uint k, uint begin, uint end, uint group, uint column, uint row_bytes) {
   int block = k < CHUNK ? blocks[k / CACHE_BLOCK] : -1;
   if (tile + k < begin || tile + k >= end || block < 0) return vec4(0.0);
@@ -181,7 +184,7 @@ void main() {
   uint head = row * p.groups * HEADS * SPLIT + gl_WorkGroupID.y * HEADS;
   uint part = ((row * p.groups + group) * p.chunks + chunk) * HEADS * SPLIT + split * HEADS;
   part *= SIZE + 2;
-  // Loads that need no position are on their way while the position comes.
+  // Loads that do not depend on the position are in flight while the position is loaded.
   uint place = first / CACHE_BLOCK + thread;
   int ahead = thread < CHUNK / CACHE_BLOCK && place < p.width ? BufferI32(p.table).v[batch * p.width + place] : -1;
 #ifdef ROTATED
@@ -196,7 +199,7 @@ void main() {
         barrier();
         for (uint i = thread; i < HEADS * COLUMNS; i += 256) query[i] = vec4(0.0);
         barrier();
-        emit_rounded(row);
+        emit_quantized(row);
       }
 #endif
     }
@@ -235,9 +238,11 @@ void main() {
 #endif
     vec4 early[EARLY ? VALUES : 1];
     [[unroll]] for (uint i = 0; i < (EARLY ? VALUES : 0); ++i)
-      early[i] = value_at(tile, lane < LANES ? lane + i * LANES : CHUNK, begin, cached_end, group, column, row_bytes);
+      early[i] = value_at(tile, lane < KEYS_AT_ONCE ? lane + i * KEYS_AT_ONCE : CHUNK, begin, cached_end, group, column,
+                          row_bytes);
 
-    // Scores: a thread has every SHARE-th vector of a key's columns; the parts meet in shared memory.
+    // Scores: a thread multiplies every SHARE-th vector of a key's columns; the partial sums are reduced in shared
+    // memory.
     float score[KEYS * HEADS];
     [[unroll]] for (uint i = 0; i < KEYS * HEADS; ++i) score[i] = 0.0;
     [[unroll]] for (uint i = 0; i < KEYS; ++i) {
@@ -304,10 +309,10 @@ void main() {
     }
     barrier();
 
-    // Values: a thread sums four columns over every LANES-th key.
+    // Values: a thread sums four columns over every KEYS_AT_ONCE-th key.
     [[unroll]] for (uint h = 0; h < HEADS; ++h) sum[h] *= factor[h], total[h] *= factor[h];
     [[unroll]] for (uint i = 0; i < VALUES; ++i) {
-      uint k = lane < LANES ? lane + i * LANES : CHUNK;
+      uint k = lane < KEYS_AT_ONCE ? lane + i * KEYS_AT_ONCE : CHUNK;
       vec4 x = EARLY ? early[EARLY ? i : 0] : value_at(tile, k, begin, cached_end, group, column, row_bytes);
 #ifdef ROTATED
       if (tile + k == uint(position) && k < CHUNK && blocks[k / CACHE_BLOCK] >= 0) x = query[NEW_VALUE + column];
@@ -320,38 +325,38 @@ void main() {
     }
     barrier();
   }
-  if (WHOLE == 0 && thread < HEADS) BufferF32(p.parts).v[part + thread * (SIZE + 2) + SIZE] = largest[thread];
+  if (WHOLE == 0 && thread < HEADS) BufferF32(p.partial).v[part + thread * (SIZE + 2) + SIZE] = largest[thread];
   [[unroll]] for (uint h = 0; h < HEADS; h += TOGETHER) {
     [[unroll]] for (uint j = 0; j < TOGETHER; ++j) {
       if (h + j >= HEADS) continue;
       partial[j * 256 + thread] = sum[min(h + j, HEADS - 1)];
-      if (column == 0 && lane < LANES) partial_total[j * LANES + lane] = total[min(h + j, HEADS - 1)];
+      if (column == 0 && lane < KEYS_AT_ONCE) partial_total[j * KEYS_AT_ONCE + lane] = total[min(h + j, HEADS - 1)];
     }
     barrier();
     for (uint t = thread; t < TOGETHER * COLUMNS; t += 256) {
       uint j = t / COLUMNS, c = t % COLUMNS;
       if (h + j >= HEADS) continue;
       vec4 y = partial[j * 256 + c];
-      float all = partial_total[j * LANES];
-      for (uint l = 1; l < LANES; ++l) {
+      float all = partial_total[j * KEYS_AT_ONCE];
+      for (uint l = 1; l < KEYS_AT_ONCE; ++l) {
         y += partial[j * 256 + l * COLUMNS + c];
-        all += partial_total[j * LANES + l];
+        all += partial_total[j * KEYS_AT_ONCE + l];
       }
       if (WHOLE != 0) y = all > 0.0 || m_isnan(all) ? y / all : vec4(0.0);
       for (uint i = 0; i < 4; ++i) {
         if (WHOLE != 0)
           store_float(p.y, (head + h + j) * SIZE + c * 4 + i, Y_DTYPE, y[i]);
         else
-          BufferF32(p.parts).v[part + (h + j) * (SIZE + 2) + c * 4 + i] = y[i];
+          BufferF32(p.partial).v[part + (h + j) * (SIZE + 2) + c * 4 + i] = y[i];
       }
 #ifdef ROTATED
       if (EMITS != 0) query[(h + j) * COLUMNS + c] = y;
 #endif
-      if (WHOLE == 0 && c == 0) BufferF32(p.parts).v[part + (h + j) * (SIZE + 2) + SIZE + 1] = all;
+      if (WHOLE == 0 && c == 0) BufferF32(p.partial).v[part + (h + j) * (SIZE + 2) + SIZE + 1] = all;
     }
     barrier();
   }
 #ifdef ROTATED
-  if (EMITS != 0) emit_rounded(row);
+  if (EMITS != 0) emit_quantized(row);
 #endif
 }

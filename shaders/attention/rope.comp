@@ -1,7 +1,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Rotary position embedding. Bytes-bound: one read, one write; the angles are computed again for every head, which
-// costs less than reading them. A thread owns a pair of elements of one row, or two that are only copied.
+// Rotary position embedding. Bytes-bound: one read, one write; each head recomputes the angles, which costs less than
+// reading them. A thread owns a pair of elements of one row, or two that are only copied.
 //
 // variant: rope
 

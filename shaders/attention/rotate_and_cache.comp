@@ -1,7 +1,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Norm and rotation of queries and keys, and the write of keys and values into the paged cache. A few kilobytes a
-// token: bound by its latency. A workgroup owns a head of a row.
+// Norm and rotation of queries and keys; writes keys and values into the paged cache. A few kilobytes per token, so
+// latency-bound. A workgroup owns a head of a row.
 //
 // variant: rotate_and_cache
 
@@ -13,14 +13,14 @@ layout(local_size_x = 64) in;
 layout(constant_id = 0) const uint DTYPE = 1;
 layout(constant_id = 1) const uint CACHE_DTYPE = 1;
 layout(constant_id = 2) const uint INTERLEAVED = 0;
-layout(constant_id = 3) const uint NORMED = 0;  // dtype of the norms' weights + 1; 0: there are none
+layout(constant_id = 3) const uint NORMED = 0;  // dtype of the norms' weights + 1; 0: no norms
 layout(constant_id = 4) const uint QUERY_DTYPE = 1;    // of the queries that are written
 
 const uint MOST = 512;
 
 layout(push_constant, scalar) uniform Push {
   uvec2 qkv, frequencies, table, positions, query_norm, key_norm, q, keys, values;
-  uint steps, heads, kv_heads, size, pairs, width, blocks;  // width: of the table
+  uint steps, heads, kv_heads, size, pairs, width, blocks;  // width: columns of the table
   float eps, magnitude;
 } p;
 
@@ -76,7 +76,7 @@ void main() {
     for (uint i = thread; i < p.size; i += 64) store_float(to, slot * p.size + i, CACHE_DTYPE, row[i]);
     return;
   }
-  // Two threads' codes share no 16 bits: each writes pairs of them.
+  // Each thread writes pairs of quants, so that no two threads write to the same 16 bits.
   for (uint pair = thread; pair < p.size / 2; pair += 64) {
     uint first = pair / 16 * 32;
     float most = 0.0;

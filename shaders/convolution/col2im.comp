@@ -1,8 +1,8 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Patches added up at their places: x[image, place, channel] = bias[channel] + the sum over taps of
+// Adds up patches at their positions (col2im): x[image, place, channel] = bias[channel] + the sum over taps of
 // patches[group, pixel, tap, channel], pixel * stride - padding + tap * dilation = place. Bytes-bound. Each thread
-// gathers what belongs to four channels of a place, in the order of the taps: no atomics, and the same bits every time.
+// gathers the values for four channels of a place, in the order of the taps: no atomics, and the same bits every time.
 //
 // variant: col2im
 
@@ -21,7 +21,7 @@ layout(push_constant, scalar) uniform Push {
   uint row, group;                // elements from pixel to pixel and from group to group
   uvec3 in_size;                  // of x: depth, height, width
   uvec3 kernel;
-  uvec3 out_size;                 // of the patches' pixels
+  uvec3 out_size;                 // of the pixels that have patches
   uvec3 stride;
   ivec3 padding;
   uvec3 dilation;

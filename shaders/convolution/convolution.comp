@@ -1,11 +1,11 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Convolutions with few channels a group, where a gemm would multiply mostly zeros; depthwise ones have one. Bytes- and
-// cache-bound: x, or what stands for it, is read once for each tap, from caches.
+// Convolutions with few channels per group, where a gemm would multiply mostly zeros; a depthwise convolution has one.
+// Bytes- and cache-bound: x (for the gradient, g) is read once for each tap, from caches.
 //
 //   convolution          y[pixel, j] = bias[j] + sum over taps and i of x[place, group of j, i] * weight[tap, i, j].
 //                        A thread owns a result; neighbours own neighbouring channels. With BACKWARD, pixels are places
-//                        of x and taps find the pixels of y that they went to: the gradient by x.
+//                        of x, and taps find the pixels of y that read them: the gradient by x.
 //   convolution_weight   partial[chunk, tap, i, k] = sum over a chunk of pixels of g[pixel, k] * x[place, group, i].
 //                        A thread owns a weight and a chunk; chunks are added up afterwards, in order.
 //
@@ -25,7 +25,7 @@ layout(constant_id = 5) const uint BACKWARD = 0;
 layout(push_constant, scalar) uniform Push {
   uvec2 x, weight, bias, y;
   uint n;                          // results
-  uint pixels;                     // with WEIGHT: of a chunk; and of all
+  uint pixels;                     // with WEIGHT: of a chunk; and in total
   uint all_pixels;
   uint channels, per_group, from;  // of the result; of a group of the result, of a group of x
   uvec3 x_size, kernel, y_size;    // depth, height, width of x, the kernel and the result (with WEIGHT: g)
@@ -34,7 +34,7 @@ layout(push_constant, scalar) uniform Push {
   uvec3 dilation;
 } p;
 
-// Where tap t of a pixel falls along one dimension; at or above `size`: outside.
+// The position of tap t of a pixel along one dimension; at or above `size`: outside.
 uint place(uint at, uint t, int padding, uint stride, uint dilation, uint size) {
   if (BACKWARD == 0) return uint(int(at * stride) - padding + int(t * dilation));
   int z = int(at) + padding - int(t * dilation);

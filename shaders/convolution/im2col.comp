@@ -1,14 +1,14 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// The patches of a convolution: y[group, pixel, tap, channel] = x[image, pixel * stride - padding + tap * dilation,
-// group, channel], 0 outside x. Bytes-bound: x is read from caches for all but its first tap. Elements are moved as
-// bytes.
+// The patches of a convolution (im2col): y[group, pixel, tap, channel] = x[image, pixel * stride - padding + tap *
+// dilation, group, channel], 0 outside x. Bytes-bound: x is read from caches for all but its first tap. Elements are
+// moved as bytes.
 //
-// im2col: a thread owns a unit of channels of a pixel and goes through up to 32 taps, so it finds its pixel by division
-// once. Units are as wide as the channels of a group allow.
+// im2col: a thread owns a unit of channels of a pixel and visits up to 32 taps, so it divides only once to find its
+// pixel. Units are as wide as the channels of a group allow.
 //
-// im2col_few: for few channels, where such units would be narrow and lie far apart. A thread writes 16 bytes of a row,
-// its neighbour the next 16; a table in shared memory says from where each element of a row comes. x may have any
+// im2col_few: for few channels, where such units would be narrow and far from each other. A thread writes 16 bytes of a
+// row, its neighbour the next 16; a table in shared memory gives the source of each element of a row. x may have any
 // strides.
 //
 // variant: im2col
@@ -17,14 +17,14 @@
 #include "units.glsl"
 
 layout(local_size_x = 256) in;
-layout(constant_id = 0) const uint UNIT = 4;     // bytes; FEW: of an element
+layout(constant_id = 0) const uint UNIT = 4;     // bytes per unit; FEW: bytes per element
 layout(constant_id = 1) const uint REVERSED = 0; // 1: the last tap is stored first
 
 #ifdef FEW
 layout(push_constant, scalar) uniform Push {
   uvec2 x, y;
-  uint n, row_units;         // units of 16 bytes: of all pixels, of one
-  uint row, depth, taps, channels;  // elements of a row, and how many are not padding; taps * channels = depth
+  uint n, row_units;         // units of 16 bytes: in total, per pixel
+  uint row, depth, taps, channels;  // elements of a row; of these, elements before the padding; taps * channels = depth
   uvec3 in_size;
   uvec2 kernel;
   uvec3 out_size;
@@ -35,8 +35,8 @@ layout(push_constant, scalar) uniform Push {
 } p;
 
 const uint LONGEST = 1024;
-shared uint offsets[LONGEST];  // from the first element of a patch
-shared uint places[LONGEST];   // depth, height and width from there, 10 bits each
+shared uint offsets[LONGEST];  // relative to the first element of a patch
+shared uint places[LONGEST];   // depth, height and width relative to it, 10 bits each
 
 uint element(uint e, uvec3 first, uint base) {
   uint place = places[e];
@@ -64,7 +64,7 @@ void main() {
     uint above = pixel / p.out_size.z, image_depth = above / p.out_size.y, image = image_depth / p.out_size.x;
     uvec3 at =
         uvec3(image_depth - image * p.out_size.x, above - image_depth * p.out_size.y, pixel - above * p.out_size.z);
-    uvec3 first = at * p.stride - uvec3(p.padding);  // wraps below 0, as does what is added to it
+    uvec3 first = at * p.stride - uvec3(p.padding);  // wraps below 0; adding the tap's offset wraps back
     uint base = image * p.x_strides[0] + first.x * p.x_strides[1] + first.y * p.x_strides[2] + first.z * p.x_strides[3];
     uvec4 words;
     for (uint w = 0; w < 4; ++w) {
@@ -78,7 +78,7 @@ void main() {
 layout(push_constant, scalar) uniform Push {
   uvec2 x, y;
   uint n;                    // units of all pixels
-  uint units, group_units;   // of a pixel; of one of its groups
+  uint units, group_units;   // per pixel; per group of a pixel
   uint taps, row, group;     // units from pixel to pixel and from group to group
   uvec3 in_size;             // depth, height, width of x
   uvec2 kernel;              // height, width

@@ -1,8 +1,8 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 // Small uploads: copies u32 values from mapped host memory to device memory. A copy command would do the same, but
-// compute work before and after it would wait for the switch between transfer and compute. A dispatch is compute work
-// like the rest.
+// compute work before and after it would wait while the device switches between transfer and compute. A dispatch needs
+// no such switch.
 //
 // variant: copy_words
 

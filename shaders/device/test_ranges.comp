@@ -3,7 +3,7 @@
 #extension GL_GOOGLE_include_directive : require
 
 // dst[i] = src[i] * factor + addend. The recorder's test runs it on overlapping ranges, in wrapping arithmetic, so that
-// a wrong order shows as wrong bits. A thread takes every (workgroup count x size)-th element.
+// a wrong order produces wrong bits. A thread takes every (workgroup count x size)-th element.
 #include "buffers.glsl"
 
 layout(local_size_x_id = 0) in;

@@ -6,7 +6,7 @@
 //
 // A workgroup of 256 covers 1024 elements: four per thread, 256 apart, so that neighbouring threads access neighbouring
 // elements. If all operands are contiguous, the index arithmetic is skipped (STRIDED = 0). Others have at most four
-// dimensions, merged by the host, and only the divisions these need.
+// dimensions, merged by the host, and do only the divisions that these need.
 //
 // Float operands whose last dimension is dense or broadcast are read four elements at a time (RUNS > 0): one index
 // computation and one load per operand. A thread loads all of its runs before it stores the first, since the compiler
@@ -69,8 +69,8 @@ vec4 load_run(uint i, uvec2 address, uvec4 strides, uint dtype) {
 }
 
 void compute_runs(uint first) {
-  const uint held = RUNS > 0 ? RUNS : 1;
-  vec4 a[held], b[held], c[held];
+  const uint runs = RUNS > 0 ? RUNS : 1;
+  vec4 a[runs], b[runs], c[runs];
   [[unroll]] for (uint k = 0; k < RUNS; ++k) {
     uint i = (first + k * 256) * 4;
     a[k] = b[k] = c[k] = vec4(immediate(p.scalar));

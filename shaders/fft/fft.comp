@@ -2,11 +2,11 @@
 #extension GL_GOOGLE_include_directive : require
 // Complex Fourier transforms of up to 2048 elements. A workgroup holds as many whole lines as fit into 2048 elements of
 // shared memory, so it reads and writes each element once. Powers of two take Stockham's radix-2 steps, which need no
-// bit reversal: results of a step stay in registers between two barriers. Other sizes sum n terms an element, with
-// the n roots of unity in shared memory.
+// bit reversal: results of a step stay in registers between two barriers. Other sizes sum n terms per element, with the
+// n roots of unity in shared memory.
 //
-// A longer line of n1 · n2 elements takes two dispatches (Bailey 1990): transforms of n1 elements n2 apart, times roots
-// of unity of the whole; then transforms of n2 elements, whose results go n1 apart.
+// A longer line of n1 · n2 elements takes two dispatches (Bailey 1990): transforms of n1 elements with stride n2, times
+// roots of unity of the whole line; then transforms of n2 elements, whose results have stride n1.
 //
 // variant: fft
 
@@ -21,9 +21,10 @@ layout(constant_id = 2) const uint DIRECT = 0;
 layout(push_constant, scalar) uniform Push {
   uvec2 x, y;
   uint lines, n, inner;  // a line's elements are `inner` complex numbers apart
-  uint each;             // lines of a workgroup
-  uint whole, columns;   // first of two dispatches: n1 · n2, and how many lines a step of n2 is; otherwise 0
-  uint apart;            // second of two: n1; otherwise 1
+  uint each;             // lines per workgroup
+  uint whole, columns;   // first of two dispatches: n1 · n2, and the number of lines with the same index of n2;
+                         // otherwise 0
+  uint apart;            // second of two dispatches: n1; otherwise 1
   float sign, scale;     // of the exponent; of the result
 } p;
 
@@ -38,7 +39,7 @@ vec2 unit(float angle) { return vec2(m_cos(angle), m_sin(angle)); }
 
 // Element i of a line, as an index of complex numbers.
 uint place(uint line, uint i) { return (line / p.inner * p.n + i) * p.inner + line % p.inner; }
-// exp(±2πi k / n), from the nearer half turn, so that the angle keeps its bits.
+// exp(±2πi k / n). The angle is reduced to the nearer half turn, so that it keeps its bits.
 vec2 root(uint k, uint n) {
   int turn = k * 2 > n ? int(k) - int(n) : int(k);
   return unit(p.sign * 2.0 * PI * float(turn) / float(n));
@@ -59,7 +60,7 @@ void main() {
   uint first = group * p.each;
   if (first >= p.lines) return;
   uint count = min(p.each, p.lines - first), all = count * p.n;
-  // Neighbouring threads take what is neighbouring in memory: elements of a line, or lines.
+  // Neighbouring threads take neighbours in memory: elements of a line, or lines.
   bool across = p.inner > 1;
   for (uint at = me; at < all; at += 256) {
     uint line = across ? at % count : at / p.n, i = across ? at / count : at % p.n;

@@ -1,17 +1,17 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Sums of many numbers into a list: y[place[i]] += x[i], with the same bits in every run although threads add in any
-// order. The order cannot matter, because the sums are of integers: bin_exponents finds the largest exponent that goes
-// to each element of y, and bin_sums adds the numbers as multiples of the last of 31 bits below it, in 64 bits. That
-// keeps 7 bits more of each number than a float has; the sum is rounded once.
+// Adds many numbers to a list: y[place[i]] += x[i], with the same bits in every run although threads add in any order.
+// The order cannot matter, because the sums are of integers: bin_exponents finds the largest exponent among the numbers
+// for each element of y, and bin_sums adds the numbers in 64 bits, as multiples of the last of 31 bits below that
+// exponent. That keeps 7 bits more of each number than a float has; the sum is rounded once.
 //
-// Numbers are first brought together by buckets of 2048 elements of y, so that a workgroup adds in shared memory:
-// bin_count counts how many of a group of tiles go to each bucket, bin_offsets adds those up over the groups, bin_plan
-// over the buckets, and bin_move writes each number, with its place in the bucket, behind those before it. bin_sums
-// takes chunks of at most 65536 numbers. Most buckets have one chunk; those that have more share exponents and sums in
-// global memory, and bin_results ends them.
-// 36 bytes a number move, most of them in runs; shared memory bounds it. Loads are made 16 or 8 at a time, before
-// anything waits.
+// Numbers are first sorted into buckets of 2048 elements of y, so that a workgroup adds in shared memory. bin_count
+// counts the numbers of a group of tiles in each bucket, bin_offsets adds the counts up over the groups, bin_plan over
+// the buckets, and bin_move writes each number, with its place in the bucket, after those before it. bin_sums takes
+// chunks of at most 65536 numbers. Most buckets have one chunk; buckets with several share exponents and sums in global
+// memory, and bin_results finishes them.
+// Each number moves 36 bytes, most of them in runs; shared memory is the bound. Loads are issued 16 or 8 at a time,
+// before the first is used.
 //
 // variant: bin_count COUNT
 // variant: bin_offsets OFFSETS
@@ -31,7 +31,7 @@ const uint BINS = 2048, BIN_BITS = 11, MOST_BUCKETS = 1024;
 ETNA_BUFFER(BufferU32, uint);
 uint group_index() { return gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x; }
 
-// The plan: where each bucket's numbers begin; how many chunks there are before.
+// The plan: the first number of each bucket; the number of chunks before it.
 const uint STARTS = 0, CHUNKS = MOST_BUCKETS + 1;
 
 #ifdef COUNT
@@ -94,7 +94,7 @@ void main() {
 #include "prefix.glsl"
 
 layout(push_constant, scalar) uniform Push {
-  uvec2 plan, states, sums;  // states and sums are cleared where a bucket has several chunks
+  uvec2 plan, states, sums;  // states and sums are cleared for buckets with several chunks
   uint buckets, size;
 } p;
 
@@ -146,9 +146,9 @@ layout(push_constant, scalar) uniform Push {
 } p;
 
 shared uint words[TILE];
-shared uint counts[MOST_BUCKETS];  // of the tile; then where a bucket's run starts in the tile
-shared uint to[MOST_BUCKETS];      // where the bucket's next number goes
-shared uint shift[MOST_BUCKETS];   // from a number's place in the tile to its place among the pairs
+shared uint counts[MOST_BUCKETS];  // counts of the tile; later the start of each bucket's run in the tile
+shared uint to[MOST_BUCKETS];      // position for the bucket's next number
+shared uint shift[MOST_BUCKETS];   // distance from a number's place in the tile to its place among the pairs
 
 void main() {
   const uint OWN = MOST_BUCKETS / THREADS;
@@ -168,7 +168,7 @@ void main() {
     }
     for (uint b = t; b < MOST_BUCKETS; b += THREADS) counts[b] = 0;
     barrier();
-    // The order within a bucket is any.
+    // The order within a bucket is arbitrary.
     [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
       if (k * THREADS + t < count) ranks[k] = atomicAdd(counts[places[k] >> BIN_BITS], 1u);
     }
@@ -211,11 +211,11 @@ void main() {
 #endif
 
 #if defined(SUMS) || defined(RESULTS)
-// For each element of y: 0 if nothing goes there, or the largest exponent (biased, 0 to 254) plus one. A number that is
-// not finite adds a flag, which no exponent reaches.
+// For each element of y: 0 without a number, or the largest exponent (biased, 0 to 254) plus one. A number that is not
+// finite adds a flag, which no exponent reaches.
 const uint PLUS_INFINITY = 256, MINUS_INFINITY = 512, NOT_A_NUMBER = 1024;
 
-// What is added to y for a sum of multiples of 2^(exponent - 157), exponent at least 1.
+// The addend of y for a sum of multiples of 2^(exponent - 157), exponent at least 1.
 float result_of(uint state, uvec2 sum) {
   if (state >= 256) {
     if ((state & NOT_A_NUMBER) != 0 || (state & (PLUS_INFINITY | MINUS_INFINITY)) == (PLUS_INFINITY | MINUS_INFINITY)) {
@@ -229,7 +229,7 @@ float result_of(uint state, uvec2 sum) {
     sum.x += 1;
     if (sum.x == 0) sum.y += 1;
   }
-  // 26 bits of which the last says whether anything followed: a float rounds them once.
+  // 26 bits, of which the last is set if any bit after it is: a float conversion rounds them once.
   int last = sum.y != 0 ? 32 + findMSB(sum.y) : findMSB(sum.x), shift = max(last - 25, 0);
   uint bits = sum.x;
   if (shift >= 32) {
@@ -240,7 +240,7 @@ float result_of(uint state, uvec2 sum) {
     bits = (sum.x >> shift) | (sum.y << (32 - shift));
     if ((sum.x << (32 - shift)) != 0) bits |= 1;
   }
-  // Two factors, since one could be too small for a float.
+  // Two factors, since a single one could be too small for a float.
   int exponent = max(int(state) - 1, 1) - 157 + shift, part = exponent / 2;
   float value = float(bits) * uintBitsToFloat(uint(part + 127) << 23) *
                 uintBitsToFloat(uint(exponent - part + 127) << 23);
@@ -251,12 +251,12 @@ float result_of(uint state, uvec2 sum) {
 #ifdef SUMS
 layout(constant_id = 0) const uint Y_DTYPE = 1;
 layout(constant_id = 1) const uint X_DTYPE = 1;
-layout(constant_id = 2) const uint DIRECT = 0;  // one bucket, whose numbers were not moved
+layout(constant_id = 2) const uint DIRECT = 0;  // true: one bucket, whose numbers were not moved
 
 layout(push_constant, scalar) uniform Push {
   uvec2 places, x;       // DIRECT
   uvec2 pairs, plan;     // otherwise
-  uvec2 y, states, sums;  // states and sums: of buckets of several chunks
+  uvec2 y, states, sums;  // states and sums: of buckets with several chunks
   uint n, size;          // numbers; elements of y
 } p;
 
@@ -266,7 +266,7 @@ shared uint low[BINS], high[BINS];
 #endif
 
 const uint AT_ONCE = 8;
-// Numbers first, first + THREADS ... and their places in the bucket. What is not before `end` may be any.
+// Numbers first, first + THREADS ... and their places in the bucket. Those at or past `end` may be anything.
 void load_pairs(uint first, uint end, out uvec2 pairs[AT_ONCE]) {
   [[unroll]] for (uint k = 0; k < AT_ONCE; ++k) {
     uint i = min(first + k * THREADS, end - 1);
@@ -289,7 +289,7 @@ void find_exponent(uvec2 pair) {
 void add(uvec2 pair) {
   uint state = states[pair.x], exponent = (pair.y >> 23) & 255u;
   if (state >= 256) return;
-  // The mantissa's 24 bits at the place that the exponent gives them among 31, rounded to even.
+  // The 24 bits of the mantissa, shifted to the position among 31 bits that the exponent gives, rounded to even.
   uint mantissa = (pair.y & 0x7fffffu) | (exponent != 0 ? 0x800000u : 0u);
   int down = int(max(state - 1, 1u)) - int(max(exponent, 1u)) - 7;
   if (down > 25) return;

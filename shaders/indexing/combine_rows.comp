@@ -1,12 +1,12 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Rows combined into places of a table: sums, products, maxima or minima, in the order of the rows and without atomics.
-// The places come sorted, so that rows of one place are a run. Random reads of the source bound it.
+// Combines rows at places of a table: sums, products, maxima or minima, in the order of the rows and without atomics.
+// The places are sorted, so that rows of one place form a run. Bound by random reads of the source.
 //
-// A thread takes one column of 32 positions. Runs that lie within go to the table. A run that continues from the
-// segment before, or into the next, leaves a partial result; the kernel runs again over those, two a segment, until one
-// segment is left. A place that all rows go to is thus no chain of a million steps. Where there is nothing to leave,
-// the key is NONE, or the run's own with a value that changes nothing.
+// A thread takes one column of 32 positions. Runs that lie within are written to the table. A run that continues from
+// the previous segment, or into the next, leaves a partial result. The kernel runs again over the partial results, two
+// per segment, until one segment is left. So a place that receives all rows does not become a chain of a million steps.
+// A segment without a partial result stores the key NONE, or the run's own key with a neutral value.
 //
 // variant: combine_rows_float T=float T_FLOAT
 // variant: combine_rows_int T=int T_INT

@@ -28,22 +28,22 @@ uint group_index() { return gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroup
 const uint TOKENS = 32, SLICES = 8, TILE = 1024;
 
 layout(push_constant, scalar) uniform Push {
-  uvec2 index, order, keys, faults;
+  uvec2 index, order, keys, index_errors;
   uint count, limit;
 } p;
 
 shared uvec4 tile[TILE / 4];
-shared uint parts[TOKENS * SLICES];
+shared uint counts[TOKENS * SLICES];
 
-// @param faults null but for the thread that reports about this index
-uint key_at(uint i, uvec2 faults) {
-  return i < p.count ? load_index(p.index, i, DTYPE, p.limit, faults) : 0xffffffffu;
+// @param index_errors null except for the thread that reports an error about this index
+uint key_at(uint i, uvec2 index_errors) {
+  return i < p.count ? load_index(p.index, i, DTYPE, p.limit, index_errors) : 0xffffffffu;
 }
 uint key_at(uint i) { return key_at(i, uvec2(0u)); }
 
 void main() {
   uint thread = gl_LocalInvocationID.x, token = group_index() * TOKENS + thread % TOKENS, slice = thread / TOKENS;
-  uint key = key_at(token, slice == 0 ? p.faults : uvec2(0u)), before = 0;
+  uint key = key_at(token, slice == 0 ? p.index_errors : uvec2(0u)), before = 0;
   for (uint base = 0; base < p.count; base += TILE) {
     uint at = base + 4 * thread;
     tile[thread] = uvec4(key_at(at), key_at(at + 1), key_at(at + 2), key_at(at + 3));
@@ -51,18 +51,18 @@ void main() {
     for (uint j = 0; j < TILE / SLICES / 4; ++j) {
       uint quad = slice * (TILE / SLICES / 4) + j, first = base + 4 * quad;
       uvec4 other = tile[quad];
-      // Equal keys count if they come earlier: other < key + 1 for those, other < key for the rest.
+      // Equal keys count if they come earlier: test other < key + 1 for those, other < key for the rest.
       uvec4 bound = uvec4(key) + uvec4(lessThan(uvec4(first, first + 1, first + 2, first + 3), uvec4(token)));
       uvec4 smaller = uvec4(lessThan(other, bound));
       before += smaller.x + smaller.y + smaller.z + smaller.w;
     }
     barrier();
   }
-  parts[thread] = before;
+  counts[thread] = before;
   barrier();
   if (slice == 0 && token < p.count) {
     uint place = 0;
-    for (uint s = 0; s < SLICES; ++s) place += parts[s * TOKENS + thread];
+    for (uint s = 0; s < SLICES; ++s) place += counts[s * TOKENS + thread];
     BufferI32(p.order).v[place] = int(token);
     BufferI32(p.keys).v[place] = int(key);
   }

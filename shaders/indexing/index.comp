@@ -1,6 +1,6 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Copies by index. Bytes-bound: each written element is read once; how far neighbouring threads share addresses depends
+// Copies by index. Bytes-bound: each written element is read once; whether neighbouring threads share addresses depends
 // on the index. Elements are moved as bytes, so one kernel serves every dtype.
 //
 // index_select moves rows of `inner` units of up to 16 bytes. gather moves single elements over up to eight dimensions
@@ -21,7 +21,7 @@ layout(constant_id = 1) const uint INDEX_DTYPE = 4;
 layout(constant_id = 2) const uint RANK = 1;
 layout(constant_id = 3) const uint DIM = 0;
 layout(push_constant, scalar) uniform Push {
-  uvec2 y, x, index, faults;
+  uvec2 y, x, index, index_errors;
   uint n;
   uint limit;       // size of x along DIM
   uint sizes[8];    // of the index
@@ -29,7 +29,7 @@ layout(push_constant, scalar) uniform Push {
 } p;
 
 void move(uint i) {
-  uint rest = i, from = load_index(p.index, i, INDEX_DTYPE, p.limit, p.faults) * p.strides[DIM];
+  uint rest = i, from = load_index(p.index, i, INDEX_DTYPE, p.limit, p.index_errors) * p.strides[DIM];
   for (int d = int(RANK) - 1; d >= 0; --d) {
     if (d != int(DIM)) from += rest % p.sizes[d] * p.strides[d];
     rest /= p.sizes[d];
@@ -38,7 +38,7 @@ void move(uint i) {
 }
 #else
 layout(push_constant, scalar) uniform Push {
-  uvec2 y, x, index, faults;
+  uvec2 y, x, index, index_errors;
   uint n;
   uint inner;  // units per row
   uint count;  // number of indices
@@ -47,7 +47,7 @@ layout(push_constant, scalar) uniform Push {
 
 void move(uint i) {
   uint row = i / p.inner;
-  uint chosen = load_index(p.index, row % p.count, INDEX_DTYPE, p.limit, p.faults);
+  uint chosen = load_index(p.index, row % p.count, INDEX_DTYPE, p.limit, p.index_errors);
   copy_unit(p.y, i, p.x, (row / p.count * p.limit + chosen) * p.inner + i % p.inner, UNIT);
 }
 #endif

@@ -1,7 +1,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// One of the tensors that index a tensor, turned into places in its memory as one list of rows: the checked index times
-// its stride, plus the strides of the other coordinates, plus the places that another index has made. Bytes-bound.
+// Converts an index tensor to places in the memory of the indexed tensor, as a list of rows: the checked index times
+// its stride, plus the strides of the other coordinates, plus the places from another index tensor. Bytes-bound.
 //
 // variant: linear_index
 
@@ -13,7 +13,7 @@ layout(constant_id = 1) const uint RANK = 1;
 layout(constant_id = 2) const uint WRAPS = 0;  // negative indices count from the end
 
 layout(push_constant, scalar) uniform Push {
-  uvec2 places, index, base, faults;  // base: null for the first index
+  uvec2 places, index, base, index_errors;  // base: null for the first index
   uint n, limit, factor;
   uint sizes[8];    // of the index
   uint strides[8];  // of the coordinates in the indexed tensor
@@ -21,10 +21,10 @@ layout(push_constant, scalar) uniform Push {
 
 uint checked(uint i) {
   if (WRAPS != 0) {
-    uvec2 words = load_index_words(p.index, i, INDEX_DTYPE);
-    if (words.y == 0xffffffffu && words.x >= 0u - p.limit && p.limit > 0) return words.x + p.limit;
+    uvec2 value = load_index_u32s(p.index, i, INDEX_DTYPE);
+    if (value.y == 0xffffffffu && value.x >= 0u - p.limit && p.limit > 0) return value.x + p.limit;
   }
-  return load_index(p.index, i, INDEX_DTYPE, p.limit, p.faults);
+  return load_index(p.index, i, INDEX_DTYPE, p.limit, p.index_errors);
 }
 
 void main() {

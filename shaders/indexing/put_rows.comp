@@ -1,7 +1,8 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Rows written to places of a table: the last row of a place wins. Bytes-bound. Elements move as bytes, so one kernel
-// serves every dtype. With KEYS, the places come sorted, with the row of the source that each belongs to; without, no
+// Writes rows to places of a table: the last row for a place wins. Bytes-bound. Elements move as bytes, so one kernel
+// serves every dtype. With KEYS, the places are sorted and come with their rows of the source; without, rows for the
+// same place must be equal.
 // two rows may differ at the same place.
 //
 // variant: put_rows
@@ -15,7 +16,7 @@ layout(constant_id = 1) const uint KEYS = 0;
 layout(push_constant, scalar) uniform Push {
   uvec2 y, source, places, order;
   uint count, width;
-  uint row_step, step;  // of the source: 0 where it repeats one element
+  uint row_step, step;  // of the source: 0 if it repeats one element
 } p;
 
 void main() {

@@ -2,9 +2,9 @@
 #extension GL_GOOGLE_include_directive : require
 // scatter_add: y = x, with source[..., j, ...] added at index[..., j, ...] along one dimension. A thread owns an
 // element of y, scans its line of the index, and adds the matching elements in order: no atomics, one rounding, no
-// preparatory pass. The work is (elements of y) · (length of the index line), which suits training: picking one class
-// per row, or as many as there are. Neighbouring threads read the same or neighbouring indices. One thread per line
-// would need n dependent steps of read, add and write.
+// preparatory pass. The work is (elements of y) · (length of the index line), which suits training: one class per row,
+// or as many as there are. Neighbouring threads read the same or neighbouring indices. One thread per line would need n
+// dependent steps of read, add and write.
 //
 // variant: scatter_add_float T=float T_FLOAT
 // variant: scatter_add_int T=int T_INT
@@ -21,7 +21,7 @@ layout(constant_id = 2) const uint RANK = 1;
 layout(constant_id = 3) const uint DIM = 0;
 
 layout(push_constant, scalar) uniform Push {
-  uvec2 y, x, index, source, faults;
+  uvec2 y, x, index, source, index_errors;
   uint n;
   uint line;         // distance between neighbours along DIM in index and source
   uint sizes[8];     // of y
@@ -48,7 +48,7 @@ void main() {
   if (covered) {
     for (uint j = 0; j < p.extents[DIM]; ++j) {
       uint at = start + j * p.line;
-      if (load_index(p.index, at, INDEX_DTYPE, p.sizes[DIM], p.faults) == own) {
+      if (load_index(p.index, at, INDEX_DTYPE, p.sizes[DIM], p.index_errors) == own) {
         sum = plus(sum, load_value(p.source, at, DTYPE));
       }
     }

@@ -1,9 +1,9 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// The true elements of a mask, in order: their positions (nonzero) or the elements of another tensor there
+// The true elements of a mask, in order: their positions (nonzero) or the elements of another tensor at these positions
 // (masked_select). Bytes-bound. count_true counts each tile of 4096, radix_offsets (radix_sort.comp) adds up the tiles
-// before, and select_true gathers a tile's positions in shared memory, so that neighbours write neighbours. unravel
-// turns positions into coordinates.
+// before, and select_true gathers a tile's positions in shared memory, so that neighbouring threads write neighbours.
+// unravel converts positions to coordinates.
 //
 // variant: count_true COUNT
 // variant: select_true SELECT
@@ -37,7 +37,7 @@ void main() {
 #else
 #include "prefix.glsl"
 
-layout(constant_id = 0) const uint VECTORS = 0;  // the mask begins at a multiple of 16 bytes
+layout(constant_id = 0) const uint VECTORS = 0;  // 1: the mask starts at a multiple of 16 bytes
 
 layout(push_constant, scalar) uniform Push {
   uvec2 mask, before;
@@ -64,7 +64,7 @@ uint truth_of(uint first) {
 }
 
 #ifdef SELECT
-layout(constant_id = 1) const uint UNIT = 0;  // bytes of an element of x; 0: positions are wanted
+layout(constant_id = 1) const uint UNIT = 0;  // bytes per element of x; 0: writes positions
 
 shared uint found[TILE];
 #endif

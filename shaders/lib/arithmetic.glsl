@@ -1,5 +1,5 @@
-// Sums, products and comparisons in the compute type T of a variant, so that kernels serve i64 as pairs of words, too,
-// which has no operators. Include dtype.glsl first.
+// Sums, products and comparisons in the compute type T of a variant. They also serve i64 as pairs of u32, for which
+// GLSL has no operators. Include dtype.glsl first.
 #ifndef ETNA_ARITHMETIC_GLSL
 #define ETNA_ARITHMETIC_GLSL
 

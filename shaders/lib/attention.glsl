@@ -1,8 +1,8 @@
-// Shared by the plain attention kernels: products of 64 x 64 by a workgroup of 128. Thread (ty, tx) owns rows 4 ty ...
-// 4 ty + 3, and columns 4 tx ... 4 tx + 3 and those 32 further on, so three vec4s from shared memory serve 32
+// Shared by the plain attention kernels: gemms of 64 x 64 by a workgroup of 128. Thread (ty, tx) owns rows 4 ty ... 4
+// ty + 3, and columns 4 tx ... 4 tx + 3 and those 32 further on, so three vec4s from shared memory serve 32
 // multiplications. Operands, weights included, are in shared memory with the summed dimension outermost. They pass
 // through in chunks, each loaded into registers while the previous one is used. 22 KiB of shared memory. Heads wider
-// than 64 PARTS columns take several passes.
+// than 64 HEAD_TILES columns take several passes.
 //
 // Tried on an H200, f32, causal, in µs: 16384 rows of 2048 columns in heads of 64, sequences of 1024 (then 8192 rows of
 // 512, sequences of 256); forward, dq, dk and dv:
@@ -28,16 +28,16 @@ const uint NO_MASK = 99;
 const uint THREADS = 128, TILE = 64;
 const uint PITCH = TILE / 4 + 1;  // vec4s
 const uint DEPTH = 16;         // chunk of the head size, in scores
-const uint KEYS = 16 / PARTS;  // chunk of the right operand's rows, in weighted sums
+const uint KEYS = 16 / HEAD_TILES;  // chunk of the right operand's rows, in weighted sums
 const uint LOADS = 2;          // vec4s of an operand's chunk per thread
 
 // A tile of weights or of their gradients: column c, rows 4 r ... at c * PITCH + r. While scores are computed, it holds
 // their operands.
 shared vec4 weights[TILE * PITCH];
-shared vec4 chunk[KEYS * PARTS * 16];
+shared vec4 chunk[KEYS * HEAD_TILES * 16];
 const uint RIGHT = DEPTH * PITCH;  // offset of the right operand
 
-// From the push constants' `shape`. (WebGPU must see that control flow depends on arguments only.)
+// Unpacks the push constants' `shape`. (WebGPU must be able to prove that control flow depends on arguments only.)
 #ifdef ETNA_WEBGPU
 #define heads_per_group (p.shape & 0xffffu)
 #define head_size (p.shape >> 16 & 0x3fffu)
@@ -125,8 +125,8 @@ void add_scores(inout vec4 tile[4][2], Rows x, uint x0, Rows y, uint y0) {
   barrier();
 }
 
-// Stores a tile into `weights`. The caller must ensure that nobody still reads the previous one; add_weighted() has the
-// barrier that follows.
+// Stores a tile into `weights`. The caller must ensure that no thread still reads the previous tile; add_weighted() has
+// the barrier that follows.
 void keep_tile(vec4 tile[4][2]) {
   [[unroll]] for (uint h = 0; h < 2; ++h) {
     [[unroll]] for (uint c = 0; c < 4; ++c)
@@ -134,28 +134,28 @@ void keep_tile(vec4 tile[4][2]) {
   }
 }
 
-// A thread's part of KEYS rows of z starting at `first`, columns starting at `at`.
+// A thread's share of KEYS rows of z starting at `first`, columns starting at `at`.
 void load_keys(out vec4 next[LOADS], Rows z, uint first, uint at) {
   [[unroll]] for (uint i = 0; i < LOADS; ++i) {
     uint v = i * THREADS + gl_LocalInvocationID.x;
-    next[i] = load_row(z, first + v / (16 * PARTS), at + v % (16 * PARTS) * 4);
+    next[i] = load_row(z, first + v / (16 * HEAD_TILES), at + v % (16 * HEAD_TILES) * 4);
   }
 }
 
 // sums[n][r][h] += Σ_j weights[j][row_of(r)] · z[z0 + j], columns at + 64 n + column_of(h) ... of z. `next` holds
 // load_keys(z, z0, at), which the caller has issued early.
-void add_weighted(inout vec4 sums[PARTS][4][2], vec4 next[LOADS], Rows z, uint z0, uint at) {
+void add_weighted(inout vec4 sums[HEAD_TILES][4][2], vec4 next[LOADS], Rows z, uint z0, uint at) {
   [[dont_unroll]] for (uint first = 0; first < TILE; first += KEYS) {
     barrier();
     [[unroll]] for (uint i = 0; i < LOADS; ++i) chunk[i * THREADS + gl_LocalInvocationID.x] = next[i];
     barrier();
     if (first + KEYS < TILE) load_keys(next, z, z0 + first + KEYS, at);
-    [[dont_unroll]] for (uint j0 = 0; j0 < KEYS; j0 += UNROLLED / PARTS) {
-      [[unroll]] for (uint j = j0; j < j0 + UNROLLED / PARTS; ++j) {
+    [[dont_unroll]] for (uint j0 = 0; j0 < KEYS; j0 += UNROLLED / HEAD_TILES) {
+      [[unroll]] for (uint j = j0; j < j0 + UNROLLED / HEAD_TILES; ++j) {
         vec4 w = weights[(first + j) * PITCH + ty()];
-        [[unroll]] for (uint n = 0; n < PARTS; ++n) {
+        [[unroll]] for (uint n = 0; n < HEAD_TILES; ++n) {
           [[unroll]] for (uint h = 0; h < 2; ++h) {
-            vec4 value = chunk[j * 16 * PARTS + n * 16 + h * 8 + tx()];
+            vec4 value = chunk[j * 16 * HEAD_TILES + n * 16 + h * 8 + tx()];
             [[unroll]] for (uint r = 0; r < 4; ++r) sums[n][r][h] = fma(vec4(w[r]), value, sums[n][r][h]);
           }
         }
@@ -167,14 +167,14 @@ void add_weighted(inout vec4 sums[PARTS][4][2], vec4 next[LOADS], Rows z, uint z
 void clear(out vec4 tile[4][2]) {
   [[unroll]] for (uint r = 0; r < 4; ++r) tile[r][0] = tile[r][1] = vec4(0.0);
 }
-void clear(out vec4 sums[PARTS][4][2]) {
-  [[unroll]] for (uint n = 0; n < PARTS; ++n) clear(sums[n]);
+void clear(out vec4 sums[HEAD_TILES][4][2]) {
+  [[unroll]] for (uint n = 0; n < HEAD_TILES; ++n) clear(sums[n]);
 }
 
 // Writes rows from row0 and columns from `at` on, 64 columns at a time through `weights`, so that neighbouring threads
 // write neighbouring elements and the rounding code is compiled once.
-void store_rows(Rows m, uint row0, uint at, vec4 sums[PARTS][4][2]) {
-  [[unroll]] for (uint n = 0; n < PARTS; ++n) {
+void store_rows(Rows m, uint row0, uint at, vec4 sums[HEAD_TILES][4][2]) {
+  [[unroll]] for (uint n = 0; n < HEAD_TILES; ++n) {
     barrier();
     [[unroll]] for (uint r = 0; r < 4; ++r) {
       [[unroll]] for (uint h = 0; h < 2; ++h) weights[row_of(r) * PITCH + column_of(h) / 4] = sums[n][r][h];
@@ -191,7 +191,7 @@ void store_rows(Rows m, uint row0, uint at, vec4 sums[PARTS][4][2]) {
   }
 }
 
-// The score as input of the softmax: scaled, -inf where the query does not attend to the key.
+// The score as input of the softmax: scaled, -inf if the query does not attend to the key.
 float masked(float product, float scale, uvec2 mask, uint mask_base, uvec2 mask_strides, uint query, uint key,
              uint queries, uint keys) {
   if (query >= queries || key >= keys || (causal && key > query)) return minus_infinity();

@@ -1,10 +1,11 @@
 // Shared by the attention kernels on matrix units. A workgroup owns SUBGROUPS * SPAN rows, a subgroup SPAN of them. It
 // iterates over tiles of COLUMNS rows of two other matrices, which are in shared memory while the next two tiles are
-// loaded to registers. Each 16 x 16 block that a subgroup reads serves ROWS products; left operands stay in registers.
+// loaded to registers. Each 16 x 16 block that a subgroup reads serves ROWS multiplications; left operands stay in
+// registers.
 //
-// f16 or bf16 (BFLOAT) operands, f32 sums. KHR_cooperative_matrix does not say which thread holds which element, so
-// whatever depends on rows and columns goes through shared memory. COOPMAT2 (NV_cooperative_matrix2) converts sums into
-// operands in registers.
+// f16 or bf16 (BFLOAT) operands, f32 sums. KHR_cooperative_matrix does not specify which thread holds which element, so
+// any value that depends on rows and columns goes through shared memory. COOPMAT2 (NV_cooperative_matrix2) converts
+// sums into operands in registers.
 #ifndef ETNA_ATTENTION_MATRIX_GLSL
 #define ETNA_ATTENTION_MATRIX_GLSL
 
@@ -61,7 +62,7 @@ const uint POOL_EDGE = POOL_FIRST > POOL_LAST ? POOL_FIRST : POOL_LAST,
            POOL = POOL_TILES > POOL_EDGE ? POOL_TILES : POOL_EDGE;
 shared uvec4 pool[POOL];
 
-// From the push constants' `shape`.
+// Unpacks the push constants' `shape`.
 uint head_size, heads_per_group;
 bool causal, packed;
 void unpack(uint shape) {
@@ -91,12 +92,12 @@ Rows head_rows(uvec2 address, uint b, uint head, uint heads, uint count, bool in
                    : Rows(address, (b * heads + head) * count * head_size, head_size, count);
 }
 
-// Eight elements of a row; 0 past the end, so that products with them are 0 too.
+// Eight elements of a row; 0 past the end, so that they add nothing.
 uvec4 load_vectors(Rows m, uint row, uint i) {
   return row < m.count && i * 8 < head_size ? BufferVectors(m.address).v[(m.base + row * m.stride) / 8 + i] : uvec4(0);
 }
 
-// A thread's part of the tile that starts at row0.
+// A thread's share of the tile that starts at row0.
 void load_tile(out uvec4 next[LOADS], Rows m, uint row0) {
   [[unroll]] for (uint i = 0; i < LOADS; ++i) {
     uint at = i * THREADS + gl_LocalInvocationID.x;
@@ -113,8 +114,8 @@ void keep_tile(uvec4 next[LOADS], uint base) {
   }
 }
 
-// Block `d` of 16 columns of rows 16 n ... of a stored tile, transposed (a row becomes a column of the product) or as
-// it is.
+// Block `d` of 16 columns of rows 16 n ... of a stored tile: transposed (a row becomes a column of the result) or as it
+// is.
 Right across(uint base, uint n, uint d) {
   Right x;
   coopMatLoad(x, pool, base + n * 16 * PITCH + d * 2, PITCH, COLUMN_MAJOR);
@@ -151,7 +152,7 @@ void synchronize() {
 }
 
 // Writes a subgroup's rows from row0 on, times `factor`, rounded once; rows before `broken` become NaN. Overwrites the
-// pool: nobody may need its content any more.
+// pool: no thread may still need its content.
 void store_rows(Sums x[RESULTS], float factor, uint broken, Rows m, uint row0) {
   uint base = gl_SubgroupID * OUT;
   [[unroll]] for (uint r = 0; r < ROWS; ++r) {
@@ -174,7 +175,7 @@ void store_rows(Sums x[RESULTS], float factor, uint broken, Rows m, uint row0) {
   }
 }
 
-// Two numbers as elements of an operand, rounded to nearest, in bf16 with ties away from 0. NaN may become 0 in bf16:
+// Rounds two numbers to elements of an operand, to nearest, in bf16 with ties away from 0. NaN may become 0 in bf16:
 // kernels detect NaN in their row statistics instead.
 uint operand_pair(vec2 x) {
 #ifdef BFLOAT
@@ -186,7 +187,8 @@ uint operand_pair(vec2 x) {
 }
 
 #ifdef COOPMAT2
-// Sums as an operand, without leaving registers. Drivers may truncate to bf16 (NVIDIA's does), so bf16 is rounded here.
+// Converts sums to an operand without leaving registers. Drivers may truncate to bf16 (NVIDIA's does), so bf16 is
+// rounded here.
 Left operand(Sums x) {
 #ifdef BFLOAT
   coopmat<bfloat16_t, gl_ScopeSubgroup, M, 16, gl_MatrixUseAccumulator> y;

@@ -20,8 +20,8 @@ layout(push_constant, scalar) uniform Push {
 uint mask_base;
 float unit() { return MASK_DTYPE == NO_MASK ? p.scale * LOG2E : 1.0; }
 
-// A score in units of log 2 if there is a mask; otherwise it must still be multiplied by `unit()`.
-float seen_by(float product, uint query, uint key) {
+// A score; in units of log 2 if there is a mask; otherwise the caller multiplies it by `unit()`.
+float score_from(float product, uint query, uint key) {
   if (key >= p.keys || (causal && key > query)) return minus_infinity();
   if (MASK_DTYPE == NO_MASK) return product;
   if (query >= p.queries) return minus_infinity();
@@ -30,9 +30,9 @@ float seen_by(float product, uint query, uint key) {
   return product * p.scale * LOG2E + m * LOG2E;
 }
 
-// For query `query` of a head whose rows begin at row_base: -logsumexp in units of log 2, so that a weight is 2^(score
+// For query `query` of a head whose rows start at row_base: -logsumexp in units of log 2, so that a weight is 2^(score
 // + this), and -Σ y · dy, the initial value of a weight's gradient. A query past the end, or one that attends to
-// nothing, gets weight 0. A row that contains NaN shows it in one of the two, and gets infinity for the first.
+// nothing, gets weight 0. In a row that contains NaN, one of the two is NaN, and the first is set to infinity.
 vec2 statistics_of(uint row_base, uint query) {
   if (query >= p.queries) return vec2(minus_infinity(), 0.0);
   float logsumexp = BufferF32(p.logsumexp).v[row_base + query], sum = BufferF32(p.rows).v[row_base + query];
@@ -45,15 +45,15 @@ bool is_broken(float norm) { return norm == -minus_infinity(); }
 shared float norms[TILE], deltas[TILE];
 #else
 shared float norms[COLUMNS], deltas[COLUMNS];
-shared uint broken;  // keys before this one are attended to by a query with NaN
+shared uint broken;  // keys before this one: some query with NaN attends to them
 #endif
 
 #ifdef COOPMAT2
 float seen(const in uint row, const in uint column, const in float product, const in uint row0, const in uint column0) {
 #ifdef DQ
-  return seen_by(product, row0 + row, column0 + column);
+  return score_from(product, row0 + row, column0 + column);
 #else
-  return seen_by(product, column0 + column, row0 + row);
+  return score_from(product, column0 + column, row0 + row);
 #endif
 }
 void see(inout Sums score, uint row0, uint column0) { coopMatPerElementNV(score, score, seen, row0, column0); }
@@ -72,9 +72,9 @@ void see(inout Sums score, uint row0, uint column0) {
     vec4 s = sums_of[at];
     [[unroll]] for (uint e = 0; e < 4; ++e) {
 #ifdef DQ
-      s[e] = seen_by(s[e], row, column + e);
+      s[e] = score_from(s[e], row, column + e);
 #else
-      s[e] = seen_by(s[e], column + e, row);
+      s[e] = score_from(s[e], column + e, row);
 #endif
     }
     sums_of[at] = s;

@@ -1,4 +1,4 @@
-// Forward of attention on matrix units (see attention_coopmat.comp).
+// Attention on matrix units, forward (see attention_coopmat.comp).
 #include "attention_matrix.glsl"
 
 layout(push_constant, scalar) uniform Push {
@@ -16,7 +16,7 @@ const float NOTHING = -1e30;
 
 uint mask_base;
 
-// A score as input of the softmax: in units of log 2 if there is a mask; otherwise it must still be multiplied by
+// A score as input of the softmax: in units of log 2 if there is a mask; otherwise the caller multiplies it by
 // `unit()`.
 float unit() { return MASK_DTYPE == NO_MASK ? p.scale * LOG2E : 1.0; }
 float seen(const in uint row, const in uint column, const in float product, const in uint query0, const in uint key0) {
@@ -33,7 +33,7 @@ float seen(const in uint row, const in uint column, const in float product, cons
 float larger(const in float a, const in float b) { return max(a, b); }
 float added(const in float a, const in float b) { return a + b; }
 
-Sums largest[ROWS], sums[ROWS];  // per row, repeated in every column; each column of `sums` has its part of the sum
+Sums largest[ROWS], sums[ROWS];  // per row, repeated in every column; each column of `sums` has its own partial sum
 void begin() {
   [[unroll]] for (uint r = 0; r < ROWS; ++r) {
     largest[r] = Sums(NOTHING);
@@ -127,7 +127,7 @@ void finish(inout Sums result[RESULTS], uint query0, uint row_base) {
     Sums sum;
     coopMatReduceNV(sum, sums[r], gl_CooperativeMatrixReduceRowNV, added);
     [[unroll]] for (int i = 0; i < sum.length(); ++i) {
-      float factor = sum[i] == 0.0 ? 0.0 : 1.0 / sum[i];  // a row with no key to attend to gives 0
+      float factor = sum[i] == 0.0 ? 0.0 : 1.0 / sum[i];  // a row without a key to attend to gives 0
       [[unroll]] for (uint d = 0; d < BLOCKS; ++d) result[r * BLOCKS + d][i] *= factor;
       sum[i] = sum[i] == 0.0 ? minus_infinity() : (largest[r][i] + log2(sum[i])) / LOG2E;
     }
@@ -248,7 +248,7 @@ void finish(inout Sums result[RESULTS], uint query0, uint row_base) {
     if (query0 + i < p.queries)
       BufferF32(p.logsumexp).v[row_base + query0 + i] =
           sum == 0.0 ? minus_infinity() : (largest[at] + log2(sum)) / LOG2E;
-    factors[at] = sum == 0.0 ? 0.0 : 1.0 / sum;  // a row with no key to attend to gives 0
+    factors[at] = sum == 0.0 ? 0.0 : 1.0 / sum;  // a row without a key to attend to gives 0
   }
   synchronize();
   [[unroll]] for (uint r = 0; r < ROWS; ++r) scale_rows(result, r);

@@ -1,11 +1,11 @@
-// Bitonic sort (Batcher 1968) of pairs of a key and a position in shared memory. Positions differ, so all pairs do, and
-// the result is that of a stable sort.
+// Bitonic sort (Batcher 1968) of pairs of a key and a position in shared memory. Positions are distinct, so all pairs
+// are, and the result is that of a stable sort.
 //
-// Shared memory bounds it. A thread therefore takes eight elements into registers and does up to three of the network's
-// steps there. Addresses are swizzled: eight neighbours that a thread reads would otherwise lie in few banks.
+// Bound by shared memory. So a thread loads eight elements into registers and does up to three of the network's steps
+// there. Addresses are swizzled: eight neighbours that a thread reads would otherwise lie in few banks.
 //
-// Needs, before the include, THREADS, the size of the workgroup, and PAIRS, a multiple of 32.
-// WIDE_KEYS: keys have two words, `sorted_highs` holds the upper one.
+// Before the include, define THREADS, the size of the workgroup, and PAIRS, a multiple of 32.
+// WIDE_KEYS: keys have two u32s, `sorted_highs` holds the upper one.
 #ifndef ETNA_BITONIC_GLSL
 #define ETNA_BITONIC_GLSL
 
@@ -71,8 +71,8 @@ bool is_behind(Pair a, Pair b) {
     ETNA_EXCHANGE(4, 5, down) ETNA_EXCHANGE(6, 7, down) \
   }
 
-// Sorts each run of `length` pairs, a power of two of at least 8, among the first `count`, a multiple of it. All
-// threads of the workgroup call it after a barrier; it ends with one.
+// Sorts each run of `length` pairs among the first `count`. `length` is a power of two of at least 8, and divides
+// `count`. All threads of the workgroup must call it after a barrier; it ends with a barrier.
 void sort_pairs(uint length, uint count) {
   Pair p[8];
   for (uint g = gl_LocalInvocationID.x; g < count / 8; g += THREADS) {

@@ -41,8 +41,8 @@
   layout(buffer_reference, scalar, buffer_reference_align = alignment) buffer name { type v[]; }
 #define ETNA_BUFFER(name, type) ETNA_BUFFER_ALIGNED(name, type, ETNA_JOIN(ETNA_ALIGN_, type))
 
-// A bool or uint that all threads of a workgroup have alike although it comes from memory, and on which barriers
-// depend. WebGPU asks for a proof (docs/webgpu.md); all threads must reach it there.
+// A bool or uint that comes from memory and is the same for all threads of a workgroup, so that barriers may depend on
+// it. WebGPU requires a proof (docs/webgpu.md); there all threads must reach it.
 #ifdef ETNA_WEBGPU
 #define ETNA_UNIFORM(value) heap_uniform(value)
 #else

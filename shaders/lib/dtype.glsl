@@ -1,10 +1,10 @@
 // Loads and stores of any dtype as the compute type T of this variant. `T=float T_FLOAT`, `T=int T_INT`, `T=int64_t
-// T_I64`, `T=uvec2 T_PAIR` (i64 as two words, for devices without 64-bit integers) or `T=double T_F64` in the
-// variant's line chooses T. The dtype is a specialization constant at every use, so the compiler removes the switches.
+// T_I64`, `T=uvec2 T_PAIR` (i64 as two u32s, for devices without 64-bit integers) or `T=double T_F64` in the variant's
+// line chooses T. The dtype is a specialization constant at every use, so the compiler removes the switches.
 //
 // Stores to f16 round to nearest even, with the same bits on every device. SPIR-V leaves the rounding of a conversion
-// to the device. The device's instruction is used, for two elements at once, where the device guarantees that rounding
-// (HALF_CONVERSION); other cases, NaN included, take about a dozen integer operations per element. i64 is read as two
+// to the device. Devices that guarantee that rounding (HALF_CONVERSION) convert two elements at once with their own
+// instruction; all other cases, NaN included, take about a dozen integer operations per element. i64 is read as two
 // u32s, so that indices and casts need no 64-bit arithmetic.
 #ifndef ETNA_DTYPE_GLSL
 #define ETNA_DTYPE_GLSL
@@ -22,8 +22,8 @@ ETNA_BUFFER(BufferI8, int8_t);
 ETNA_BUFFER(BufferU8, uint8_t);
 ETNA_BUFFER_ALIGNED(BufferWords, uvec2, 8);
 
-// What the device guarantees, set by the host (device/internal/vulkan/api/half_conversion.h): 0: nothing, 1: normal
-// results are rounded to nearest even, 2: all are.
+// The device's guarantee, set by the host (device/internal/vulkan/api/half_conversion.h): 0: none, 1: normal results
+// are rounded to nearest even, 2: all are.
 layout(constant_id = 1000) const uint HALF_CONVERSION = 0;
 
 float half_to_float(uint bits) { return unpackHalf2x16(bits).x; }
@@ -67,7 +67,7 @@ uint float_to_bfloat16(float value) {
   return ((u & 0x7fffffffu) > 0x7f800000u ? u | 0x400000u : rounded) >> 16;
 }
 
-// Two's complement of an i64 in two u32s, so that small negative numbers are not added to 2^32 in f32.
+// Two's complement of an i64 in two u32s, so that converting a small negative number does not add 2^32 in f32.
 uvec2 negated(uvec2 w) { return uvec2(0u - w.x, ~w.y + (w.x == 0u ? 1u : 0u)); }
 
 float load_float(uvec2 address, uint i, uint dtype) {
@@ -154,7 +154,7 @@ ETNA_BUFFER(BufferI64, int64_t);
 T load_value(uvec2 address, uint i, uint dtype) {
   if (dtype == I64) return BufferI64(address).v[i];
   if (dtype <= BF16) return int64_t(load_float(address, i, dtype));
-  // Not int64_t(value): Mesa 22 compares what was extended so with constants in 32 bits, and wrongly.
+  // Not int64_t(value): Mesa 22 compares such extended values with constants in 32 bits, which is wrong.
   int value = load_int(address, i, dtype);
   return int64_t(packUint2x32(uvec2(uint(value), uint(value >> 31))));
 }

@@ -1,6 +1,6 @@
-// One row of tables/elementwise.def in the compute type T of this variant. The specialization constant
-// OP chooses the row; any other value returns the first operand. Declare OP first; include dtype.glsl and, unless
-// CAST_ONLY, math.glsl.
+// One row of tables/elementwise.def in the compute type T of this variant. The specialization constant OP chooses the
+// row; any other value returns the first operand. Declare OP first; include dtype.glsl and, unless CAST_ONLY,
+// math.glsl.
 #ifndef ETNA_ELEMENTWISE_GLSL
 #define ETNA_ELEMENTWISE_GLSL
 

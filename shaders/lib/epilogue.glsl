@@ -8,7 +8,7 @@
 #include "math.glsl"
 #include "vectors.glsl"
 
-// aux: where the preactivation is written, or where the activation's derivative is evaluated.
+// aux: receives the preactivation, or holds the argument of the activation's derivative.
 #define EPILOGUE_PUSH                     \
   uvec2 y, bias, aux, residual, scale_by; \
   uint ldy, ld_aux, ld_residual;          \

@@ -10,7 +10,7 @@ layout(push_constant, scalar) uniform Push {
   uvec2 a, b, y, row_scale, column_scale;
   uint m, n, k;
   uint lda, ldb;
-  uint a_strides[2], b_strides[2];  // of the outer and inner batch dimension
+  uint a_strides[2], b_strides[2];  // stride of the outer and inner batch dimension
   uint inner, batch;                // sizes: of the inner batch dimension, of both combined
   uint row_step, column_step;       // 0: one scale for all
 } p;

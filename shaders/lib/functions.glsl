@@ -1,5 +1,5 @@
-// The f32 functions of elementwise.def that need more care than GLSL's own, whose asin, acos, atan, sinh, log2 and exp
-// may lose many digits. Polynomials are interpolated at Chebyshev nodes, so that their error is near the smallest.
+// The f32 functions of elementwise.def that need more care than GLSL's own: its asin, acos, atan, sinh, log2 and exp
+// may lose many digits. Polynomials are interpolated at Chebyshev nodes, so that their error is close to minimal.
 // Include math.glsl, which includes this file.
 #ifndef ETNA_FUNCTIONS_GLSL
 #define ETNA_FUNCTIONS_GLSL
@@ -12,7 +12,7 @@ float m_copysign(float a, float b) {
   return uintBitsToFloat((floatBitsToUint(a) & 0x7fffffffu) | (floatBitsToUint(b) & 0x80000000u));
 }
 
-// 2^k in two factors, so that products reach infinity and what is subnormal.
+// 2^k as two factors, so that products reach infinity and the subnormals.
 float m_scaled(float a, int k) {
   int half_k = k >> 1;
   return a * uintBitsToFloat(uint(half_k + 127) << 23) * uintBitsToFloat(uint(k - half_k + 127) << 23);
@@ -66,7 +66,7 @@ LogParts m_log_parts(float a) {
   float s = f * f;
   return LogParts(f, 0.5 * s - s * f * p, float(k - shift));
 }
-// What a logarithm gives for numbers that are not positive and finite.
+// The logarithm of numbers that are not positive and finite.
 float m_log_edge(float a) { return a == 0.0 ? -m_infinity() : a > 0.0 ? a : m_nan(); }
 bool m_has_log(float a) { return a > 0.0 && m_isfinite(a); }
 
@@ -75,7 +75,7 @@ float m_log(float a) {
   LogParts l = m_log_parts(a);
   return l.k * 0.693359375 + (l.f - (l.rest + l.k * 2.12194440e-4));
 }
-// 1/ln 2 less 1, so that the larger part of the product is exact.
+// 1/ln 2 minus 1, so that the larger part of the product is exact.
 float m_log2(float a) {
   if (!m_has_log(a)) return m_log_edge(a);
   LogParts l = m_log_parts(a);
@@ -116,7 +116,7 @@ float m_tan(float a) {
   ++r.quadrant;
   return s / m_sin_or_cos(r);
 }
-// sin(πa)/(πa). The angle is reduced before it is multiplied by π, so that whole numbers give 0.
+// sin(πa)/(πa). The angle is reduced before it is multiplied by π, so that integers give 0.
 float m_sinc(float a) {
   if (a == 0.0) return 1.0;
   if (!m_isfinite(a)) return m_isnan(a) ? a : 0.0;
@@ -144,7 +144,7 @@ float m_atan_positive(float a) {
 }
 float m_atan(float a) { return m_isnan(a) ? a : m_copysign(m_atan_positive(abs(a)), a); }
 
-// The smaller magnitude over the larger one, both scaled so that the quotient keeps its digits.
+// Divides the smaller magnitude by the larger one, both scaled so that the quotient keeps its digits.
 float m_atan2(float a, float b) {
   if (m_isnan(a) || m_isnan(b)) return m_nan();
   float y = abs(a), x = abs(b), angle;
@@ -171,7 +171,8 @@ float m_asin_small(float x) {
             s * 0.0336908475))));
   return x + x * s * p;
 }
-// 2·asin(√((1-x)/2)) for x in [½, 1]: the angle whose cosine is x. One Newton step mends the root of coarse drivers.
+// 2·asin(√((1-x)/2)) for x in [½, 1]: the angle whose cosine is x. One Newton step corrects the inexact square roots of
+// some drivers.
 float m_acos_large(float x) {
   float half_rest = 0.5 * (1.0 - x), root = sqrt(half_rest);
   if (root > 0.0) root = root + 0.5 * (half_rest - root * root) / root;
@@ -222,7 +223,7 @@ float m_atanh(float a) {
   return x == 1.0 ? m_copysign(m_infinity(), a) : m_copysign(0.5 * m_log1p(2.0 * x / (1.0 - x)), a);
 }
 
-// √(a² + b²), scaled by a power of two where squares would leave the range.
+// √(a² + b²), scaled by a power of two if the squares would overflow or underflow.
 float m_hypot(float a, float b) {
   float x = abs(a), y = abs(b);
   if (m_isinf(x) || m_isinf(y)) return m_infinity();
@@ -299,7 +300,7 @@ float m_remainder(float a, float b) {
   float r = m_fmod(a, b);
   return r != 0.0 && (r < 0.0) != (b < 0.0) ? r + b : r;
 }
-// The whole number nearest to the exact quotient of a less its remainder.
+// a minus b times the integer nearest to the exact quotient.
 float m_floor_divide(float a, float b) {
   if (b == 0.0) return a / b;
   float r = m_fmod(a, b), q = m_divide(a - r, b);
@@ -322,8 +323,8 @@ float m_mish(float a) {
 float m_logsigmoid(float a) { return (m_isnan(a) ? a : min(a, 0.0)) - m_log1p(m_exp(-abs(a))); }
 float m_relu6(float a) { return m_min(m_max(a, 0.0), 6.0); }
 
-// ---- the same for integers, written once for both widths. Division by 0 gives quotient 0 and remainder a; the least
-// number over -1 wraps around. Shifts by a negative number, or by as many bits as there are, shift everything out.
+// ---- the same for integers, for both widths. Division by 0 gives quotient 0 and remainder a; the least number over -1
+// wraps around. Shifts by a negative number, or by at least the number of bits, shift everything out.
 #define ETNA_INTEGER_FUNCTIONS(W, BITS)                                                   \
   W m_floor(W a) { return a; }                                                            \
   W m_ceil(W a) { return a; }                                                             \

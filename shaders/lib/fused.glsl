@@ -9,8 +9,8 @@
 
 ETNA_BUFFER_ALIGNED(BufferInts, ivec4, 16);
 
-// A value as it would be read back from memory after a store. (f16 goes through bits that the compiler cannot recognize
-// as a conversion: see opaque().)
+// A value as if it were stored to memory and read back. (f16 goes through bits that the compiler cannot recognize as a
+// conversion: see opaque().)
 float as_f16(float x, uint unknown, uint use) { return half_to_float(float_to_half(x) ^ (unknown * use)); }
 float as_bf16(float x) { return bfloat16_to_float(float_to_bfloat16(x)); }
 int as_i8(int x) { return bitfieldExtract(x, 0, 8); }
@@ -18,8 +18,8 @@ int as_u8(int x) { return x & 255; }
 int as_bool(int x) { return x != 0 ? 1 : 0; }
 int as_bool(float x) { return x != 0.0 ? 1 : 0; }
 
-// The same bits, opaque to the compiler, so that what follows is computed as from memory. `unknown` is a number that is
-// 0 at run time; each `use` makes a distinct value.
+// The same bits, but opaque to the compiler, so that it computes as if they came from memory. `unknown` is a number
+// that is 0 at run time; each `use` makes a distinct value.
 float opaque(float x, uint unknown, uint use) { return uintBitsToFloat(floatBitsToUint(x) ^ (unknown * use)); }
 
 // Four neighbouring integers; i is a multiple of 4 and the address is aligned to four elements. i32, i8, u8 and bool

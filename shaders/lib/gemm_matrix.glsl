@@ -20,12 +20,12 @@
 //   barriers 527
 // For small gemms: tiles of 128x64 218, of 64x64 202.
 //
-// With BLOCKS, b is a weight in a block format (lib/quant_blocks.glsl), row by row along k, and decoded on its way to
-// shared memory: 128 steps of k at a time, in which every format has whole chunks. For few rows of a, which would not
-// pay for a decoded copy of the weight.
+// With BLOCKS, b is a weight in a block format (lib/quant_blocks.glsl), row by row along k, and is decoded on its way
+// to shared memory: 128 steps of k at a time, which are whole chunks in every format. This is for an a with few rows,
+// where decoding the whole weight to memory first would not pay.
 //
 // Operands are read eight elements at a time if their alignment allows it, otherwise two or one; elements past an edge
-// are 0. Results pass through shared memory, so that rows are written in long runs and the epilogue sees rows and
+// are 0. Results pass through shared memory, so that rows are written in long runs and the epilogue knows rows and
 // columns, which a cooperative matrix hides.
 
 #extension GL_KHR_memory_scope_semantics : require
@@ -57,7 +57,7 @@ layout(constant_id = 10) const uint Y_DTYPE = 1;
 layout(constant_id = 11) const uint BIAS_DTYPE = 1;
 layout(constant_id = 12) const uint AUX_DTYPE = 1;
 layout(constant_id = 13) const uint RESIDUAL_DTYPE = 1;
-layout(constant_id = 14) const uint FM = 16;  // the shape of a matrix: FM x FK times FK x FN
+layout(constant_id = 14) const uint FM = 16;  // matrix shape: FM x FK times FK x FN
 layout(constant_id = 15) const uint FN = 16;
 layout(constant_id = 16) const uint FK = 16;
 #ifdef BLOCKS
@@ -87,7 +87,7 @@ const uint A_LOADS = TILE_M * STEP / 8 / THREADS, B_LOADS = TILE_N * STEP / 8 / 
 const uint B_CHUNKS = TILE_N * STEP / 16 / THREADS, CHUNKS_PER_ROW = STEP / 16;
 #endif
 const uint B_AT = A_PITCH * A_ROWS;
-const uint OUT_PITCH = SUB_N / 4 + 1;  // of a subgroup's FM rows of results
+const uint OUT_PITCH = SUB_N / 4 + 1;  // for a subgroup's FM rows of results
 const uint OPERANDS = B_AT + B_PITCH * B_ROWS, OUT = 4 * FM * OUT_PITCH;
 
 shared uvec4 pool[OPERANDS > OUT ? OPERANDS : OUT];
@@ -97,7 +97,7 @@ shared uvec4 pool[OPERANDS > OUT ? OPERANDS : OUT];
 #define B_MATRIX coopmat<ELEMENT, gl_ScopeSubgroup, FK, FN, gl_MatrixUseB>
 const uint DOWN = SUB_M / FM, ACROSS = SUB_N / FN;
 
-// Elements i ... i + 7, of which `count` are valid; the others are whatever their u32s hold, or 0.
+// Elements i ... i + 7, of which `count` are valid; the others are the rest of their u32s, or 0.
 uvec4 load_eight(uvec2 address, uint i, uint count, uint width) {
   if (width == 8) return count == 0 ? uvec4(0) : BufferQuads(address).v[i / 8];
   uvec4 r = uvec4(0);
@@ -254,7 +254,7 @@ void main() {
     barrier();
   }
 
-  // Each subgroup moves FM of its rows to shared memory at a time, then goes along them.
+  // Each subgroup moves FM of its rows to shared memory at a time, then writes along them.
   const uint THREADS_PER_ROW = THREADS / 4;
   uint first_row = (split * p.batch + matrix) * p.m, mine = gl_SubgroupID * FM * OUT_PITCH;
   [[unroll]] for (uint i = 0; i < DOWN; ++i) {

@@ -1,5 +1,5 @@
-// Indices into a dimension, read from i32 or i64. One outside is reported to the host, which throws at its next wait.
-// It is also clamped, so that nothing outside a tensor is read or written.
+// Indices into a dimension, read from i32 or i64. An index out of range is reported to the host, which throws at its
+// next wait. It is also clamped, so that nothing outside a tensor is read or written.
 #ifndef ETNA_INDEX_GLSL
 #define ETNA_INDEX_GLSL
 
@@ -7,26 +7,27 @@
 
 ETNA_BUFFER_ALIGNED(BufferReport, uvec4, 16);
 
-// The low and the high word of an index.
-uvec2 load_index_words(uvec2 address, uint i, uint dtype) {
+// The low and the high u32 of an index.
+uvec2 load_index_u32s(uvec2 address, uint i, uint dtype) {
   if (dtype == I64) return BufferWords(address).v[i];
   int low = BufferI32(address).v[i];
   return uvec2(uint(low), low < 0 ? 0xffffffffu : 0u);
 }
 
-bool index_inside(uvec2 words, uint limit) { return words.y == 0u && words.x < limit; }
+bool index_inside(uvec2 value, uint limit) { return value.y == 0u && value.x < limit; }
 
-// One store of 16 bytes, so that a report is whole. @param faults null on a backend that collects no reports
-void report_index(uvec2 faults, uint position, uvec2 words, uint limit) {
-  if (faults != uvec2(0u)) BufferReport(faults).v[0] = uvec4(position + 1u, words, limit);
+// One store of 16 bytes, so that reports of different threads do not mix.
+// @param index_errors null on a backend that collects no reports
+void report_index(uvec2 index_errors, uint position, uvec2 value, uint limit) {
+  if (index_errors != uvec2(0u)) BufferReport(index_errors).v[0] = uvec4(position + 1u, value, limit);
 }
 
 // An index in [0, limit).
-uint load_index(uvec2 address, uint i, uint dtype, uint limit, uvec2 faults) {
-  uvec2 words = load_index_words(address, i, dtype);
-  if (index_inside(words, limit)) return words.x;
-  report_index(faults, i, words, limit);
-  return int(words.y) < 0 ? 0u : limit - 1u;
+uint load_index(uvec2 address, uint i, uint dtype, uint limit, uvec2 index_errors) {
+  uvec2 value = load_index_u32s(address, i, dtype);
+  if (index_inside(value, limit)) return value.x;
+  report_index(index_errors, i, value, limit);
+  return int(value.y) < 0 ? 0u : limit - 1u;
 }
 
 #endif

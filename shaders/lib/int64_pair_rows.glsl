@@ -1,4 +1,4 @@
-// The rows of elementwise.def on i64 as pairs of words, with the results that functions.glsl gives for integers.
+// The rows of elementwise.def on i64 as pairs of u32, with the same results as functions.glsl for integers.
 #ifndef ETNA_INT64_PAIR_ROWS_GLSL
 #define ETNA_INT64_PAIR_ROWS_GLSL
 

@@ -1,5 +1,5 @@
-// Arithmetic on i64 for devices without 64-bit integers: a number is its two words in two's complement, the lower
-// first. Same results as int64_t, with wrap-around.
+// Arithmetic on i64 for devices without 64-bit integers: a number is two u32s in two's complement, the lower first.
+// Same results as int64_t, with wrap-around.
 #ifndef ETNA_INT64_PAIRS_GLSL
 #define ETNA_INT64_PAIRS_GLSL
 
@@ -17,14 +17,14 @@ uvec2 difference64(uvec2 a, uvec2 b) { return uvec2(a.x - b.x, a.y - b.y - (a.x 
 uvec2 magnitude64(uvec2 a) { return is_negative64(a) ? negated(a) : a; }
 
 uvec2 product64(uvec2 a, uvec2 b) {
-  // a.x · b.x from halves; of the products with the upper words only the lower one counts.
+  // a.x · b.x from 16-bit halves; of the products with the upper u32s only the lower half counts.
   uint a0 = a.x & 0xffffu, a1 = a.x >> 16, b0 = b.x & 0xffffu, b1 = b.x >> 16;
   uint low = a0 * b0, middle = a1 * b0 + (low >> 16), other = a0 * b1 + (middle & 0xffffu);
   uint high = a1 * b1 + (middle >> 16) + (other >> 16);
   return uvec2((other << 16) | (low & 0xffffu), high + a.x * b.y + a.y * b.x);
 }
 
-// The quotient rounded towards zero; 0 for a divisor of 0. One bit a step.
+// The quotient rounded towards zero; 0 for a divisor of 0. One bit per step.
 uvec2 quotient64(uvec2 a, uvec2 b) {
   if (b == kZero64) return kZero64;
   uvec2 left = magnitude64(a), divisor = magnitude64(b), rest = kZero64, result = kZero64;
@@ -71,7 +71,7 @@ uvec2 pow64(uvec2 a, uvec2 b) {
   }
   return result;
 }
-// A shift by less than 0, or by more than 63 bits, leaves the sign or nothing.
+// A shift by less than 0, or by more than 63 bits, leaves only the sign, or 0.
 bool shifts64(uvec2 b) { return b.y == 0u && b.x < 64u; }
 uvec2 shift_left64(uvec2 a, uvec2 b) {
   if (!shifts64(b)) return kZero64;

@@ -6,7 +6,8 @@
 bool m_isnan(float a) { return (floatBitsToUint(a) & 0x7fffffffu) > 0x7f800000u; }
 bool m_isfinite(float a) { return (floatBitsToUint(a) & 0x7f800000u) != 0x7f800000u; }
 #ifdef ETNA_WEBGPU
-// WebGPU lets functions of NaN give anything; SwiftShader's exp() gives infinity, and its log() a number in Chromium.
+// In WebGPU, functions of NaN may return anything; SwiftShader's exp() returns infinity, and its log() a number in
+// Chromium.
 float m_log_or_nan(float a) { return m_isnan(a) ? a : log(a); }
 #define log(a) m_log_or_nan(a)
 float m_exp_or_nan(float a) { return m_isnan(a) ? a : exp(a); }
@@ -19,7 +20,7 @@ vec4 m_exp_or_nan(vec4 a) {
 float m_max(float a, float b) { return m_isnan(a) || a > b ? a : b; }
 float m_min(float a, float b) { return m_isnan(a) || a < b ? a : b; }
 float m_sign(float a) { return m_isnan(a) ? a : sign(a); }
-// a / b, also for b from 2^126 on, whose reciprocal is subnormal: drivers may take it for 0.
+// a / b, correct also for b from 2^126 on: its reciprocal is subnormal, which drivers may flush to 0.
 float m_divide(float a, float b) {
   float scale = abs(b) > 1.2676506002282294e30 ? 2.3283064365386963e-10 : 1.0;  // 2^-32 above 2^100
   return (a * scale) / (b * scale);
@@ -53,19 +54,19 @@ float m_pow(float a, float b) {
 // In functions.glsl.
 float m_log1p(float a);
 
-// 32 bits before the binary point of 2/π, and 224 behind it.
+// 32 bits before the binary point of 2/π, and 224 after it.
 const uint kTwoOverPi[8] = uint[8](0u, 0xa2f9836eu, 0x4e441529u, 0xfc2757d1u, 0xf534ddc0u, 0xdb629599u, 0x3c439041u,
                                    0xfe5163abu);
 
-// An angle less the nearest multiple of π/2: x in [-π/4, π/4], in two parts, and the multiple modulo 4.
+// An angle minus the nearest multiple of π/2: x in [-π/4, π/4], in two parts, and the multiple modulo 4.
 struct ReducedAngle {
   float x, rest;
   uint quadrant;
 };
 
 // For 2^8 <= |a| (Payne & Hanek 1983). |a| = m · 2^e with an integer m < 2^24. Multiplies m by the 96 bits of 2/π whose
-// product with 2^e counts modulo 4; bits above them add whole turns, and those below less than 2^-70. No f32 is closer
-// than 2^-31 to a multiple of π/2, so 32 significant bits remain.
+// product with 2^e matters modulo 4; bits above them add whole turns, and those below add less than 2^-70. No f32 is
+// closer than 2^-31 to a multiple of π/2, so 32 significant bits remain.
 ReducedAngle m_reduced_large(float a) {
   uint bits = floatBitsToUint(a), m = (bits & 0x7fffffu) | 0x800000u;
   uint from = (min(bits >> 23 & 0xffu, 254u) - 150u) + 30u, word = from >> 5, shift = from & 31u;
@@ -111,8 +112,8 @@ ReducedAngle m_reduced(float a) {
   return ReducedAngle(x, rest, uint(int(n)));
 }
 
-// Near-minimax polynomials on [-π/4, π/4]; the error stays below 2 units in the last place for every f32. GLSL promises
-// only 2^-11 for its own sin and cos, and that in [-π, π].
+// Near-minimax polynomials on [-π/4, π/4]; the error stays below 2 units in the last place for every f32. GLSL
+// guarantees only 2^-11 for its own sin and cos, and only in [-π, π].
 float m_sin_or_cos(ReducedAngle r) {
   float s = r.x * r.x;
   if ((r.quadrant & 1u) == 0u) {

@@ -13,11 +13,12 @@ struct Row {
 ETNA_BUFFER_ALIGNED(Rows, Row, 8);
 ETNA_BUFFER(Scalars, float);
 
-const uint MIXED = 255;  // instead of a dtype: each row has its own
+const uint MIXED = 255;  // instead of a dtype: rows have different dtypes
 
 uint group_index() { return gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x; }
 
-// The row that a chunk belongs to; every row has at least one chunk. All threads of a workgroup of 256 search in
+// Finds the row that a chunk belongs to; every row has at least one chunk. All threads of a workgroup of 256 search in
+// parallel, so that it takes the latency of one load.
 // parallel, so that it takes the latency of one load.
 shared uint found_row;
 uint find_row(Rows rows, uint count, uint chunk) {
@@ -28,8 +29,8 @@ uint find_row(Rows rows, uint count, uint chunk) {
   return found_row;
 }
 
-// The end of a chunk's vectors. `width` is 4 if the host found every row aligned; the rest is processed element by
-// element.
+// The end of a chunk's vectors. `width` is 4 if the host found every row aligned; the remaining elements are processed
+// one by one.
 uint vectors_end(uint begin, uint end, uint width) { return width == 4 ? begin + (end - begin) / 4 * 4 : begin; }
 
 #endif

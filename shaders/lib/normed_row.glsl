@@ -1,8 +1,8 @@
-// A row of f32 over its root mean square, times a weight, in f16 or bf16, by the 256 threads of a workgroup. The shader
-// declares the specialization constants DTYPE, of the results, and NORM_DTYPE.
+// Divides a row of f32 by its root mean square and multiplies it by a weight; the result is f16 or bf16. Run by the 256
+// threads of a workgroup. The shader declares the specialization constants DTYPE, of the results, and NORM_DTYPE.
 //
-// In f16, numbers are multiplied by a power of two, so that none overflows: a normed row is at most sqrt(k) in
-// magnitude, hence all results are at most sqrt(k) times the largest weight, which the power brings to [2^14, 2^15).
+// In f16, results are multiplied by a power of two, so that none overflows: a normalized row is at most sqrt(k) in
+// magnitude, so all results are at most sqrt(k) times the largest weight. The power scales that bound to [2^14, 2^15).
 #ifndef ETNA_NORMED_ROW_GLSL
 #define ETNA_NORMED_ROW_GLSL
 
@@ -11,7 +11,7 @@
 #include "vectors.glsl"
 
 struct NormedRow {
-  uvec2 x, norm, y, factor;  // factor: one f32, what undoes the power of two
+  uvec2 x, norm, y, factor;  // factor: one f32 that undoes the power of two
   uint row, x_begin, k;
   float eps;
 };

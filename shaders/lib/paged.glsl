@@ -1,4 +1,4 @@
-// Rows of a paged cache of keys and values: f32, f16, bf16, or u8 for Q8_0 (an f16 scale and 32 codes for each 32
+// Rows of a paged cache of keys and values: f32, f16, bf16, or u8 for Q8_0 (an f16 scale and 32 quants for each 32
 // elements). [blocks, heads, CACHE_BLOCK, row]
 #ifndef ETNA_PAGED_GLSL
 #define ETNA_PAGED_GLSL
@@ -24,7 +24,7 @@ uvec2 block_address(uvec2 cache, uint block, uint heads, uint head, uint row_byt
   return advanced(cache, block * heads + head, CACHE_BLOCK * row_bytes);
 }
 
-// The elements from i on, up to four, of a row; i is a multiple of 4. `width` as in load_vector().
+// Up to four elements of a row from i on; i is a multiple of 4. `width` as in load_vector().
 vec4 load_cached(uvec2 block, uint row, uint size, uint i, uint count, uint dtype, uint width) {
   if (dtype != U8) return load_vector(block, row * size + i, count, dtype, width);
   uint at = (row * (size / 32) + i / 32) * 17;

@@ -1,5 +1,5 @@
-// Philox4x32-10 (Salmon et al. 2011), the same u32s as tensor/ops/random/internal/philox.h, and the standard normal
-// made of one u32, the same bits as tensor/ops/random/random.cpp.
+// Philox4x32-10 (Salmon et al. 2011), the same u32s as tensor/ops/random/internal/philox.h, and the standard normal of
+// one u32, the same bits as tensor/ops/random/random.cpp.
 #ifndef ETNA_PHILOX_GLSL
 #define ETNA_PHILOX_GLSL
 
@@ -14,7 +14,7 @@ uvec4 philox(uvec4 c, uvec2 key) {
   return c;
 }
 
-// v · 2^-32 as f32, v > 0, truncated to 24 bits by integer operations, so that the rounding of conversions does not
+// v · 2^-32 as f32 for v > 0, truncated to 24 bits by integer operations, so that the rounding of conversions does not
 // matter.
 float fraction(uint v) {
   int top = findMSB(v);

@@ -3,7 +3,7 @@
 #define ETNA_PREFIX_GLSL
 
 #ifdef ETNA_WEBGPU
-// No subgroups: 32 neighbouring threads stand for one.
+// Without subgroups, groups of 32 neighbouring threads take their place.
 #define SUBGROUP_INDEX (gl_LocalInvocationID.x / 32)
 #define SUBGROUP_LANE (gl_LocalInvocationID.x % 32)
 
@@ -34,10 +34,10 @@ uint sum_before(uint value, out uint all) {
 #define SUBGROUP_INDEX gl_SubgroupID
 #define SUBGROUP_LANE gl_SubgroupInvocationID
 
-// Which thread of the workgroup is meant where neighbouring lanes must be neighbouring threads.
+// The thread's index in subgroup order: neighbouring lanes have neighbouring indices.
 uint thread_index() { return gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID; }
 
-shared uint subgroup_sums[64];  // as many as 256 threads have subgroups of 4 lanes
+shared uint subgroup_sums[64];  // 256 threads have at most this many subgroups, of 4 lanes
 
 // The sum of the values of the threads before this one; `all` becomes the sum of all. Ends with a barrier.
 uint sum_before(uint value, out uint all) {

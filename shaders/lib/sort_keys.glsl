@@ -4,7 +4,7 @@
 
 #include "dtype.glsl"
 
-// A dtype that is none: i32 that are never negative, taken as they are. They are another kernel's keys.
+// Not a dtype: i32 keys of another kernel, never negative, used unchanged.
 const uint PLAIN = 9;
 
 // `bits` of a float of `width` bits whose infinity is `infinity`.
@@ -14,13 +14,13 @@ uint float_key(uint bits, uint sign, uint infinity) {
   return (bits & sign) != 0u ? ~bits & (sign | (sign - 1u)) : bits | sign;
 }
 
-// The largest key of a dtype. Keys of i64 have two words; each has 32 bits.
+// The largest key of a dtype. Keys of i64 have two u32s of 32 bits each.
 uint largest_key(uint dtype) {
   if (dtype == F16 || dtype == BF16) return 0xffffu;
   return dtype >= I8 && dtype <= BOOL ? 0xffu : 0xffffffffu;
 }
 
-// @param word of an i64: 0 is the lower one
+// @param word u32 of an i64: 0 is the lower one
 uint key_of(uvec2 address, uint i, uint dtype, uint word) {
   switch (dtype) {
     case F32: return float_key(uint(BufferI32(address).v[i]), 0x80000000u, 0x7f800000u);
@@ -37,7 +37,7 @@ uint key_of(uvec2 address, uint i, uint dtype, uint word) {
   }
 }
 
-// The bits of the value that has a key of one word; false if several values have it, as NaN and both zeros do.
+// The bits of the value with a key of one u32; false if several values share the key, as NaN and both zeros do.
 bool value_of_key(uint key, uint dtype, out uint bits) {
   bits = key;
   switch (dtype) {
@@ -51,7 +51,7 @@ bool value_of_key(uint key, uint dtype, out uint bits) {
   return key != sign && key != (sign | (sign - 1u));
 }
 
-// As key_of(), for keys that are sorted upwards although the values are sorted downwards.
+// key_of(), inverted to sort values in descending order by ascending keys.
 uint key_in_order(uvec2 address, uint i, uint dtype, uint word, bool descending) {
   uint key = key_of(address, i, dtype, word);
   return descending ? largest_key(dtype) - key : key;

@@ -38,7 +38,7 @@ float m_lgamma(float a) {
   return m_log(3.14159274 / (abs(m_sin(3.14159274 * rest)) * x)) - m_lgamma_positive(x);
 }
 
-// For a > 0. On [1, 2] a polynomial times the distance to the zero, which is split in two numbers.
+// For a > 0. On [1, 2] a polynomial times the distance to the zero, which is stored as two numbers.
 float m_digamma_positive(float a) {
   float sum = 0.0;
   if (a < 1.0) {
@@ -70,7 +70,7 @@ float m_digamma(float a) {
   return m_digamma_positive(1.0 - a) - 3.14159274 / m_tan(3.14159274 * rest);
 }
 
-// a^-s for a > 0: by squaring for a small whole s.
+// a^-s for a > 0: by squaring for a small integer s.
 float m_reciprocal_power(float a, float s) {
   if (a == 1.0) return 1.0;
   if (s != floor(s) || s > 64.0) return m_exp(-s * m_log(a));
@@ -80,7 +80,7 @@ float m_reciprocal_power(float a, float s) {
   }
   return power;
 }
-// The first terms, then Euler and Maclaurin's formula.
+// The first terms one by one, the rest by the Euler-Maclaurin formula.
 float m_hurwitz_zeta_positive(float q, float s) {
   float sum = 0.0, end = 8.0 + min(s, 64.0);
   while (q < end) {
@@ -128,7 +128,7 @@ float m_bessel_i(float a, float order) {
     term *= (odd * odd - 4.0 * order) / (8.0 * x * k);
     sum += term;
   }
-  // The square of the root may exceed the range where the result does not, so no compiler may multiply it first.
+  // The root's square may overflow where the result does not, so the compiler must not multiply it first.
   float root = m_exp(0.5 * x);
   precise float half_way = sum / sqrt(6.28318548 * x) * root;
   precise float result = half_way * root;
@@ -137,7 +137,7 @@ float m_bessel_i(float a, float order) {
 float m_i0(float a) { return m_bessel_i(a, 0.0); }
 float m_i1(float a) { return m_bessel_i(a, 1.0); }
 
-// Near ½, where the quotient is close to 1, by log1p.
+// Near ½, where the quotient is close to 1, log1p keeps the digits.
 float m_logit(float a) {
   return a > 0.25 && a < 0.75 ? m_log1p((2.0 * a - 1.0) / (1.0 - a)) : m_log(a / (1.0 - a));
 }

@@ -1,11 +1,11 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 // Factorizations and solvers of a batch of small matrices, n <= 64. A workgroup holds a matrix and as many right-hand
-// sides as fit into 30 KiB of shared memory; more of them take further workgroups, which factorize the matrix again.
-// Bound by the latency of n dependent steps, so a batch is what it is good for. A single thread searches each pivot:
+// sides as fit into 30 KiB of shared memory; further right-hand sides take further workgroups, which factorize the
+// matrix again. Bound by the latency of n dependent steps, so it suits batches. A single thread searches each pivot:
 // the first of the largest, on every device.
 //
-// COFACTOR gives the cofactors of any matrix, singular ones too, without dividing by the last pivot d: with pivots
+// COFACTOR computes the cofactors of any matrix, singular ones too, without dividing by the last pivot d: with pivots
 // searched in rows and columns, P A Q = L U and U = [U₁ u; 0 d],
 //   adj A = ± det U₁ · Q [U₁⁻¹ (d Y₁ - u y); y]   where [Y₁; y] = L⁻¹ P
 // and it is 0 where U₁ is singular.
@@ -17,7 +17,7 @@
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint MODE = 0;
 layout(constant_id = 1) const uint UPPER = 0;
-layout(constant_id = 2) const uint UNIT = 0;  // the diagonal counts as ones
+layout(constant_id = 2) const uint UNIT = 0;  // 1: the diagonal counts as ones
 
 const uint LU = 0, SOLVE = 1, DET = 2, SLOGDET = 3, TRIANGULAR = 4, CHOLESKY = 5, COFACTOR = 6;
 
@@ -37,7 +37,7 @@ uint width;
 
 float diagonal(uint k) { return s[k * width + k]; }
 
-// Brings the largest element of rows and columns from k on to the diagonal's column.
+// Moves the largest element of rows and columns from k on to the diagonal's column.
 void swap_columns(uint k) {
   for (uint i = k + me; i < p.n; i += 256) {
     uint best = k;
@@ -104,7 +104,7 @@ void factorize() {
     }
     barrier();
     float d = diagonal(k);
-    // A column of zeros stays: the matrix is singular, and so is U.
+    // A column of zeros remains zero: the matrix is singular, and so is U.
     for (uint i = k + 1 + me; i < p.n; i += 256) s[i * width + k] = d == 0.0 ? 0.0 : s[i * width + k] / d;
     barrier();
     uint across = width - k - 1, count = (p.n - k - 1) * across;
@@ -134,8 +134,8 @@ void substitute(uint n, bool upper, bool unit) {
   }
 }
 
-// Of the factors and L⁻¹ P B: the part of adj A, in the order of the columns of U. Where U₁ is singular, what is left
-// counts for nothing; all threads go on, since barriers of WGSL want it. @return what multiplies it, 0 there
+// From the factors and L⁻¹ P B: [U₁⁻¹ (d Y₁ - u y); y], in the order of the columns of U. If U₁ is singular, the rest
+// does not matter; all threads continue, since WGSL requires uniform barriers. @return its factor; 0 if U₁ is singular
 float adjugate() {
   uint last = p.n - 1, count = width - p.n;
   float d = diagonal(last), factor = parity;
@@ -223,7 +223,7 @@ void main() {
       if (MODE == DET) product *= d;
       else {
         product = d == 0.0 ? 0.0 : d < 0.0 ? -product : product;
-        // GLSL leaves log(0) undefined.
+        // GLSL does not define log(0).
         logarithm += d == 0.0 ? uintBitsToFloat(0xff800000u) : log(abs(d));
       }
     }

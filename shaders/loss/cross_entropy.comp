@@ -4,7 +4,7 @@
 // Softmax cross-entropy of class indices. Bytes-bound: forward reads the logits once; backward reads them and writes
 // the gradient.
 //
-// A workgroup of 256 owns one of PARTS chunks of a row, so a thousand rows make about four thousand workgroups, and a
+// A workgroup of 256 owns one of CHUNKS chunks of a row, so a thousand rows make about four thousand workgroups, and a
 // partial last wave is short. A row may start at any element: its head, up to the next multiple of 128 bytes, and its
 // tail take one element per thread, the rest four vectors per thread at a time. Forward keeps a running maximum and the
 // sum of exponentials relative to it, rescaled once per 16 elements. REDUCE combines the chunks of each row and adds
@@ -28,7 +28,7 @@ layout(constant_id = 1) const uint TARGET_DTYPE = 4;
 layout(constant_id = 2) const uint REDUCTION = 1;  // 0: none, 1: mean, 2: sum
 layout(constant_id = 3) const uint SMOOTHED = 0;
 layout(constant_id = 4) const uint WIDTH = 1;  // 4 if the vectors after a row's head are aligned
-layout(constant_id = 5) const uint PARTS = 1;
+layout(constant_id = 5) const uint CHUNKS = 1;
 
 layout(push_constant, scalar) uniform Push {
   uvec2 logits, target;
@@ -37,8 +37,8 @@ layout(push_constant, scalar) uniform Push {
   uvec2 loss, count;   // [], [1]
   uvec2 gradient;      // of the loss: [rows] or []
   uvec2 dlogits;
-  uvec2 states;        // [PARTS, rows, 4]: state of each chunk, if there are several
-  uvec2 faults;
+  uvec2 states;        // [CHUNKS, rows, 4]: state of each chunk, if there are several
+  uvec2 index_errors;
   uvec2 ignore_index;  // low and high word
   uint rows, classes;
   uint stride;         // between rows of logits
@@ -50,28 +50,28 @@ float minus_infinity() { return -uintBitsToFloat(0x7f800000u); }
 const uint IGNORED = 0, COUNTED = 1, WRONG = 2;
 const uint AT_ONCE = 4;  // vectors per thread
 
-uvec2 target_words(uint row) { return load_index_words(p.target, row, TARGET_DTYPE); }
-uint kind_of(uvec2 words) {
-  if (words == p.ignore_index) return IGNORED;
-  return index_inside(words, p.classes) ? COUNTED : WRONG;
+uvec2 target_u32s(uint row) { return load_index_u32s(p.target, row, TARGET_DTYPE); }
+uint kind_of(uvec2 target) {
+  if (target == p.ignore_index) return IGNORED;
+  return index_inside(target, p.classes) ? COUNTED : WRONG;
 }
 
 // A row of `classes` elements that starts at element `base` of `address`. Vector v starts at element head + 4 v of the
 // row; the `edges` other elements are the head and the tail. Vectors [begin, end) belong to this workgroup.
-struct Cut {
+struct RowChunk {
   uint head, edges, begin, end;
 };
-Cut cut(uvec2 address, uint base, uint part) {
-  Cut c;
+RowChunk row_chunk(uvec2 address, uint base, uint chunk) {
+  RowChunk c;
   c.head = min((0u - (address.x / (DTYPE == F32 ? 4 : 2) + base)) % 32, p.classes);
-  uint vectors = (p.classes - c.head) / 4, each = ((vectors + PARTS - 1) / PARTS + 7) / 8 * 8;
-  c.edges = part == 0 ? p.classes - 4 * vectors : 0;
-  c.begin = part * each;
+  uint vectors = (p.classes - c.head) / 4, each = ((vectors + CHUNKS - 1) / CHUNKS + 7) / 8 * 8;
+  c.edges = chunk == 0 ? p.classes - 4 * vectors : 0;
+  c.begin = chunk * each;
   c.end = min(c.begin + each, vectors);
   return c;
 }
-// The element that thread id < `edges` takes. Chunk 0 does all edges.
-uint edge(Cut c, uint id) { return id < c.head ? id : p.classes - c.edges + id; }
+// The element that thread id < `edges` takes. Chunk 0 takes all edges.
+uint edge(RowChunk c, uint id) { return id < c.head ? id : p.classes - c.edges + id; }
 
 // exp(m - onto), where both may be -inf.
 float rescale(float m, float onto) { return m == onto ? 1.0 : exp(m - onto); }
@@ -99,10 +99,10 @@ shared vec4 states[256];
 
 void main() {
   uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, id = gl_LocalInvocationID.x;
-  uint row = group / PARTS, part = group % PARTS;
+  uint row = group / CHUNKS, chunk = group % CHUNKS;
   if (row >= p.rows) return;
   uint base = row * p.stride;
-  Cut c = cut(p.logits, base, part);
+  RowChunk c = row_chunk(p.logits, base, chunk);
   vec4 state = vec4(minus_infinity(), 0.0, 0.0, 0.0);
   if (id < c.edges) {
     float x = load_float(p.logits, base + edge(c, id), DTYPE);
@@ -133,14 +133,14 @@ void main() {
   }
   if (id != 0) return;
   state = states[0];
-  if (part == 0) {
-    uvec2 words = target_words(row);
-    uint kind = kind_of(words);
-    if (kind == WRONG) report_index(p.faults, row, words, p.classes);
-    if (kind == COUNTED) state.w = load_float(p.logits, base + words.x, DTYPE);
-    if (PARTS == 1) finish(row, state, kind);
+  if (chunk == 0) {
+    uvec2 target = target_u32s(row);
+    uint kind = kind_of(target);
+    if (kind == WRONG) report_index(p.index_errors, row, target, p.classes);
+    if (kind == COUNTED) state.w = load_float(p.logits, base + target.x, DTYPE);
+    if (CHUNKS == 1) finish(row, state, kind);
   }
-  if (PARTS > 1) BufferVec4(p.states).v[part * p.rows + row] = state;
+  if (CHUNKS > 1) BufferVec4(p.states).v[chunk * p.rows + row] = state;
 }
 #endif
 
@@ -153,11 +153,12 @@ void main() {
   float sum = 0.0;
   uint count = 0;
   for (uint row = id; row < p.rows; row += 256) {
-    uint kind = kind_of(target_words(row));
+    uint kind = kind_of(target_u32s(row));
     float loss = 0.0;
-    if (PARTS > 1) {
+    if (CHUNKS > 1) {
       vec4 state = BufferVec4(p.states).v[row];
-      for (uint part = 1; part < PARTS; ++part) state = combine(state, BufferVec4(p.states).v[part * p.rows + row]);
+      for (uint chunk = 1; chunk < CHUNKS; ++chunk)
+        state = combine(state, BufferVec4(p.states).v[chunk * p.rows + row]);
       loss = finish(row, state, kind);
     } else if (REDUCTION != 0) {
       loss = BufferF32(p.losses).v[row];
@@ -186,11 +187,11 @@ void main() {
 #ifdef BACKWARD
 void main() {
   uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, id = gl_LocalInvocationID.x;
-  if (group >= p.rows * PARTS) return;
-  uint row = p.rows - 1 - group / PARTS, from = row * p.stride, to = row * p.classes;
-  Cut c = cut(p.dlogits, to, group % PARTS);
-  uvec2 words = target_words(row);
-  uint kind = kind_of(words);
+  if (group >= p.rows * CHUNKS) return;
+  uint row = p.rows - 1 - group / CHUNKS, from = row * p.stride, to = row * p.classes;
+  RowChunk c = row_chunk(p.dlogits, to, group % CHUNKS);
+  uvec2 target = target_u32s(row);
+  uint kind = kind_of(target);
   float factor = BufferF32(p.gradient).v[REDUCTION == 0 ? row : 0];
   if (REDUCTION == 1) factor /= BufferF32(p.count).v[0];
   if (kind != COUNTED) factor = kind == IGNORED ? 0.0 : not_a_number();
@@ -200,7 +201,7 @@ void main() {
     uint i = edge(c, id);
     float x = load_float(p.logits, from + i, DTYPE);
     store_float(p.dlogits, to + i, DTYPE,
-                kind == IGNORED ? 0.0 : (exp(x - logsumexp) - (i == words.x ? wanted : rest)) * factor);
+                kind == IGNORED ? 0.0 : (exp(x - logsumexp) - (i == target.x ? wanted : rest)) * factor);
   }
   for (uint first = c.begin + id; first < c.end; first += 256 * AT_ONCE) {
     vec4 x[AT_ONCE];
@@ -212,7 +213,7 @@ void main() {
       uint v = first + j * 256;
       if (v >= c.end) break;
       uvec4 i = uvec4(0, 1, 2, 3) + (c.head + v * 4);
-      vec4 g = (exp(x[j] - logsumexp) - mix(vec4(rest), vec4(wanted), equal(i, uvec4(words.x)))) * factor;
+      vec4 g = (exp(x[j] - logsumexp) - mix(vec4(rest), vec4(wanted), equal(i, uvec4(target.x)))) * factor;
       store_vector(p.dlogits, to + c.head + v * 4, 4, DTYPE, WIDTH, kind == IGNORED ? vec4(0.0) : g);
     }
   }

@@ -2,19 +2,20 @@
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 // Softmax cross-entropy of a chunk of logits, and its gradient, which overwrites them: the step between the gemms of
-// linear_cross_entropy. Bytes-bound: a row is read once into registers, 16 bytes per load, and written once. One
-// workgroup's row fills a multiprocessor's registers, so arithmetic does not hide behind loads and is kept short. The
-// maximum of a row comes first, then the sums of exponentials relative to it, which need no rescaling. Columns past the
-// end become -infinity when loaded, and add nothing. The target's column is corrected in the one vector that holds it.
-// Rows that do not fit (ELEMENTS_PER_THREAD = 0) are read again, usually from the cache: chunks are sized for that.
+// linear_cross_entropy. Bytes-bound: a row is read once into registers, 16 bytes per load, and written once. The row of
+// one workgroup fills a multiprocessor's registers, so no other workgroup's loads hide its arithmetic, which is kept
+// short. The maximum of a row comes first, then the sums of exponentials relative to it, which need no rescaling.
+// Columns past the end are loaded as -infinity and add nothing. The target's column is corrected in the one vector that
+// holds it. Rows that do not fit (ELEMENTS_PER_THREAD = 0) are read again, usually from the cache: chunks are sized for
+// that.
 //
 // A workgroup owns a row. Its threads are reduced through shared memory in two steps, always in the same order. The
 // columns between `classes` and `stride` are set to 0, so that gemms may read whole vectors. The gradient is multiplied
 // by `factor`, a power of two that keeps small probabilities from underflowing in f16; the gemms that follow divide by
 // it.
 //
-// COUNT finds the number of rows that count, and the divisor of the loss; TOTAL adds the losses of the rows. Both are
-// one workgroup. A target outside [0, classes) that is not ignore_index makes the loss and the gradient of its row
+// COUNT computes the number of rows that count, and the divisor of the loss; TOTAL adds the losses of the rows. Both
+// are one workgroup. A target outside [0, classes) that is not ignore_index makes the loss and the gradient of its row
 // NaN, and ROWS reports it.
 //
 // variant: linear_cross_entropy ROWS THREADS=512
@@ -30,7 +31,7 @@ layout(constant_id = 0) const uint DTYPE = 1;
 layout(constant_id = 1) const uint TARGET_DTYPE = 4;
 layout(constant_id = 2) const uint MEAN = 1;
 layout(constant_id = 3) const uint SMOOTHED = 0;
-layout(constant_id = 4) const uint GRADIENT = 1;  // 0: only the loss is computed, logits stay
+layout(constant_id = 4) const uint GRADIENT = 1;  // 0: computes only the loss, and logits stay unchanged
 layout(constant_id = 5) const uint ELEMENTS_PER_THREAD = 1;      // vectors per thread
 
 layout(push_constant, scalar) uniform Push {
@@ -38,7 +39,7 @@ layout(push_constant, scalar) uniform Push {
   uvec2 losses;          // [rows]
   uvec2 divisor;         // [2]: 1/count (for sums: 1), or 0 if no row counts; count
   uvec2 loss;            // []
-  uvec2 faults;
+  uvec2 index_errors;
   uvec2 ignore_index;    // low and high word
   uint rows, classes, stride;
   uint first_row;        // of the chunk
@@ -51,14 +52,14 @@ const uint IGNORED = 0, COUNTED = 1, WRONG = 2;
 float not_a_number() { return uintBitsToFloat(0x7fc00000u); }
 float minus_infinity() { return -uintBitsToFloat(0x7f800000u); }
 
-uvec2 target_words(uint row) { return load_index_words(p.target, row, TARGET_DTYPE); }
-uint kind_of(uvec2 words) {
-  if (words == p.ignore_index) return IGNORED;
-  return index_inside(words, p.classes) ? COUNTED : WRONG;
+uvec2 target_u32s(uint row) { return load_index_u32s(p.target, row, TARGET_DTYPE); }
+uint kind_of(uvec2 target) {
+  if (target == p.ignore_index) return IGNORED;
+  return index_inside(target, p.classes) ? COUNTED : WRONG;
 }
 
 #ifdef ROWS
-const uint PER = DTYPE == F32 ? 4 : 8;  // elements of a vector
+const uint PER = DTYPE == F32 ? 4 : 8;  // elements per vector
 const uint ARRAY = ELEMENTS_PER_THREAD > 0 ? ELEMENTS_PER_THREAD : 1;
 
 float element(uvec4 v, uint i) {
@@ -70,7 +71,7 @@ uint packed(float low, float high) {
   return DTYPE == F16 ? floats_to_halves(vec2(low, high)) : float_to_bfloat16(low) | float_to_bfloat16(high) << 16;
 }
 
-// A vector of the row with the columns past the classes set to -infinity.
+// A vector of the row in which columns past the classes are -infinity.
 uvec4 ended(uvec4 vector, uint v) {
   if (v * PER + PER <= p.classes) return vector;
   [[unroll]] for (uint i = 0; i < PER; ++i) {
@@ -101,7 +102,7 @@ const uint GROUPS = 32;
 shared vec2 states[THREADS], groups[GROUPS];
 
 // Reduces over all threads: the maximum (in x) or the sums.
-vec2 joined(vec2 mine, bool sums) {
+vec2 reduced(vec2 mine, bool sums) {
   uint id = gl_LocalInvocationID.x;
   states[id] = mine;
   barrier();
@@ -118,7 +119,7 @@ vec2 joined(vec2 mine, bool sums) {
   return mine;
 }
 
-// The gradient of a vector: exp(x - logsumexp) · factor, minus the target's and smoothing's share.
+// The gradient of a vector: exp(x - logsumexp) · factor, minus the shares of the target and of smoothing.
 uvec4 gradient(uvec4 vector, uint v, float logsumexp, float factor, uint target, float rest, float wanted) {
   float g[8];
   [[unroll]] for (uint i = 0; i < PER; ++i) g[i] = exp(element(vector, i) - logsumexp) * factor;
@@ -137,39 +138,40 @@ void main() {
   uint row = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, id = gl_LocalInvocationID.x;
   if (row >= p.rows) return;
   uint vectors = p.stride / PER, base = row * vectors;
-  uvec4 held[ARRAY];
+  uvec4 row_vectors[ARRAY];
   float most = minus_infinity();
   if (ELEMENTS_PER_THREAD > 0) {
     [[unroll]] for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) {
       uint v = min(k * THREADS + id, vectors - 1);
-      held[k] = BufferVectors(p.logits).v[base + v];
+      row_vectors[k] = BufferVectors(p.logits).v[base + v];
     }
     [[unroll]] for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) {
       uint v = k * THREADS + id;
-      held[k] = ended(held[k], v);
-      most = largest(most, held[k]);
+      row_vectors[k] = ended(row_vectors[k], v);
+      most = largest(most, row_vectors[k]);
     }
   } else {
     for (uint v = id; v < vectors; v += THREADS) most = largest(most, ended(BufferVectors(p.logits).v[base + v], v));
   }
-  most = joined(vec2(most), false).x;
+  most = reduced(vec2(most), false).x;
   float onto = most == minus_infinity() ? 0.0 : most;
   vec2 sums = vec2(0.0);
   if (ELEMENTS_PER_THREAD > 0) {
-    [[unroll]] for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) sums = added(sums, held[k], k * THREADS + id, onto);
+    [[unroll]] for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k)
+      sums = added(sums, row_vectors[k], k * THREADS + id, onto);
   } else {
     for (uint v = id; v < vectors; v += THREADS)
       sums = added(sums, ended(BufferVectors(p.logits).v[base + v], v), v, onto);
   }
-  sums = joined(sums, true);
-  uvec2 words = target_words(row);
-  uint kind = kind_of(words);
+  sums = reduced(sums, true);
+  uvec2 target = target_u32s(row);
+  uint kind = kind_of(target);
   float logsumexp = onto + log(sums.x);
   if (id == 0) {
-    if (kind == WRONG) report_index(p.faults, p.first_row + row, words, p.classes);
+    if (kind == WRONG) report_index(p.index_errors, p.first_row + row, target, p.classes);
     float loss = kind == IGNORED ? 0.0 : not_a_number();
     if (kind == COUNTED) {
-      loss = logsumexp - load_float(p.logits, row * p.stride + words.x, DTYPE);
+      loss = logsumexp - load_float(p.logits, row * p.stride + target.x, DTYPE);
       if (SMOOTHED != 0) loss = (1.0 - p.smoothing) * loss + p.smoothing * (logsumexp - sums.y / float(p.classes));
     }
     BufferF32(p.losses).v[row] = loss;
@@ -181,12 +183,12 @@ void main() {
   if (ELEMENTS_PER_THREAD > 0) {
     [[unroll]] for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) {
       uint v = k * THREADS + id;
-      uvec4 to = gradient(held[k], v, logsumexp, factor, words.x, rest, wanted);
+      uvec4 to = gradient(row_vectors[k], v, logsumexp, factor, target.x, rest, wanted);
       if (v < vectors) BufferVectors(p.logits).v[base + v] = kind == IGNORED ? uvec4(0) : to;
     }
   } else {
     for (uint v = id; v < vectors; v += THREADS) {
-      uvec4 to = gradient(ended(BufferVectors(p.logits).v[base + v], v), v, logsumexp, factor, words.x, rest, wanted);
+      uvec4 to = gradient(ended(BufferVectors(p.logits).v[base + v], v), v, logsumexp, factor, target.x, rest, wanted);
       BufferVectors(p.logits).v[base + v] = kind == IGNORED ? uvec4(0) : to;
     }
   }
@@ -210,7 +212,7 @@ void main() {
   float mine = 0.0;
   for (uint row = gl_LocalInvocationID.x; row < p.rows; row += THREADS) {
 #ifdef COUNT
-    if (target_words(row) != p.ignore_index) mine += 1.0;
+    if (target_u32s(row) != p.ignore_index) mine += 1.0;
 #else
     mine += BufferF32(p.losses).v[row];
 #endif

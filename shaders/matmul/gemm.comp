@@ -5,10 +5,10 @@
 // large, latency-bound when small.
 //
 // A workgroup owns a tile of TILE x TILE results; each thread has RM x RN of them in registers. The large tile uses 16
-// x 8, so six vec4s read from shared memory serve 128 multiplications. Small tiles leave a thread fewer results. There
-// SLICES teams of threads share the tile: each takes a part of every step of k, and their sums are added in order at
-// the end. The next STEP steps of k are loaded to registers while the current ones are multiplied. With two BUFFERS of
-// shared memory one barrier per step is enough.
+// x 8, so six vec4s read from shared memory serve 128 multiplications. Small tiles leave fewer results per thread.
+// There, SLICES teams of threads share the tile: each takes some of every STEP steps of k, and their sums are added in
+// order at the end. The next STEP steps of k are loaded to registers while the current ones are multiplied. With two
+// BUFFERS of shared memory one barrier per step is enough.
 //
 // Both operands are stored in shared memory with k outermost, as vec4s of rows (columns). A padding of one vec4 keeps
 // the transposing stores free of bank conflicts. Either operand may have k or its rows (columns) contiguous in memory.
@@ -83,7 +83,7 @@ shared vec4 pool[POOL];
 vec4 crossed(vec4 v) { return v.yxwz; }
 
 // Position of load `i` of this thread in a tile: x is the first row (column) and y the first step of k of its four
-// elements. If k is contiguous, threads cover 32 bytes of k, then rows; otherwise they go along the rows.
+// elements. If k is contiguous, threads cover 32 bytes of k, then rows; otherwise they run along the rows.
 uvec2 spot(uint i, uint k_neighbours) {
   uint v = i * THREADS + gl_LocalInvocationID.x;
   if (k_neighbours != 0) return uvec2((v >> 1) % TILE, ((v >> 1) / TILE * 2 + (v & 1u)) * 4);
@@ -210,7 +210,7 @@ void main() {
     barrier();
   }
 
-  // Each pass moves PASS rows of every thread to shared memory; then all threads go along the rows of the tile.
+  // Each pass moves PASS rows of every thread to shared memory; then all threads write along the rows of the tile.
   uint first_row = (split * p.batch + matrix) * p.m;
   [[unroll]] for (uint pass = 0; pass < RM / PASS; ++pass) {
     barrier();

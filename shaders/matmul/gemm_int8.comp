@@ -6,9 +6,9 @@
 //
 // A workgroup of 256 threads owns TILE x TILE results, each thread R x R of them in groups of four rows and four
 // columns. Shared memory holds 64 steps of k of both operands as u32s of four steps; a uvec4 is four rows (columns), so
-// two uvec4s serve sixteen sums of four products. An operand whose rows (columns) are contiguous in memory is
+// two uvec4s serve sixteen dot products of four elements. An operand whose rows (columns) are contiguous in memory is
 // transposed in registers, four by four bytes at a time. The next 64 steps are loaded to registers meanwhile. PACKED
-// kernels use the device's instruction for four products (SPIR-V's OpSDot); the others unpack the u32s.
+// kernels use the device's instruction for such dot products (SPIR-V's OpSDot); the others unpack the u32s.
 //
 // variant: gemm_int8_128 TILE=128 R=8
 // variant: gemm_int8_64 TILE=64 R=4
@@ -32,15 +32,15 @@ layout(constant_id = 3) const uint B_WIDTH = 1;
 
 #include "epilogue_int8.glsl"
 
-const uint STEP = 64, WORDS = STEP / 4, PITCH = TILE / 4 + 1;  // uvec4s from one u32 of k to the next
+const uint STEP = 64, K_U32S = STEP / 4, PITCH = TILE / 4 + 1;  // uvec4s from one u32 of k to the next
 // blocks that a thread fetches of each operand; its groups of four rows
-const uint LOADS = TILE / 4 * WORDS / 256, PARTS = R / 4;
-const uint B_AT = WORDS * PITCH;
+const uint LOADS = TILE / 4 * K_U32S / 256, GROUPS = R / 4;
+const uint B_AT = K_U32S * PITCH;
 
-shared uvec4 pool[2 * WORDS * PITCH];
+shared uvec4 pool[2 * K_U32S * PITCH];
 
 // Bytes i ... i + 3; those past the first `count` are 0.
-uint load_word(uvec2 address, uint i, uint count, uint width) {
+uint load_u32(uvec2 address, uint i, uint count, uint width) {
   if (width == 4) {
     if (count == 0) return 0;
     uint word = BufferPair(address).v[i / 4];
@@ -53,36 +53,36 @@ uint load_word(uvec2 address, uint i, uint count, uint width) {
   return word;
 }
 
-// Transposes 4 x 4 bytes: byte c of word r becomes byte r of word c.
-uvec4 turned(uvec4 w) {
+// Transposes 4 x 4 bytes: byte c of u32 r becomes byte r of u32 c.
+uvec4 transposed(uvec4 w) {
   const uint EVEN = 0x00ff00ffu, LOW = 0xffffu;
   uvec2 even = (w.xz & EVEN) | (w.yw & EVEN) << 8, odd = (w.xz >> 8 & EVEN) | (w.yw & ~EVEN);
   return uvec4((even.x & LOW) | even.y << 16, (odd.x & LOW) | odd.y << 16, even.x >> 16 | (even.y & ~LOW),
                odd.x >> 16 | (odd.y & ~LOW));
 }
 
-// Steps k ... k + 3 of four rows (columns) from `line` on, a u32 each. Past the end the last row is read again, or 0;
+// Steps k ... k + 3 of four rows (columns) from `line` on, one u32 each. Past the end the last row is read again, or 0;
 // its results are not stored.
 uvec4 fetch(uvec2 address, uint offset, uint ld, uint k_neighbours, uint width, uint line, uint lines, uint k) {
-  uvec4 words = uvec4(0);
+  uvec4 u32s = uvec4(0);
   if (k_neighbours != 0) {
     uint count = k < p.k ? min(4, p.k - k) : 0;
     [[unroll]] for (uint l = 0; l < 4; ++l)
-      words[l] = load_word(address, offset + min(line + l, lines - 1) * ld + k, count, width);
-    return words;
+      u32s[l] = load_u32(address, offset + min(line + l, lines - 1) * ld + k, count, width);
+    return u32s;
   }
   uint count = line < lines ? min(4, lines - line) : 0;
   [[unroll]] for (uint c = 0; c < 4; ++c) {
-    if (k + c < p.k) words[c] = load_word(address, offset + (k + c) * ld + line, count, width);
+    if (k + c < p.k) u32s[c] = load_u32(address, offset + (k + c) * ld + line, count, width);
   }
-  return turned(words);
+  return transposed(u32s);
 }
 
-// Position of block i of this thread: x in groups of four rows (columns), y in groups of four k. Threads go along
-// memory.
+// Position of block i of this thread: x in groups of four rows (columns), y in groups of four k. Neighbouring threads
+// take neighbours in memory.
 uvec2 spot(uint i, uint k_neighbours) {
   uint v = i * 256 + gl_LocalInvocationID.x;
-  return k_neighbours != 0 ? uvec2(v / WORDS, v % WORDS) : uvec2(v % (TILE / 4), v / (TILE / 4));
+  return k_neighbours != 0 ? uvec2(v / K_U32S, v % K_U32S) : uvec2(v % (TILE / 4), v / (TILE / 4));
 }
 
 #define FETCH(k0)                                                                                               \
@@ -121,9 +121,9 @@ void main() {
   uint a_offset = matrix / p.inner * p.a_strides[0] + matrix % p.inner * p.a_strides[1];
   uint b_offset = matrix / p.inner * p.b_strides[0] + matrix % p.inner * p.b_strides[1];
 
-  ivec4 sums[R][PARTS];
+  ivec4 sums[R][GROUPS];
   [[unroll]] for (uint i = 0; i < R; ++i) {
-    [[unroll]] for (uint j = 0; j < PARTS; ++j) sums[i][j] = ivec4(0);
+    [[unroll]] for (uint j = 0; j < GROUPS; ++j) sums[i][j] = ivec4(0);
   }
   uint down = me / 16, across = me % 16;
   uvec4 a_next[LOADS], b_next[LOADS];
@@ -135,14 +135,14 @@ void main() {
     if (more) {
       FETCH(k0 + STEP)
     }
-    for (uint w = 0; w < WORDS; ++w) {
-      uvec4 a[PARTS], b[PARTS];
-      [[unroll]] for (uint i = 0; i < PARTS; ++i) {
+    for (uint w = 0; w < K_U32S; ++w) {
+      uvec4 a[GROUPS], b[GROUPS];
+      [[unroll]] for (uint i = 0; i < GROUPS; ++i) {
         a[i] = pool[w * PITCH + i * 16 + down];
         b[i] = pool[B_AT + w * PITCH + i * 16 + across];
       }
       [[unroll]] for (uint i = 0; i < R; ++i) {
-        [[unroll]] for (uint j = 0; j < PARTS; ++j) {
+        [[unroll]] for (uint j = 0; j < GROUPS; ++j) {
           [[unroll]] for (uint c = 0; c < 4; ++c) sums[i][j][c] += four_products(a[i / 4][i % 4], b[j][c]);
         }
       }
@@ -153,7 +153,7 @@ void main() {
 
   [[unroll]] for (uint i = 0; i < R; ++i) {
     uint row = row0 + (i / 4 * 16 + down) * 4 + i % 4;
-    [[unroll]] for (uint j = 0; j < PARTS; ++j) {
+    [[unroll]] for (uint j = 0; j < GROUPS; ++j) {
       uint column = column0 + (j * 16 + across) * 4;
       if (row < p.m && column < p.n) apply_epilogue(sums[i][j], matrix * p.m + row, column);
     }

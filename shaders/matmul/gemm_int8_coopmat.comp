@@ -5,9 +5,9 @@
 #extension GL_KHR_memory_scope_semantics : require
 #extension GL_KHR_shader_subgroup_basic : require
 // Matrix multiplication of i8 with i32 sums on matrix units, exact. The tiling is that of lib/gemm_matrix.glsl byte for
-// byte, and its header has the measurements behind it: 128 x 128 results per workgroup of four subgroups, 64 x 64 each;
-// 128 steps of k in shared memory, rows padded by 16 bytes; the next 128 steps in flight to registers. Bound by the
-// shared-memory pipe, as that one is.
+// byte; that file's header has the measurements: 128 x 128 results per workgroup of four subgroups, 64 x 64 each; 128
+// steps of k in shared memory, rows padded by 16 bytes; the next 128 steps are loaded to registers meanwhile. Like that
+// kernel it is bound by the shared-memory pipe.
 //
 // Both operands must have k contiguous, in whole, aligned runs of 16, as in a linear layer. gemm_int8.comp handles all
 // others.
@@ -21,7 +21,7 @@
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 0) const uint THREADS = 128;  // four subgroups
-layout(constant_id = 1) const uint FM = 16;        // the shape of a matrix: FM x FK times FK x FN
+layout(constant_id = 1) const uint FM = 16;        // matrix shape: FM x FK times FK x FN
 layout(constant_id = 2) const uint FN = 16;
 layout(constant_id = 3) const uint FK = 32;
 
@@ -30,7 +30,7 @@ layout(constant_id = 3) const uint FK = 32;
 const uint TILE = 128, SUB = 64, STEP = 128;
 const uint ROW = STEP / 16, PITCH = ROW + 1;  // in runs of 16 elements: a row, and the distance between rows
 const uint LOADS = TILE * ROW / THREADS, B_AT = TILE * PITCH;
-const uint OUT_PITCH = SUB / 4 + 1;  // of a subgroup's FM rows of results
+const uint OUT_PITCH = SUB / 4 + 1;  // for a subgroup's FM rows of results
 const uint OUT = 4 * FM * OUT_PITCH;
 
 shared uvec4 pool[2 * B_AT > OUT ? 2 * B_AT : OUT];
@@ -40,8 +40,8 @@ shared uvec4 pool[2 * B_AT > OUT ? 2 * B_AT : OUT];
 #define B_MATRIX coopmat<int8_t, gl_ScopeSubgroup, FK, FN, gl_MatrixUseB>
 const uint DOWN = SUB / FM, ACROSS = SUB / FN;
 
-// Sixteen steps of k of a row (column). Past the last row that one is read again, and its results are not stored. Past
-// the end of k: 0.
+// Sixteen steps of k of a row (column). Past the end the last row is read again, and its results are not stored; k past
+// its end is 0.
 uvec4 fetch(uvec2 address, uint offset, uint ld, uint line, uint lines, uint k) {
   if (k >= p.k) return uvec4(0);
   return BufferQuads(address).v[(offset + min(line, lines - 1) * ld + k) / 16];
@@ -107,7 +107,7 @@ void main() {
     barrier();
   }
 
-  // Each subgroup moves FM of its rows to shared memory at a time, then goes along them.
+  // Each subgroup moves FM of its rows to shared memory at a time, then writes along them.
   const uint THREADS_PER_ROW = THREADS / 4;
   uint mine = gl_SubgroupID * FM * OUT_PITCH;
   [[unroll]] for (uint i = 0; i < DOWN; ++i) {

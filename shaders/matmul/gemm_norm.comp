@@ -1,34 +1,33 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
-// What a transformer does between two sublayers, in one dispatch: s = residual + a · bᵀ + bias, and layer_norm
-// (rms_norm) of s. f32 sums. For few and short rows, as in a small model, where a dependent dispatch costs more than
-// its arithmetic.
+// The end of a transformer sublayer in one dispatch: s = residual + a · bᵀ + bias, and layer_norm (rms_norm) of s. f32
+// sums. For few and short rows, as in a small model, where a dependent dispatch costs more than its arithmetic.
 //
 // A norm needs whole rows, so a workgroup owns ROWS of them, up to 256 columns. Eight rows: fewer rows per workgroup
-// keep more multiprocessors busy, and 1024 rows occupy 128. Each workgroup reads all of b from L2, which bounds it
-// together with the multiplications. For many rows two dispatches are faster (tensor/ops/matmul/gemm/gemm_norm.cpp
+// keep more multiprocessors busy, and 1024 rows occupy 128. Each workgroup reads all of b from L2; that read and the
+// multiplications are the bound. For many rows two dispatches are faster (tensor/ops/matmul/gemm/gemm_norm.cpp
 // decides).
 //
 // Each element of b is needed by one thread only, so b goes from memory straight to registers, without a barrier.
 // Threads form GROUPS of four columns times SLICES of k. The slices of a group are neighbours, and each takes the next
-// four or eight steps of k, so together they read whole lines of b. A thread has all eight rows of its columns: 32
-// sums. The rows of a are the same for all groups, so they are in shared memory, CHUNK steps of k at a time. At the end
-// the slices' sums are added through shared memory, in order. Then 32 threads share a row as in norm.comp, with the
-// moments in two passes over registers.
+// four or eight steps of k, so together they read whole cache lines of b. A thread has all eight rows of its columns:
+// 32 sums. The rows of a are the same for all groups, so they are in shared memory, CHUNK steps of k at a time. At the
+// end the slices' sums are added through shared memory, in order. Then 32 threads share a row as in norm.comp, and
+// compute the moments in two passes over registers.
 //
-// As in add_layer_norm the sum is rounded to its dtype, stored, and normalized as stored. Here the matrix product is
-// not rounded before the addition.
+// As in add_layer_norm the sum is rounded to its dtype, stored, and normalized as stored. Here the result of the gemm
+// is not rounded before the addition.
 //
 // variant: gemm_norm
 
 #include "vectors.glsl"
 #include "units.glsl"
 #include "row_scale.glsl"
-#include "lanes.glsl"  // constants 0 and 1; 32 threads per row
+#include "row_threads.glsl"  // constants 0 and 1; 32 threads per row
 
 layout(constant_id = 2) const uint TILE_N = 128;  // 32, 64, 128 or 256; at least n
-layout(constant_id = 3) const uint DTYPE = 1;     // of a and b
+layout(constant_id = 3) const uint DTYPE = 1;     // dtype of a and b
 layout(constant_id = 4) const uint A_WIDTH = 1;
 layout(constant_id = 5) const uint B_WIDTH = 1;  // up to 8
 layout(constant_id = 6) const uint K_FULL = 0;   // 1: k is a multiple of STEP
@@ -53,14 +52,14 @@ const uint GROUPS = TILE_N / 4, SLICES = 256 / GROUPS, STEP = SLICES * 8;  // ST
 const uint PITCH = ROWS * GROUPS + 4;
 const uint A_VECTORS = ROWS * CHUNK / 4, SUM_VECTORS = SLICES / 2 * PITCH;
 const uint LOADS = A_VECTORS / 256;
-const uint PARTS = GROUPS > 32 ? GROUPS / 32 : 1;     // vec4s of a row per thread after the multiplication
+const uint ROW_VECTORS = GROUPS > 32 ? GROUPS / 32 : 1;     // vec4s of a row per thread after the multiplication
 
 shared vec4 pool[A_VECTORS > SUM_VECTORS ? A_VECTORS : SUM_VECTORS];
 
 vec2 combine_sum(vec2 a, vec2 b) { return a + b; }
-ETNA_REDUCE_LANES(row_sum, combine_sum)
+ETNA_REDUCE_ROW(row_sum, combine_sum)
 vec2 combine_first(vec2 a, vec2 b) { return vec2(a.x + b.x, max(a.y, b.y)); }
-ETNA_REDUCE_LANES(row_first, combine_first)
+ETNA_REDUCE_ROW(row_first, combine_first)
 
 float as_stored(float v) {
   if (SUM_DTYPE == F16) return half_to_float(float_to_half(v));
@@ -68,8 +67,8 @@ float as_stored(float v) {
   return v;
 }
 
-// A slice's first (h = 0) or second group of four steps of k, relative to the start of a STEP. Chosen so that lines of
-// b are read in runs: of vec4s of f32, of eight 16-bit elements.
+// A slice's first (h = 0) or second group of four steps of k, relative to the start of a STEP. Chosen so that cache
+// lines of b are read in runs: of vec4s of f32, or of eight 16-bit elements.
 uint step_of(uint slice, uint h) { return DTYPE == F32 ? (h * SLICES + slice) * 4 : slice * 8 + h * 4; }
 
 // Position of a row's vec4 of steps 4 q ... 4 q + 3: vec4s that neighbouring slices read at the same time are
@@ -80,7 +79,7 @@ uint place_of(uint q) {
   return q - inside + (inside & 1u) * SLICES + inside / 2;
 }
 
-// Elements k ... k + 3 of a row that begins at `line`; 0 past the end of k, whatever memory holds there.
+// Elements k ... k + 3 of a row that starts at `line`; 0 past the end of k, whatever memory holds there.
 vec4 along_k(uvec2 address, uint line, uint k, uint width) {
   if (K_FULL != 0) return load_vector(address, line + k, 4, DTYPE, width);
   uint count = k < p.k ? min(4, p.k - k) : 0;
@@ -89,8 +88,8 @@ vec4 along_k(uvec2 address, uint line, uint k, uint width) {
   return r;
 }
 
-// b for this thread's columns in the STEP that begins at k0: next[2 j + h] is column j. Past the last column that one
-// is read again.
+// b for this thread's columns in the STEP that starts at k0: next[2 j + h] is column j. Past the end the last column is
+// read again.
 #define FETCH(k0)                                                                                      \
   [[unroll]] for (uint j = 0; j < 4; ++j) {                                                            \
     uint line = min(group * 4 + j, p.n - 1) * p.ldb;                                                   \
@@ -141,7 +140,8 @@ void main() {
     }
   }
 
-  // The upper half of the slices is added to the lower half, whose sums each thread then adds for its part of a row.
+  // The upper half of the slices is added to the lower half; then each thread adds the sums of the lower half for its
+  // share of a row.
   uint mine = slice % (SLICES / 2) * PITCH + group;
   barrier();
   if (slice >= SLICES / 2) {
@@ -153,14 +153,14 @@ void main() {
   }
   barrier();
 
-  uint lane = this_lane(), row = row0 + this_slot();
-  vec4 held[PARTS];
-  uint counts[PARTS];
+  uint row_thread = this_row_thread(), row = row0 + this_slot();
+  vec4 values[ROW_VECTORS];
+  uint counts[ROW_VECTORS];
   vec2 total = vec2(0.0);  // Σ x, and the largest |x| (lib/row_scale.glsl)
-  [[unroll]] for (uint i = 0; i < PARTS; ++i) {
-    uint vector = i * 32 + lane, column = vector * 4;
+  [[unroll]] for (uint i = 0; i < ROW_VECTORS; ++i) {
+    uint vector = i * 32 + row_thread, column = vector * 4;
     uint count = row < p.m && column < p.n ? min(4, p.n - column) : 0;
-    counts[i] = count, held[i] = vec4(0.0);
+    counts[i] = count, values[i] = vec4(0.0);
     if (count == 0) continue;
     vec4 t = vec4(0.0);
     [[unroll]] for (uint s = 0; s < SLICES / 2; ++s) t += pool[s * PITCH + this_slot() * GROUPS + vector];
@@ -171,23 +171,23 @@ void main() {
       total = vec2(total.x + t[c] * kSumDown, max(total.y, abs(t[c])));
     }
     store_vector(p.sum, row * p.n + column, count, SUM_DTYPE, WIDTH, t);
-    held[i] = t;
+    values[i] = t;
   }
   total = row_first(total);
   float size = float(p.n), fit = row_scale(total.y, p.eps), mean = total.x / size * kSumUp;
   vec2 about = vec2(0.0);  // Σ d², Σ d: Σ d is the rounding error of the mean
-  [[unroll]] for (uint i = 0; i < PARTS; ++i) {
+  [[unroll]] for (uint i = 0; i < ROW_VECTORS; ++i) {
     [[unroll]] for (uint c = 0; c < 4; ++c) {
-      float d = (held[i][c] - mean) * fit;
+      float d = (values[i][c] - mean) * fit;
       if (c < counts[i]) about += vec2(d * d, d);
     }
   }
   about = row_sum(about) / size;
   float scale = 1.0 / sqrt(about.x - about.y * about.y + p.eps * fit * fit);
-  [[unroll]] for (uint i = 0; i < PARTS; ++i) {
-    uint column = (i * 32 + lane) * 4;
+  [[unroll]] for (uint i = 0; i < ROW_VECTORS; ++i) {
+    uint column = (i * 32 + row_thread) * 4;
     if (counts[i] == 0) continue;
-    vec4 y = ((held[i] - mean) * fit - about.y) * scale;
+    vec4 y = ((values[i] - mean) * fit - about.y) * scale;
     if ((GIVEN & 2) != 0) y *= load_vector(p.weight, column, counts[i], WEIGHT_DTYPE, WIDTH);
     if ((GIVEN & 4) != 0) y += load_vector(p.shift, column, counts[i], SHIFT_DTYPE, WIDTH);
     store_vector(p.y, row * p.n + column, counts[i], Y_DTYPE, WIDTH, y);

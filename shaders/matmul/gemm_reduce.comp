@@ -29,12 +29,12 @@ void main() {
   if (i >= p.count) return;
   vec4 sum = vec4(0.0);
   for (uint first = 0; first < p.splits; first += 8) {
-    vec4 parts[8];
+    vec4 loaded[8];
     [[unroll]] for (uint s = 0; s < 8; ++s) {
-      parts[s] = vec4(0.0);
-      if (first + s < p.splits) parts[s] = load_vector(p.partial, (first + s) * p.count + i, Y_WIDTH, F32, Y_WIDTH);
+      loaded[s] = vec4(0.0);
+      if (first + s < p.splits) loaded[s] = load_vector(p.partial, (first + s) * p.count + i, Y_WIDTH, F32, Y_WIDTH);
     }
-    [[unroll]] for (uint s = 0; s < 8; ++s) sum += parts[s];
+    [[unroll]] for (uint s = 0; s < 8; ++s) sum += loaded[s];
   }
   apply_epilogue_to_some(sum, i / p.n, i % p.n, Y_WIDTH);
 }

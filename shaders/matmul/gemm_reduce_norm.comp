@@ -1,8 +1,8 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
-// gemm_reduce.comp for a gemm with an RMS norm behind it: a workgroup adds up a row, applies the epilogue, and writes
-// the row also normed, in f16 or bf16, for the product that follows. Bound by its latency. The result is f32.
+// gemm_reduce.comp for a gemm followed by an RMS norm: a workgroup adds up a row, applies the epilogue, and also writes
+// the normalized row, in f16 or bf16, for the gemm that follows. Latency-bound. The result is f32.
 //
 // variant: gemm_reduce_norm
 
@@ -15,7 +15,7 @@ layout(constant_id = 2) const uint Y_DTYPE = 1;
 layout(constant_id = 3) const uint BIAS_DTYPE = 1;
 layout(constant_id = 4) const uint AUX_DTYPE = 1;
 layout(constant_id = 5) const uint RESIDUAL_DTYPE = 1;
-layout(constant_id = 6) const uint DTYPE = 1;  // of the normed row
+layout(constant_id = 6) const uint DTYPE = 1;  // of the normalized row
 layout(constant_id = 7) const uint NORM_DTYPE = 1;
 layout(constant_id = 8) const uint NORM_WIDTH = 1;
 
@@ -34,20 +34,20 @@ layout(push_constant, scalar) uniform Push {
 void main() {
   uint row = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
   if (row * p.n >= p.count) return;
-  // A thread reads back in write_normed_row() what it has written.
+  // write_normed_row() makes each thread read back only its own writes.
   for (uint e = gl_LocalInvocationID.x * 4; e < p.n; e += 1024) {
     [[unroll]] for (uint part = 0; part < 4; part += Y_WIDTH) {
       if (e + part >= p.n) break;
       uint i = row * p.n + e + part;
       vec4 sum = vec4(0.0);
       for (uint first = 0; first < p.splits; first += 8) {
-        vec4 parts[8];
+        vec4 loaded[8];
         [[unroll]] for (uint s = 0; s < 8; ++s) {
-          parts[s] = vec4(0.0);
+          loaded[s] = vec4(0.0);
           if (first + s < p.splits)
-            parts[s] = load_vector(p.partial, (first + s) * p.count + i, Y_WIDTH, F32, Y_WIDTH);
+            loaded[s] = load_vector(p.partial, (first + s) * p.count + i, Y_WIDTH, F32, Y_WIDTH);
         }
-        [[unroll]] for (uint s = 0; s < 8; ++s) sum += parts[s];
+        [[unroll]] for (uint s = 0; s < 8; ++s) sum += loaded[s];
       }
       apply_epilogue_to_some(sum, row, e + part, Y_WIDTH);
     }

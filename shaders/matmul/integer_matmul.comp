@@ -1,7 +1,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Matrix products of integers, modulo 2^32 or 2^64. Rare, so plain: a workgroup computes 16 x 16 sums from tiles of
-// both matrices in shared memory, which divides the bytes read by 16.
+// Matmul of integers, modulo 2^32 or 2^64. Rare, so the kernel is simple: a workgroup computes 16 x 16 sums from tiles
+// of both matrices in shared memory, which divides the bytes read by 16.
 //
 // variant: integer_matmul T=int T_INT
 // variant: integer_matmul_i64 T=int64_t T_I64

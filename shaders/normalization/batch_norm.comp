@@ -3,19 +3,19 @@
 // Normalization by the statistics of channels. x is [A, C, B]; a channel is A·B elements in A runs of B. Bytes-bound:
 // forward reads x twice and writes once, backward reads both tensors twice and writes once.
 //
-// SUMS reduces channels, a chunk of each per workgroup; a second dispatch merges the chunks' states (FROM_STATES) if
-// there are several. Forward, a state is (count, mean, Σ (k (x - mean))², k), where k is a power of two that keeps the
-// squares in f32 (lib/row_scale.glsl). Up to sixteen elements are in registers at once: their own mean and squares are
-// exact, and are merged as in Chan, Golub & LeVeque (1983), so that neither a large mean nor many elements cost digits.
-// Backward, a state is (Σ g, Σ g (x - mean)). Where channels are adjacent in memory
-// (B = 1), COLUMNS makes neighbouring threads take neighbouring channels.
+// SUMS reduces channels, one chunk of a channel per workgroup; if a channel has several chunks, a second dispatch
+// merges their states (FROM_STATES). Forward, a state is (count, mean, Σ (k (x - mean))², k), where k is a power of two
+// that keeps the squares in f32 (lib/row_scale.glsl). Up to sixteen elements are in registers at once: their own mean
+// and squares are exact, and are merged as in Chan, Golub & LeVeque (1983), so that neither a large mean nor many
+// elements cost digits. Backward, a state is (Σ g, Σ g (x - mean)). If channels are adjacent in memory (B = 1), COLUMNS
+// makes neighbouring threads take neighbouring channels.
 // APPLY normalizes, or computes dx, element by element. UPDATE moves the running statistics.
 //
 // variant: batch_norm_sums SUMS
 // variant: batch_norm_apply APPLY
 // variant: batch_norm_update UPDATE
 
-#include "lanes.glsl"
+#include "row_threads.glsl"
 #include "row_scale.glsl"
 #include "vectors.glsl"
 
@@ -32,7 +32,7 @@ ETNA_BUFFER_ALIGNED(States, vec4, 16);
 
 layout(push_constant, scalar) uniform Push {
   uvec2 x, g;         // FROM_STATES: x holds states [chunks, C]
-  uvec2 mean;         // read backward, otherwise written
+  uvec2 mean;         // read in backward, otherwise written
   uvec2 second;       // deviation, or Σ g and Σ g (x - mean) as [2, C]
   uvec2 states;       // TO_STATES: [chunks, C]
   uint channels, run, count;       // C, B, and A·B or the number of chunks
@@ -53,11 +53,11 @@ vec4 merge(vec4 a, vec4 b) {
 
 shared vec4 state_values[256];
 shared vec4 state_groups[16];
-ETNA_REDUCE_LANES_OF(vec4, state_values, state_groups, merge_lanes, merge)
+ETNA_REDUCE_ROW_OF(vec4, state_values, state_groups, merge_row, merge)
 
 uint address_of(uint channel, uint i) { return (i / p.run * p.channels + channel) * p.run + i % p.run; }
 
-// Four elements of one run, or four apart by the number of lanes; those past the end are 0.
+// Four elements of one run, or four elements with a stride of THREADS_PER_ROW; those past the end are 0.
 vec4 load_four(uvec2 address, uint dtype, uint channel, uint i, uint end, out vec4 there) {
   if (WIDTH == 4) {
     there = vec4(i < end ? 1.0 : 0.0);
@@ -74,11 +74,11 @@ vec4 load_four(uvec2 address, uint dtype, uint channel, uint i, uint end, out ve
   return v;
 }
 
-vec4 state_of(uint channel, uint begin, uint end, uint lane) {
+vec4 state_of(uint channel, uint begin, uint end, uint row_thread) {
   vec4 s = vec4(0.0);
   const uint four = 4 * THREADS_PER_ROW, vectors = 4;
   float mean = BACKWARD != 0 ? BufferF32(p.mean).v[channel] : 0.0;
-  for (uint first = begin + lane * WIDTH; first < end; first += vectors * four) {
+  for (uint first = begin + row_thread * WIDTH; first < end; first += vectors * four) {
     vec4 x[4], there[4], g[4];
     for (uint k = 0; k < vectors; ++k) {
       x[k] = load_four(p.x, X_DTYPE, channel, first + k * four, end, there[k]);
@@ -114,17 +114,18 @@ vec4 state_of(uint channel, uint begin, uint end, uint lane) {
 void main() {
   uint group = workgroup_index(), chunk = group / p.groups;
   if (chunk >= p.chunks) return;
-  uint lane = this_lane(), channel = group % p.groups * SLOTS + this_slot();
+  uint row_thread = this_row_thread(), channel = group % p.groups * SLOTS + this_slot();
   bool there = channel < p.channels;
   uint begin = chunk * p.chunk, end = min(begin + p.chunk, p.count);
   vec4 s = vec4(0.0);
   if (there && FROM_STATES != 0) {
-    for (uint i = begin + lane; i < end; i += THREADS_PER_ROW) s = merge(s, States(p.x).v[i * p.channels + channel]);
+    for (uint i = begin + row_thread; i < end; i += THREADS_PER_ROW)
+      s = merge(s, States(p.x).v[i * p.channels + channel]);
   } else if (there) {
-    s = state_of(channel, begin, end, lane);
+    s = state_of(channel, begin, end, row_thread);
   }
-  s = merge_lanes(s);
-  if (!there || lane != 0) return;
+  s = merge_row(s);
+  if (!there || row_thread != 0) return;
   if (TO_STATES != 0) {
     States(p.states).v[chunk * p.channels + channel] = s;
   } else if (BACKWARD != 0) {
@@ -138,7 +139,7 @@ void main() {
 #endif
 
 #ifdef APPLY
-// Which elements a thread takes: 4: four of one run, or of four channels, 1: single ones.
+// Elements per thread: 4: four of one run, or of four channels; 1: single ones.
 layout(constant_id = 5) const uint WIDTH = 1;
 layout(constant_id = 6) const uint HAS = 0;  // 1: weight, 2: bias (forward) or sums (backward), 4: a deviation
 layout(constant_id = 7) const uint WEIGHT_DTYPE = 1;
@@ -153,7 +154,7 @@ layout(push_constant, scalar) uniform Push {
   float eps, inverse_count;
 } p;
 
-// A number of four elements' channels: of one channel, or with COLUMNS of four.
+// A value of four elements' channels: the value of one channel, or with COLUMNS of four.
 vec4 of_channels(uvec2 address, uint channel, uint dtype) {
   if (WIDTH == 4 && COLUMNS != 0) return load_vector(address, channel, 4, dtype, 4);
   return vec4(load_float(address, channel, dtype));
@@ -178,7 +179,7 @@ vec4 computed(vec4 x, vec4 g, uint channel) {
   }
   if ((HAS & 2) == 0) return g * scale;
   vec4 level = of_channels(p.sums, channel, F32) * p.inverse_count;
-  // The square of rstd may be below f32.
+  // The square of rstd may underflow f32.
   precise vec4 normed = (x - mean) * rstd;
   precise vec4 along = of_channels(p.sums, p.channels + channel, F32) * p.inverse_count * rstd;
   return (g - level - normed * along) * scale;
@@ -204,7 +205,7 @@ void main() {
 #ifdef UPDATE
 layout(constant_id = 5) const uint MEAN_DTYPE = 1;
 layout(constant_id = 6) const uint VARIANCE_DTYPE = 1;
-layout(constant_id = 7) const uint COUNTS = 0;  // 1: counts batches, 2: and their number gives the factor
+layout(constant_id = 7) const uint COUNTS = 0;  // 1: counts batches, 2: their number also gives the factor
 
 layout(push_constant, scalar) uniform Push {
   uvec2 running_mean, running_variance, mean, deviation, batches;

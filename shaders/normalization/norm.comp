@@ -3,11 +3,11 @@
 // layer_norm and rms_norm over the last dimension. Bytes-bound: a row is read once into registers (rows of up to 4096
 // elements; longer ones are read again, from the cache), mean and variance take two passes over it, and it is written
 // once. Short rows share a workgroup. The second pass also finds the rounding error of the mean, so a mean far from 0
-// costs no digits. The first pass of layer_norm also finds the row's largest magnitude, and rms_norm sums squares of
-// scaled elements besides, so that no square leaves f32 (lib/row_scale.glsl).
+// costs no digits. The first pass of layer_norm also finds the row's largest magnitude, and rms_norm additionally sums
+// squares of scaled elements, so that no square leaves f32 (lib/row_scale.glsl).
 //
 // For add_layer_norm and add_rms_norm the row is x + delta: written once, rounded to its dtype, and then normalized as
-// rounded. A residual stream thus adds a sublayer's result in the pass that reads it for the next sublayer.
+// rounded. So a residual stream adds a sublayer's result in the same pass that reads it for the next sublayer.
 //
 // If everything is aligned (VECTOR), a thread has runs of four neighbours, and loads and stores each run at once.
 //
@@ -15,7 +15,7 @@
 
 #extension GL_EXT_control_flow_attributes : require
 #include "vectors.glsl"
-#include "lanes.glsl"
+#include "row_threads.glsl"
 #include "row_scale.glsl"
 
 layout(constant_id = 2) const uint RMS = 0;
@@ -38,14 +38,14 @@ layout(push_constant, scalar) uniform Push {
   uint w_stride, b_stride;
   float eps;
   uvec2 delta, sum;
-  uint delta_rows;  // rows of x use these rows in turn
+  uint delta_rows;  // rows of x use these rows of delta in turn
   uvec2 delta_strides;
 } p;
 
 vec2 combine_sum(vec2 a, vec2 b) { return a + b; }
-ETNA_REDUCE_LANES(row_sum, combine_sum)
+ETNA_REDUCE_ROW(row_sum, combine_sum)
 vec2 combine_first(vec2 a, vec2 b) { return vec2(a.x + b.x, max(a.y, b.y)); }
-ETNA_REDUCE_LANES(row_first, combine_first)
+ETNA_REDUCE_ROW(row_first, combine_first)
 
 float as_stored(float v) {
   if (X_DTYPE == F16) return half_to_float(float_to_half(v));
@@ -53,7 +53,7 @@ float as_stored(float v) {
   return v;
 }
 
-// Element i of a row of x, or of the sum, which it also writes.
+// Element i of a row of x, or of the sum, which this also writes.
 float element(uint row, uint delta_row, uint i) {
   float v = load_float(p.x, row * p.x_strides.x + i * p.x_strides.y, X_DTYPE);
   if (!ADDS) return v;
@@ -63,49 +63,49 @@ float element(uint row, uint delta_row, uint i) {
 }
 
 void main() {
-  uint lane = this_lane(), row = workgroup_index() * SLOTS + this_slot();
+  uint row_thread = this_row_thread(), row = workgroup_index() * SLOTS + this_slot();
   uint n = row < p.rows ? p.n : 0, delta_row = ADDS ? row % p.delta_rows : 0;
-  float held[ARRAY];
+  float elements[ARRAY];
   if (VECTOR != 0) {
     vec4 x[ARRAY / 4 + 1], delta[ARRAY / 4 + 1];
     [[unroll]] for (uint q = 0; q < ELEMENTS_PER_THREAD / 4; ++q) {
-      uint i = (q * THREADS_PER_ROW + lane) * 4;
+      uint i = (q * THREADS_PER_ROW + row_thread) * 4;
       if (i >= n) continue;
       x[q] = load_vector(p.x, row * p.x_strides.x + i, 4, X_DTYPE, 4);
       if (ADDS) delta[q] = load_vector(p.delta, delta_row * p.delta_strides.x + i, 4, DELTA_DTYPE, 4);
     }
     [[unroll]] for (uint q = 0; q < ELEMENTS_PER_THREAD / 4; ++q) {
-      uint i = (q * THREADS_PER_ROW + lane) * 4;
+      uint i = (q * THREADS_PER_ROW + row_thread) * 4;
       vec4 v = i < n ? x[q] : vec4(0.0);
       if (ADDS && i < n) {
         v += delta[q];
         [[unroll]] for (uint c = 0; c < 4; ++c) v[c] = as_stored(v[c]);
         store_vector(p.sum, row * p.n + i, 4, X_DTYPE, 4, v);
       }
-      [[unroll]] for (uint c = 0; c < 4; ++c) held[q * 4 + c] = v[c];
+      [[unroll]] for (uint c = 0; c < 4; ++c) elements[q * 4 + c] = v[c];
     }
   } else if (ELEMENTS_PER_THREAD > 0) {
     for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) {
-      uint i = k * THREADS_PER_ROW + lane;
-      held[k] = i < n ? element(row, delta_row, i) : 0.0;
+      uint i = k * THREADS_PER_ROW + row_thread;
+      elements[k] = i < n ? element(row, delta_row, i) : 0.0;
     }
   } else if (ADDS) {
-    // each thread rereads what it wrote itself
-    for (uint i = lane; i < n; i += THREADS_PER_ROW) element(row, delta_row, i);
+    // each thread reads back only its own writes
+    for (uint i = row_thread; i < n; i += THREADS_PER_ROW) element(row, delta_row, i);
   }
   uvec2 from = ADDS ? p.sum : p.x, strides = ADDS ? uvec2(p.n, 1) : p.x_strides;
   uint base = row * strides.x;
-// Runs body for each element of the row that this lane has; the k-th is element i.
-#define EACH(body)                                                    \
-  if (VECTOR != 0) {                                                  \
-    [[unroll]] for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) {       \
-      uint i = (k / 4 * THREADS_PER_ROW + lane) * 4 + k % 4;          \
-      if (i < n) body                                                 \
-    }                                                                 \
-  } else {                                                            \
-    for (uint k = 0, i = lane; i < n; ++k, i += THREADS_PER_ROW) body \
+// Runs body for each element of the row that this thread has; the k-th is element i.
+#define EACH(body)                                                          \
+  if (VECTOR != 0) {                                                        \
+    [[unroll]] for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) {             \
+      uint i = (k / 4 * THREADS_PER_ROW + row_thread) * 4 + k % 4;          \
+      if (i < n) body                                                       \
+    }                                                                       \
+  } else {                                                                  \
+    for (uint k = 0, i = row_thread; i < n; ++k, i += THREADS_PER_ROW) body \
   }
-#define AT(k, i) (ELEMENTS_PER_THREAD > 0 ? held[k] : load_float(from, base + (i) * strides.y, X_DTYPE))
+#define AT(k, i) (ELEMENTS_PER_THREAD > 0 ? elements[k] : load_float(from, base + (i) * strides.y, X_DTYPE))
   float count = float(p.n), mean = 0.0, fit = 1.0;  // fit: a power of two for the row's elements
   if (RMS == 0 || shows_small(p.eps)) {
     vec2 first = vec2(0.0);  // Σ x, and the largest |x|
@@ -131,16 +131,17 @@ void main() {
   float scale = 1.0 / sqrt(about.x - about.y * about.y + p.eps * fit * fit);
   if (VECTOR != 0) {
     [[unroll]] for (uint q = 0; q < ELEMENTS_PER_THREAD / 4; ++q) {
-      uint i = (q * THREADS_PER_ROW + lane) * 4;
+      uint i = (q * THREADS_PER_ROW + row_thread) * 4;
       if (i >= n) continue;
-      vec4 y = ((vec4(held[q * 4], held[q * 4 + 1], held[q * 4 + 2], held[q * 4 + 3]) - mean) * fit - about.y) * scale;
+      vec4 y = ((vec4(elements[q * 4], elements[q * 4 + 1], elements[q * 4 + 2], elements[q * 4 + 3]) - mean) * fit
+                - about.y) * scale;
       if ((GIVEN & 1) != 0) y *= load_vector(p.w, i, 4, W_DTYPE, 4);
       if ((GIVEN & 2) != 0) y += load_vector(p.b, i, 4, B_DTYPE, 4);
       store_vector(p.y, row * p.n + i, 4, Y_DTYPE, 4, y);
     }
     return;
   }
-  for (uint k = 0, i = lane; i < n; ++k, i += THREADS_PER_ROW) {
+  for (uint k = 0, i = row_thread; i < n; ++k, i += THREADS_PER_ROW) {
     float y = ((AT(k, i) - mean) * fit - about.y) * scale;
     if ((GIVEN & 1) != 0) y *= load_float(p.w, i * p.w_stride, W_DTYPE);
     if ((GIVEN & 2) != 0) y += load_float(p.b, i * p.b_stride, B_DTYPE);

@@ -13,10 +13,10 @@
 // sums in their line.
 //
 // If everything is aligned (VECTOR), a thread has runs of four neighbours, and loads and stores each run at once. The
-// next row's loads are in flight while this row is reduced across lanes, twice: for the mean, and for everything that
-// depends on the mean. Launch one wave: a partial second wave leaves multiprocessors idle. That is two workgroups per
-// multiprocessor at eight elements per thread, since the sums carried from row to row take most of the registers. Two
-// keep enough bytes in flight.
+// next row's loads are in flight while this row is reduced across its threads, twice: for the mean, and for everything
+// that depends on the mean. Launch one wave: a partial second wave leaves multiprocessors idle. That is two workgroups
+// per multiprocessor at eight elements per thread, since the sums carried from row to row take most of the registers.
+// Two keep enough bytes in flight.
 //
 // variant: norm_backward
 // variant: norm_lines LINES
@@ -25,8 +25,8 @@
 #include "vectors.glsl"
 
 #ifdef LINES
-// Eight columns per workgroup, whole sectors of 32 bytes. 128 lanes share the lines: each has four or five in flight at
-// once.
+// Eight columns per workgroup, whole sectors of 32 bytes. 128 threads share the lines: each has four or five in flight
+// at once.
 const uint QUADS_A_GROUP = 2, THREADS_PER_ROW = 128, IN_FLIGHT = 4;
 
 layout(local_size_x = 256) in;
@@ -35,20 +35,21 @@ layout(constant_id = 1) const uint BIAS_DTYPE = 1;
 layout(constant_id = 2) const uint WIDTH = 1;  // elements per load
 
 layout(push_constant, scalar) uniform Push {
-  uvec2 partial_weight, partial_bias, weight, bias;  // workgroups of layer 0 add the former, of layer 1 the latter
+  uvec2 partial_weight, partial_bias, weight, bias;  // workgroups of layer 0 add the former, those of layer 1 the
+                                                     // latter
   uint lines, n;
 } p;
 
 shared vec4 sums[256];
 
 void main() {
-  uint thread = gl_LocalInvocationID.x, lane = thread / QUADS_A_GROUP;
+  uint thread = gl_LocalInvocationID.x, row_thread = thread / QUADS_A_GROUP;
   uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
   uint column = (group * QUADS_A_GROUP + thread % QUADS_A_GROUP) * 4, count = column < p.n ? min(4, p.n - column) : 0;
   bool bias = gl_WorkGroupID.z != 0;
   uvec2 from = bias ? p.partial_bias : p.partial_weight;
   vec4 sum = vec4(0.0);
-  for (uint first = lane; first < p.lines; first += IN_FLIGHT * THREADS_PER_ROW) {
+  for (uint first = row_thread; first < p.lines; first += IN_FLIGHT * THREADS_PER_ROW) {
     vec4 line[IN_FLIGHT];
     [[unroll]] for (uint k = 0; k < IN_FLIGHT; ++k) {
       uint i = first + k * THREADS_PER_ROW;
@@ -58,11 +59,11 @@ void main() {
   }
   sums[thread] = sum;
   barrier();
-  for (uint half_lanes = THREADS_PER_ROW / 2; half_lanes > 0; half_lanes /= 2) {
-    if (lane < half_lanes) sums[thread] += sums[thread + half_lanes * QUADS_A_GROUP];
+  for (uint half_threads = THREADS_PER_ROW / 2; half_threads > 0; half_threads /= 2) {
+    if (row_thread < half_threads) sums[thread] += sums[thread + half_threads * QUADS_A_GROUP];
     barrier();
   }
-  if (lane != 0) return;
+  if (row_thread != 0) return;
   sum = sums[thread];
   for (uint c = 0; c < count; ++c) {
     if (bias) store_float(p.bias, column + c, BIAS_DTYPE, sum[c]);
@@ -71,7 +72,7 @@ void main() {
 }
 
 #else
-#include "lanes.glsl"
+#include "row_threads.glsl"
 #include "row_scale.glsl"
 
 layout(constant_id = 2) const uint RMS = 0;
@@ -80,7 +81,7 @@ layout(constant_id = 4) const uint G_DTYPE = 1;
 layout(constant_id = 5) const uint X_DTYPE = 1;
 layout(constant_id = 6) const uint W_DTYPE = 1;
 layout(constant_id = 7) const uint GIVEN = 1;  // 1: weight, 2: a gradient to add
-layout(constant_id = 8) const uint WANTS = 3;  // 1: dweight, 2: dbias, 4: dx as ddelta, too
+layout(constant_id = 8) const uint WANTS = 3;  // 1: dweight, 2: dbias, 4: also writes dx as ddelta
 layout(constant_id = 9) const uint MORE_DTYPE = 1;
 layout(constant_id = 10) const uint DELTA_DTYPE = 1;
 layout(constant_id = 11) const uint VECTOR = 0;  // ELEMENTS_PER_THREAD is then a multiple of four
@@ -100,34 +101,35 @@ layout(push_constant, scalar) uniform Push {
 } p;
 
 vec2 combine_first(vec2 a, vec2 b) { return vec2(a.x + b.x, max(a.y, b.y)); }
-ETNA_REDUCE_LANES(row_first, combine_first)
+ETNA_REDUCE_ROW(row_first, combine_first)
 
 shared vec4 wide_values[256];
 shared vec4 wide_groups[16];
 vec4 combine_sums(vec4 a, vec4 b) { return a + b; }
-ETNA_REDUCE_LANES_OF(vec4, wide_values, wide_groups, row_sums, combine_sums)
+ETNA_REDUCE_ROW_OF(vec4, wide_values, wide_groups, row_sums, combine_sums)
 
 // Sums `v` over the workgroup's slots, which have the same columns; the result is valid in every thread of slot 0.
-vec4 over_slots(vec4 v, uint lane, uint slot) {
+vec4 over_slots(vec4 v, uint row_thread, uint slot) {
   if (SLOTS == 1) return v;
   wide_values[gl_LocalInvocationID.x] = v;
   barrier();
   if (slot == 0) {
-    for (uint k = 1; k < SLOTS; ++k) v += wide_values[thread_of(k, lane)];
+    for (uint k = 1; k < SLOTS; ++k) v += wide_values[thread_of(k, row_thread)];
   }
   barrier();
   return v;
 }
 
 void main() {
-  uint lane = this_lane(), slot = this_slot(), group = workgroup_index();
+  uint row_thread = this_row_thread(), slot = this_slot(), group = workgroup_index();
   if (group >= p.groups) return;
-  float held_x[ARRAY], held_g[ARRAY], held_w[ARRAY], sum_weight[ARRAY], sum_bias[ARRAY];
+  float row_x[ARRAY], row_g[ARRAY], row_w[ARRAY], sum_weight[ARRAY], sum_bias[ARRAY];
   vec4 next_x[QUADS], next_g[QUADS];
-#define INDEX(k) (VECTOR != 0 ? ((k) / 4 * THREADS_PER_ROW + lane) * 4 + (k) % 4 : (k) * THREADS_PER_ROW + lane)
+#define INDEX(k) \
+  (VECTOR != 0 ? ((k) / 4 * THREADS_PER_ROW + row_thread) * 4 + (k) % 4 : (k) * THREADS_PER_ROW + row_thread)
 #define LOAD_NEXT(at_row)                                                        \
   [[unroll]] for (uint q = 0; q < ELEMENTS_PER_THREAD / 4; ++q) {                \
-    uint i = (q * THREADS_PER_ROW + lane) * 4;                                   \
+    uint i = (q * THREADS_PER_ROW + row_thread) * 4;                             \
     bool there = (at_row) < p.rows && i < p.n;                                   \
     next_x[q] = next_g[q] = vec4(0.0);                                           \
     if (there) {                                                                 \
@@ -136,9 +138,9 @@ void main() {
     }                                                                            \
   }
   if (VECTOR != 0) LOAD_NEXT(group * SLOTS + slot)
-  for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) {  // a lane has the same columns in every row
+  for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) {  // a thread has the same columns in every row
     uint i = INDEX(k);
-    held_w[k] = (GIVEN & 1) != 0 && i < p.n ? load_float(p.w, i * p.w_stride, W_DTYPE) : 1.0;
+    row_w[k] = (GIVEN & 1) != 0 && i < p.n ? load_float(p.w, i * p.w_stride, W_DTYPE) : 1.0;
   }
   for (uint k = 0; k < ARRAY; ++k) sum_weight[k] = sum_bias[k] = 0.0;
   float count = float(p.n);
@@ -146,37 +148,37 @@ void main() {
   for (uint first = group * SLOTS; first < p.rows; first += p.groups * SLOTS) {
     uint row = first + slot;
     uint n = row < p.rows ? p.n : 0, base_x = row * p.x_strides.x, base_g = row * p.g_strides.x;
-// Runs body for each element of the row that this lane has; the k-th is element i.
-#define EACH(body)                                                      \
-    if (VECTOR != 0) {                                                  \
-      [[unroll]] for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) {       \
-        uint i = INDEX(k);                                              \
-        if (i < n) body                                                 \
-      }                                                                 \
-    } else {                                                            \
-      for (uint k = 0, i = lane; i < n; ++k, i += THREADS_PER_ROW) body \
+// Runs body for each element of the row that this thread has; the k-th is element i.
+#define EACH(body)                                                            \
+    if (VECTOR != 0) {                                                        \
+      [[unroll]] for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) {             \
+        uint i = INDEX(k);                                                    \
+        if (i < n) body                                                       \
+      }                                                                       \
+    } else {                                                                  \
+      for (uint k = 0, i = row_thread; i < n; ++k, i += THREADS_PER_ROW) body \
     }
-#define X(k, i) (ELEMENTS_PER_THREAD > 0 ? held_x[k] : load_float(p.x, base_x + (i) * p.x_strides.y, X_DTYPE))
-#define G(k, i) (ELEMENTS_PER_THREAD > 0 ? held_g[k] : load_float(p.g, base_g + (i) * p.g_strides.y, G_DTYPE))
+#define X(k, i) (ELEMENTS_PER_THREAD > 0 ? row_x[k] : load_float(p.x, base_x + (i) * p.x_strides.y, X_DTYPE))
+#define G(k, i) (ELEMENTS_PER_THREAD > 0 ? row_g[k] : load_float(p.g, base_g + (i) * p.g_strides.y, G_DTYPE))
 #define NORMED(k, i) (((X(k, i) - mean) * fit - about.y) * scale)
 #define SCALED(k, i)                                                               \
-  (G(k, i) * (ELEMENTS_PER_THREAD > 0 ? held_w[k]                                  \
+  (G(k, i) * (ELEMENTS_PER_THREAD > 0 ? row_w[k]                                   \
               : (GIVEN & 1) != 0      ? load_float(p.w, (i) * p.w_stride, W_DTYPE) \
                                       : 1.0))
     vec4 more[QUADS];
     if (VECTOR != 0) {
       [[unroll]] for (uint q = 0; q < ELEMENTS_PER_THREAD / 4; ++q) {
-        [[unroll]] for (uint c = 0; c < 4; ++c) held_x[q * 4 + c] = next_x[q][c], held_g[q * 4 + c] = next_g[q][c];
-        uint i = (q * THREADS_PER_ROW + lane) * 4;
+        [[unroll]] for (uint c = 0; c < 4; ++c) row_x[q * 4 + c] = next_x[q][c], row_g[q * 4 + c] = next_g[q][c];
+        uint i = (q * THREADS_PER_ROW + row_thread) * 4;
         more[q] = vec4(0.0);
         if ((GIVEN & 2) != 0 && i < n) more[q] = load_vector(p.more, row * p.more_strides.x + i, 4, MORE_DTYPE, 4);
       }
       LOAD_NEXT(row + p.groups * SLOTS)
     } else if (ELEMENTS_PER_THREAD > 0) {
       for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) {
-        uint i = k * THREADS_PER_ROW + lane;
-        held_x[k] = i < n ? load_float(p.x, base_x + i * p.x_strides.y, X_DTYPE) : 0.0;
-        held_g[k] = i < n ? load_float(p.g, base_g + i * p.g_strides.y, G_DTYPE) : 0.0;
+        uint i = k * THREADS_PER_ROW + row_thread;
+        row_x[k] = i < n ? load_float(p.x, base_x + i * p.x_strides.y, X_DTYPE) : 0.0;
+        row_g[k] = i < n ? load_float(p.g, base_g + i * p.g_strides.y, G_DTYPE) : 0.0;
       }
     }
     float mean = 0.0, fit = 1.0;
@@ -191,7 +193,7 @@ void main() {
       if (RMS == 0) mean = first_pass.x / count * kSumUp;
     }
     // With d = x - mean: the means of d², d (the rounding error of the mean), s · d and s; for rms_norm the second and
-    // the last are those of the first and third with d · 2^-80.
+    // the last are the first and the third with d · 2^-80.
     vec4 about = vec4(0.0);
     EACH({
       float d = (X(k, i) - mean) * fit;
@@ -208,7 +210,7 @@ void main() {
     vec2 along = vec2((about.z - about.y * about.w) * scale, about.w);  // the means of s · n and s
     if (VECTOR != 0) {
       [[unroll]] for (uint q = 0; q < ELEMENTS_PER_THREAD / 4; ++q) {
-        uint i = (q * THREADS_PER_ROW + lane) * 4;
+        uint i = (q * THREADS_PER_ROW + row_thread) * 4;
         if (i >= n) continue;
         vec4 dx;
         [[unroll]] for (uint c = 0; c < 4; ++c) {
@@ -223,7 +225,7 @@ void main() {
       }
       continue;
     }
-    for (uint k = 0, i = lane; i < n; ++k, i += THREADS_PER_ROW) {
+    for (uint k = 0, i = row_thread; i < n; ++k, i += THREADS_PER_ROW) {
       float normed = NORMED(k, i), g = G(k, i);
       float dx = (SCALED(k, i) - along.y - normed * along.x) * back;
       if ((GIVEN & 2) != 0) dx += load_float(p.more, row * p.more_strides.x + i * p.more_strides.y, MORE_DTYPE);
@@ -248,20 +250,20 @@ void main() {
       total_weight[c] = sum_weight[q * 4 + c];
       total_bias[c] = sum_bias[q * 4 + c];
     }
-    if (WEIGHT) total_weight = over_slots(total_weight, lane, slot);
-    if (BIAS) total_bias = over_slots(total_bias, lane, slot);
+    if (WEIGHT) total_weight = over_slots(total_weight, row_thread, slot);
+    if (BIAS) total_bias = over_slots(total_bias, row_thread, slot);
 #ifdef ETNA_WEBGPU
-    if (slot == 0)  // no thread may go on alone to the next barrier
+    if (slot == 0)  // no thread may reach the next barrier alone
 #else
     if (slot != 0) continue;
 #endif
     if (VECTOR != 0) {
-      uint i = (q * THREADS_PER_ROW + lane) * 4, count = i < p.n ? 4 : 0;
+      uint i = (q * THREADS_PER_ROW + row_thread) * 4, count = i < p.n ? 4 : 0;
       if (WEIGHT) store_vector(p.partial_weight, group * p.n + i, count, F32, 4, total_weight);
       if (BIAS) store_vector(p.partial_bias, group * p.n + i, count, F32, 4, total_bias);
     } else {
       [[unroll]] for (uint c = 0; c < 4; ++c) {
-        uint i = (q * 4 + c) * THREADS_PER_ROW + lane;
+        uint i = (q * 4 + c) * THREADS_PER_ROW + row_thread;
         if (i >= p.n) continue;
         if (WEIGHT) BufferF32(p.partial_weight).v[group * p.n + i] = total_weight[c];
         if (BIAS) BufferF32(p.partial_bias).v[group * p.n + i] = total_bias[c];

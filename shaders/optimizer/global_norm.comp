@@ -3,13 +3,13 @@
 #extension GL_EXT_control_flow_attributes : require
 // The norm of many tensors taken as one vector, and scaling them down to a bound. Bytes-bound: every tensor is read
 // once. Deterministic: a workgroup sums a chunk of 8192 elements, 32 per thread, then by a tree in shared memory; one
-// workgroup then sums the chunks the same way. Squares are also summed of elements times 2^-80 and 2^63, of which the
-// norm is taken where the sum of squares itself leaves f32. Scaling reads the norm on the device first: if it does not
+// workgroup then sums the chunks the same way. Squares of elements times 2^-80 and 2^63 are summed as well; the norm is
+// computed from them if the plain sum of squares leaves f32. Scaling reads the norm on the device first: if it does not
 // exceed the bound, nothing else is read or written.
 //
-// global_norm_control reduces the norms of an optimizer's gradients to one and derives from it the factor for the
-// gradients, or that the step is skipped. The step reads that result in its own pass
-// (tensor/ops/optimizer/internal/optimizer.h, StepControl).
+// global_norm_control combines the norms of an optimizer's gradients and derives the factor for the gradients, or that
+// the step is skipped. The step reads that result in its own pass (tensor/ops/optimizer/internal/optimizer.h,
+// StepControl).
 //
 // variant: global_norm_chunks CHUNKS
 // variant: global_norm_total TOTAL
@@ -27,7 +27,7 @@ layout(constant_id = 0) const uint DTYPE = 1;
 layout(constant_id = 1) const uint CHUNK = 8192;
 layout(constant_id = 2) const uint WIDTH = 1;  // 4 if every tensor is aligned to four elements
 layout(constant_id = 3) const uint ORDER = 2;  // 1, 2, 0: largest absolute value
-layout(constant_id = 4) const uint LOSS_SCALE = 0;  // 1: there is a loss scale, 2: gradients still include it
+layout(constant_id = 4) const uint LOSS_SCALE = 0;  // 1: there is a loss scale, 2: the gradients still include it
 
 layout(push_constant, scalar) uniform Push {
   Rows rows;
@@ -44,7 +44,7 @@ const uint TO = 0;
 #endif
 
 #ifndef SCALE
-shared vec3 sums[256];  // the second and third for squares alone
+shared vec3 sums[256];  // the second and third are used only for squares
 
 vec3 combine(vec3 a, vec3 b) { return ORDER != 0 ? a + b : vec3(m_max(a.x, b.x), 0.0, 0.0); }
 vec3 term(float x) {

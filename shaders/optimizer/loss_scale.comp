@@ -1,7 +1,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 // The end of a step under loss scaling: one thread, so that no number has to go to the host. It waits for the
-// optimizers' gradient norms, and nothing waits for it before the next step's loss.
+// optimizers' gradient norms; only the next step's loss waits for it.
 //
 // variant: loss_scale
 

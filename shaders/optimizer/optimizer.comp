@@ -1,7 +1,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 // One optimizer step over every parameter of a group. Bytes-bound: a parameter, its gradient and its state are read
-// once, the parameter and the state are written once; the arithmetic hides behind that. One dispatch serves all
+// once, the parameter and the state are written once; these accesses hide the arithmetic. One dispatch serves all
 // tensors, since most are small (a bias, a norm) and would not fill the GPU alone: a workgroup takes a chunk of 4096
 // elements and finds its tensor in the table. Neighbouring threads access neighbouring vectors of four elements, 16
 // elements per thread.
@@ -31,7 +31,7 @@ layout(push_constant, scalar) uniform Push {
 } p;
 #undef ETNA_NUMBER
 
-// The vocabulary of rules, on four elements at once.
+// The functions that rules call, on four elements at once.
 #define T vec4
 T mul_add(T a, T b, T c) { return a * b + c; }
 T mul_add(T a, float b, T c) { return a * b + c; }
@@ -71,8 +71,8 @@ float one_minus_exp(float x) {
 }
 float one_minus_power(float beta, float log_beta, float exponent) { return one_minus_exp(exponent * log_beta); }
 
-// The number of gradients that an exponential average weighs, 2/(1 - β) - 1 - 2t βᵗ/(1 - βᵗ). With s = -t log β the
-// last term is (2/λ) s/(eˢ - 1), λ = -log β; near s = 0 its series keeps the digits that the difference would lose.
+// The number of gradients in an exponential average, 2/(1 - β) - 1 - 2t βᵗ/(1 - βᵗ). With s = -t log β the last term is
+// (2/λ) s/(eˢ - 1), λ = -log β; near s = 0 its series keeps the digits that the difference would lose.
 float averaged_length(float rest, float log_beta, float t) {
   float s = -t * log_beta;
   if (s > 1.0) return 2.0 / rest - 1.0 + 2.0 * t * exp(max(-s, -100.0)) / (exp(max(-s, -100.0)) - 1.0);
@@ -95,7 +95,7 @@ float momentum_product(float log_beta, float log_r, float t) {
   return exp(max(sum, -100.0));
 }
 
-// The numbers of a step. Read once: the compiler must assume that stores in between change them.
+// The numbers of a step. Read once: otherwise the compiler must assume that stores change them.
 float factor = 1.0, lr, weight_decay, momentum, log_momentum, one_minus_momentum;
 bool first;
 #define ETNA_NUMBER(name, expression) float name;

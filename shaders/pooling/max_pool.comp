@@ -1,12 +1,12 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Maxima of windows over up to three spatial dimensions, with their places, and the way back. x is
-// [outer, from..., inner], y [outer, to..., inner]. Bytes-bound: windows overlap in the cache, and neighbouring threads
-// read neighbouring or nearby elements. The way back gathers: a thread owns an element of x, walks over the windows
-// that contain it, and adds the values of those whose index says that element. There are no atomics and the bits do not
-// vary. The index is a plane's flat position in 32 bits.
+// Maxima of windows over up to three spatial dimensions, with their positions, and the backward pass. x is [outer,
+// from..., inner], y [outer, to..., inner]. Bytes-bound: windows overlap in the cache, and neighbouring threads read
+// neighbouring or nearby elements. The backward pass gathers: a thread owns an element of x, visits the windows that
+// contain it, and adds the values of those whose index is that element. There are no atomics and the bits do not vary.
+// The index is a plane's flat position in 32 bits.
 //
-// A NaN wins, and of equal maxima the first one.
+// NaN counts as the largest; of equal maxima the first one counts.
 //
 // variant: max_pool
 // variant: max_pool_back BACK

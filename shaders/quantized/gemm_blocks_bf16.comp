@@ -3,8 +3,8 @@
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_EXT_bfloat16 : require
-// Up to 32 rows of bf16 times a weight in a block format: lib/gemm_matrix.glsl. Not for weights in f16, which the
-// Hopper variant reads in place: 32 sequences of a decoder took 1.8 times as long so, on an H100.
+// Up to 32 rows of bf16 times a weight in a block format: lib/gemm_matrix.glsl. Not for f16 weights, which the Hopper
+// variant reads in place: with this kernel, 32 sequences of a decoder took 1.8 times as long on an H100.
 //
 // requires: GL_KHR_cooperative_matrix
 // requires: GL_EXT_bfloat16

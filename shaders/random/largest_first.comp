@@ -1,8 +1,8 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// The largest keys of each row in order: a key's place is the number of those before it, so each thread compares its
-// key with all of the row, 256 at a time from shared memory. The work grows with the square of the row, so the
-// host sends no row of more than 65536 keys.
+// The largest keys of each row in order: a key's position is the number of keys before it, so each thread compares its
+// key with all of the row, 256 at a time from shared memory. The work grows with the square of the row, so the host
+// sends no row of more than 65536 keys.
 //
 // variant: largest_first
 
@@ -18,7 +18,7 @@ layout(push_constant, scalar) uniform Push {
 
 shared uvec2 others[256];
 
-// High and low word of a number in the order of the keys.
+// High and low u32 of a number in the order of the keys.
 uvec2 ordered(uint at) {
   if (DTYPE == I64) {
     uvec2 words = BufferWords(p.keys).v[at];

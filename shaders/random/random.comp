@@ -89,7 +89,7 @@ void put(uint i, uvec2 words) {
   } else if (DTYPE == F64) {
     BufferWords(p.y).v[i] = fraction53(uvec2((words.x >> 11) | (words.y << 21), words.y >> 11));
   } else {
-    // As many bits as the type's significand holds, so that no rounding reaches 1. All of these conversions are exact.
+    // As many bits as the type's significand, so that no rounding reaches 1. All of these conversions are exact.
     uint kept = DTYPE == F16 ? 11 : DTYPE == BF16 ? 8 : 24;
     store_float(p.y, i, DTYPE, float(words.x >> (32 - kept)) * uintBitsToFloat((127 - kept) << 23));
   }

@@ -1,9 +1,9 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Draws a token from a row of logits. One workgroup a row: a few passes over the row, which lies in the cache, so
-// latency-bound. No sort: a limit is found digit by digit from histograms (radix select), by count for top_k and by
-// probability for top_p and typical_p. Probabilities are added as integers in units of 2^-31, so the order of additions
-// does not matter.
+// Draws a token from a row of logits. One workgroup per row makes a few passes over the row, which stays in the cache,
+// so it is latency-bound. No sort: a limit is found digit by digit from histograms (radix select), by count for top_k
+// and by probability for top_p and typical_p. Probabilities are added as integers in units of 2^-31, so the order of
+// additions does not matter.
 //
 // variant: sample_tokens
 
@@ -21,7 +21,7 @@ layout(push_constant, scalar) uniform Push {
   uint size;
 } p;
 
-// etna::SamplingNumber
+// As etna::SamplingNumber.
 const uint TEMPERATURE = 0, TOP_K = 1, TOP_P = 2, MIN_P = 3, TYPICAL_P = 4, REPETITION = 5, PRESENCE = 6, FREQUENCY = 7;
 const uint NUMBERS = 8;
 const uint BY_COUNT = 0, BY_MASS = 1, BY_DISTANCE = 2;
@@ -33,11 +33,11 @@ shared uint chosen, rest;
 
 #define NONE uintBitsToFloat(0xff800000u)
 
-// What a candidate must have to stay.
+// The conditions that a candidate must meet to stay.
 struct Limits {
-  uint key;        // of its logit, at least
-  float weight;    // relative to the largest, at least
-  float distance;  // from the entropy, at most
+  uint key;        // least key of its logit
+  float weight;    // least weight relative to the largest
+  float distance;  // greatest distance from the entropy
   float most, temperature, total, entropy;
 };
 
@@ -79,7 +79,7 @@ float total_of(uvec2 row, Limits l) {
   return add_all(sum);
 }
 
-// The key down to which candidates add up to `target`, largest keys first.
+// The key down to which the weights of candidates, largest keys first, add up to `target`.
 uint select_key(uvec2 row, Limits l, uint mode, uint target) {
   uint thread = gl_LocalInvocationID.x, prefix = 0;
   for (int shift = 24; shift >= 0; shift -= 8) {
@@ -213,7 +213,7 @@ void main() {
       }
     }
     barrier();
-    // Rounding may leave the aim between two threads: then the most probable token stays.
+    // Rounding may leave the target between two threads: then the most probable token stays.
     for (uint i = 0; i < 256; ++i) {
       if (places[i] != 0xffffffffu) {
         token = places[i];

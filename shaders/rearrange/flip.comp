@@ -1,7 +1,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// A copy whose source may run backwards along dimensions: strides have signs. Bytes-bound. Elements are moved as raw
-// bytes, so one kernel serves every dtype. A workgroup of 256 covers 1024 elements, 256 apart.
+// A copy whose source may be read backwards along dimensions: strides have signs. Bytes-bound. Elements are moved as
+// raw bytes, so one kernel serves every dtype. A workgroup of 256 covers 1024 elements, 256 apart.
 //
 // variant: flip
 
@@ -14,7 +14,7 @@ layout(constant_id = 1) const int RANK = 1;
 layout(push_constant, scalar) uniform Push {
   uvec2 x, y;
   uint n;
-  int first;  // element of x that becomes y's first
+  int first;  // the element of x that becomes y's first
   uint sizes[8];
   int strides[8];
 } p;

@@ -1,9 +1,9 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 // The elementwise part of one step of a recurrent network: gates, cell and new state from the input part (one gemm for
-// all steps) and the recurrent part (one gemm a step), or the gradients of both. A step moves well below a megabyte, so
-// the latency of a dependent dispatch bounds it: everything but the gemm is one dispatch. A thread owns one unit of one
-// row. Sequences that have ended (LENGTHS) keep their state; their gradients pass through.
+// all steps) and the recurrent part (one gemm per step), or the gradients of both. A step moves well below a megabyte,
+// so it is bound by the latency of a dependent dispatch: everything except the gemm is one dispatch. A thread owns one
+// unit of one row. Sequences that have ended (LENGTHS) keep their state; their gradients pass through.
 //
 // variant: recurrent_forward
 // variant: recurrent_backward BACKWARD
@@ -13,15 +13,15 @@
 
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint MODE = 2;      // 0: tanh, 1: relu, 2: lstm, 3: gru
-layout(constant_id = 1) const uint DTYPE = 1;     // of gates, states and what is saved; sums and cells are f32
+layout(constant_id = 1) const uint DTYPE = 1;     // of gates, states and saved values; sums and cells are f32
 layout(constant_id = 2) const uint LENGTHS = 99;  // their dtype; 99: none
 
 #ifdef BACKWARD
-// Bits of `given`: there was a step after this one in backward's order (product, carry and cell_carry hold its
-// gradients), and which gradients of outputs arrived.
+// Bits of `given`: backward has already processed a later step (gemm_result, carry and cell_carry hold its gradients);
+// and the gradients of outputs that arrived.
 const uint LATER = 1, STATES = 2, CELLS = 4, SAVED = 8;
 layout(push_constant, scalar) uniform Push {
-  uvec2 states_grad, cells_grad, saved_grad, product, carry, cell_carry;
+  uvec2 states_grad, cells_grad, saved_grad, gemm_result, carry, cell_carry;
   uvec2 saved, state;  // gru: the state before the step; tanh and relu: after it
   uvec2 cell, cell_before, lengths;
   uvec2 gates_grad, recurrent_grad;
@@ -29,7 +29,7 @@ layout(push_constant, scalar) uniform Push {
 } p;
 #else
 layout(push_constant, scalar) uniform Push {
-  uvec2 gates, product, state_before, cell_before, lengths;
+  uvec2 gates, gemm_result, state_before, cell_before, lengths;
   uvec2 state, cell, saved;  // saved: null if no gradient is wanted
   uvec2 aligned;             // the state again, in rows of `pitch`; pitch 0: none
   uint count, units, step, keeps, pitch;
@@ -48,7 +48,7 @@ bool counts(uint row) {
 
 #ifdef BACKWARD
 
-// A gradient of a saved value, which only second derivatives have.
+// The gradient of a saved value, which exists only in second derivatives.
 float extra(uint first, uint block) {
   return (p.given & SAVED) != 0 ? load_float(p.saved_grad, first + block * p.units, DTYPE) : 0.0;
 }
@@ -60,7 +60,7 @@ void main() {
   bool here = counts(row);
   float dh = 0.0, dc = 0.0;
   if ((p.given & LATER) != 0) {
-    dh = BufferF32(p.product).v[i] + BufferF32(p.carry).v[i];
+    dh = BufferF32(p.gemm_result).v[i] + BufferF32(p.carry).v[i];
     if (MODE == 2) dc = BufferF32(p.cell_carry).v[i];
   }
   if ((p.given & STATES) != 0) dh += load_float(p.states_grad, i, DTYPE);
@@ -120,7 +120,7 @@ void main() {
   float a[4], b[4];
   for (uint k = 0; k < BLOCKS; ++k) {
     a[k] = load_float(p.gates, first + k * p.units, DTYPE);
-    b[k] = BufferF32(p.product).v[first + k * p.units];
+    b[k] = BufferF32(p.gemm_result).v[first + k * p.units];
   }
   float h, kept[4];
   if (MODE < 2) {

@@ -7,8 +7,8 @@
 // If there are few columns and many rows, the rows are split into chunks, and a second dispatch of the same kernel adds
 // the chunks' sums. The split depends only on the shape and the device, so the bits do not vary.
 //
-// Lost: reduce_float's columns, 8 columns by 32 lanes per workgroup. In 16 bits it reads half a sector per row: 5 times
-// the time.
+// Lost: reduce_float's columns, 8 columns by 32 threads per workgroup. In 16 bits it reads half a sector per row: 5
+// times the time.
 //
 // variant: column_sums
 
@@ -22,9 +22,9 @@ layout(constant_id = 2) const uint WIDTH = 1;  // elements per load
 layout(push_constant, scalar) uniform Push {
   uvec2 x, y;     // y: [chunks, columns]
   uint rows, columns, stride;
-  uint piece;     // rows per chunk
+  uint chunk_length;  // rows per chunk
   uint groups;    // workgroups across the columns
-  uint pieces;
+  uint chunks;
 } p;
 
 const uint ACROSS = 32, TEAMS = 8, IN_FLIGHT = 4;
@@ -37,11 +37,11 @@ vec4 load(uint row, uint column, uint count) {
 
 void main() {
   uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
-  if (group >= p.groups * p.pieces) return;
-  uint me = gl_LocalInvocationID.x, team = me / ACROSS, piece = group / p.groups;
+  if (group >= p.groups * p.chunks) return;
+  uint me = gl_LocalInvocationID.x, team = me / ACROSS, chunk = group / p.groups;
   uint column = (group % p.groups * ACROSS + me % ACROSS) * 4,
        count = column < p.columns ? min(4, p.columns - column) : 0;
-  uint row = piece * p.piece + team, end = min((piece + 1) * p.piece, p.rows);
+  uint row = chunk * p.chunk_length + team, end = min((chunk + 1) * p.chunk_length, p.rows);
   vec4 sum = vec4(0.0);
   if (count > 0) {
     for (; row + (IN_FLIGHT - 1) * TEAMS < end; row += IN_FLIGHT * TEAMS) {
@@ -55,5 +55,5 @@ void main() {
   barrier();
   if (team != 0) return;
   for (uint t = 1; t < TEAMS; ++t) sum += sums[t * ACROSS + me];
-  for (uint c = 0; c < count; ++c) store_float(p.y, piece * p.columns + column + c, Y_DTYPE, sum[c]);
+  for (uint c = 0; c < count; ++c) store_float(p.y, chunk * p.columns + column + c, Y_DTYPE, sum[c]);
 }

@@ -1,21 +1,20 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 // Reductions over any dimensions. Bytes-bound: each element is read once. The 256 threads of a workgroup form SLOTS
-// outputs x THREADS_PER_ROW threads per output. If reduced elements are contiguous in memory (rows), the lanes of an
-// output are neighbouring threads; if outputs are (columns), the slots are. Either way neighbouring threads read
-// neighbouring elements. Four loads are in flight before their values are merged, of four elements each where rows
-// allow it (WIDTH 4). There a thread takes at least 16 elements, so that reducing the lanes costs little compared with
-// the loads.
+// outputs x THREADS_PER_ROW threads per output. If reduced elements are contiguous in memory (rows), the threads of an
+// output are neighbours; if outputs are (columns), the slots are. Either way neighbouring threads read neighbouring
+// elements. Four loads are in flight before their values are merged, of four elements each if rows allow it (WIDTH 4).
+// Then a thread takes at least 16 elements, so that reducing across threads costs little compared with the loads.
 //
-// Divisions per element are needed only if the reduced dimensions do not merge into one (WIDTH 0): two divisions per
-// element take longer than its bytes.
+// Elements need divisions only if the reduced dimensions do not merge into one (WIDTH 0): two divisions per element
+// take longer than loading it.
 //
 // Few outputs of many elements are split into chunks, one workgroup each, and a second dispatch merges their states
 // (FROM_STATES). The split depends only on the shape and the device, so the bits do not vary.
 //
 // The variance of an output is computed from differences to its first element: a mean far from 0 costs no digits. The
-// deviation and the norm sum squares of elements times a power of two, which grows or falls with the largest element,
-// so that they are right where squares leave f32 (lib/row_scale.glsl).
+// deviation and the norm sum squares of elements times a power of two, which is adapted to the largest element, so that
+// they are correct where squares leave f32 (lib/row_scale.glsl).
 //
 // variant: reduce_float T=float T_FLOAT
 // variant: reduce_int T=int T_INT
@@ -43,12 +42,12 @@ layout(constant_id = 6) const uint TO_STATES = 0;
 layout(constant_id = 7) const uint WIDTH = 0;
 const uint SLOTS = 256 / THREADS_PER_ROW;
 
-// The order of etna::reduce::Kind.
+// Numbered as etna::reduce::Kind.
 const uint SUM = 0, MEAN = 1, PROD = 2, MAX = 3, MIN = 4, ARGMAX = 5, ARGMIN = 6, LOGSUMEXP = 7, VAR = 8, STD = 9,
            NORM = 10;
 
-// a: total, best or mean; b: Σ exp or Σ squares; c: count, or the factor of what was squared; at: index of the best, or
-// the count.
+// a: total, best or mean; b: Σ exp or Σ squares; c: count, or the factor of the squared elements; at: index of the
+// best, or the count.
 struct State {
   T a, b, c;
   uint at;
@@ -57,18 +56,18 @@ ETNA_BUFFER_ALIGNED(States, State, 8);
 
 layout(push_constant, scalar) uniform Push {
   uvec2 x, y;
-  uint outputs, count, piece, groups;  // elements per output, elements per chunk, workgroups per chunk
+  uint outputs, count, chunk_length, groups;  // elements per output, elements per chunk, workgroups per chunk
   uint kept_inner, reduced_inner;       // sizes of the inner dimensions
   uvec2 kept_strides, reduced_strides;  // outer, inner
   float divisor;
-  uint pieces;
+  uint chunks;
 #ifdef ETNA_PROLOGUE
   ETNA_PROLOGUE_FIELDS
 #endif
 } p;
 
 // Elements of x: one, or four from i on if `count` is nonzero. A generated kernel
-// (device/internal/vulkan/executable/fusion/) computes them instead, from the inputs of x.
+// (device/internal/vulkan/executable/fusion/) computes them from the inputs of x instead.
 #ifdef ETNA_PROLOGUE
 #include "prologue.glsl"
 T load_x(uint i) { return T(prologue(i)); }
@@ -115,7 +114,7 @@ void raise(inout State s, T largest) {
 #endif
 
 #ifdef T_FLOAT
-// Brings the sum of squares to a smaller factor.
+// Converts the sum of squares to a smaller factor.
 void rescale(inout State s, float factor) {
   if (!(factor < s.c)) return;
   float by = factor / s.c;
@@ -237,16 +236,17 @@ shared State states[256];
 
 void main() {
   uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
-  uint piece = group / p.groups;
-  if (piece >= p.pieces) return;
+  uint chunk = group / p.groups;
+  if (chunk >= p.chunks) return;
   uint t = gl_LocalInvocationID.x;
-  uint lane = COLUMNS != 0 ? t / SLOTS : t % THREADS_PER_ROW, slot = COLUMNS != 0 ? t % SLOTS : t / THREADS_PER_ROW;
+  uint row_thread = COLUMNS != 0 ? t / SLOTS : t % THREADS_PER_ROW;
+  uint slot = COLUMNS != 0 ? t % SLOTS : t / THREADS_PER_ROW;
   uint output_index = group % p.groups * SLOTS + slot;
   bool there = output_index < p.outputs;
 
   State s = initial();
   if (there) {
-    uint begin = piece * p.piece, end = min(begin + p.piece, p.count), i = begin + lane;
+    uint begin = chunk * p.chunk_length, end = min(begin + p.chunk_length, p.count), i = begin + row_thread;
     if (FROM_STATES != 0) {
       for (; i < end; i += THREADS_PER_ROW) merge(s, States(p.x).v[i * p.outputs + output_index]);
     } else {
@@ -255,7 +255,7 @@ void main() {
 #ifdef T_FLOAT
       if (WIDTH == 4) {
         const uint apart = 4 * THREADS_PER_ROW;
-        i = begin + 4 * lane;
+        i = begin + 4 * row_thread;
         for (; i < end; i += 4 * apart) {
           vec4 x[4];
           [[unroll]] for (uint k = 0; k < 4; ++k) {
@@ -285,15 +285,15 @@ void main() {
     states[t] = s;
     barrier();
     uint apart = COLUMNS != 0 ? SLOTS : 1;
-    for (uint half_lanes = THREADS_PER_ROW / 2; half_lanes > 0; half_lanes /= 2) {
-      if (lane < half_lanes) {
-        merge(s, states[t + half_lanes * apart]);
+    for (uint half_threads = THREADS_PER_ROW / 2; half_threads > 0; half_threads /= 2) {
+      if (row_thread < half_threads) {
+        merge(s, states[t + half_threads * apart]);
         states[t] = s;
       }
       barrier();
     }
   }
-  if (!there || lane != 0) return;
-  if (TO_STATES != 0) States(p.y).v[piece * p.outputs + output_index] = s;
+  if (!there || row_thread != 0) return;
+  if (TO_STATES != 0) States(p.y).v[chunk * p.outputs + output_index] = s;
   else finish(output_index, s);
 }

@@ -1,11 +1,11 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 // Weighted sums along up to three spatial dimensions: average pooling, interpolation, padding, and the transposes of
-// all of these, which are their gradients. x is [outer, from..., inner], y [outer, to..., inner]; transposed the other
-// way round. Bytes-bound for the small kernels of practice: neighbouring threads write neighbours and read neighbours
-// or the same elements, which the cache serves. The weights are computed, not read: a table would be a second stream.
-// The transpose gathers too: a thread walks over the results that may have read its element and weighs them anew, so
-// that there are no atomics and the bits do not vary.
+// all of these, which are their gradients. x is [outer, from..., inner], y [outer, to..., inner]; transposed, the other
+// way round. Bytes-bound for the usual small kernels: neighbouring threads write neighbours and read neighbours or the
+// same elements, which the cache serves. The weights are computed, not read: a table would be a second stream. The
+// transpose gathers too: a thread visits the results that may have read its element and recomputes their weights, so
+// there are no atomics and the bits do not vary.
 //
 // variant: resample
 
@@ -19,7 +19,7 @@ layout(constant_id = 3) const uint DTYPE = 1;
 layout(constant_id = 4) const uint DIVISOR = 0;
 layout(constant_id = 5) const int FIRST = 0;  // axes before this one have size 1 on both sides
 
-// The orders of etna::resample::Kind and Divisor.
+// Numbered as etna::resample::Kind and Divisor.
 const uint WINDOW = 0, ADAPTIVE = 1, NEAREST = 2, NEAREST_EXACT = 3, LINEAR = 4, CUBIC = 5, REFLECT = 6, REPLICATE = 7,
            CIRCULAR = 8;
 const uint WITH_PADDING = 1, NO_DIVISOR = 2;
@@ -44,7 +44,8 @@ float cubic_far(float d) { return ((-0.75 * d + 3.75) * d - 6.0) * d + 3.0; }
 int ceil_div(int a, int b) { return a >= 0 ? (a + b - 1) / b : -(-a / b); }
 int floor_div(int a, int b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
 
-// How many elements result `o` reads, the first of them, and whatever their weights depend on.
+// The number of elements that result `o` reads, the first of them, and the numbers from which their weights are
+// computed.
 struct Reads {
   int count, first;
   float t;
@@ -93,7 +94,7 @@ float weight_of(Reads r, int k) {
   return r.t;
 }
 
-// The results that may read element i: all of them, and maybe others.
+// The results that read element i, and possibly others.
 Reads readers_of(Axis a, int i) {
   int begin = 0, end = a.to - 1;
   if (KIND == WINDOW) {
@@ -108,8 +109,8 @@ Reads readers_of(Axis a, int i) {
   } else if (KIND == REFLECT || KIND == CIRCULAR) {
     return Reads(3, i, 1.0);
   } else if (a.scale > 0.0) {
-    // Results between the positions `low` and `high` of the input; what lies beyond its edges reads the edge. Rounding
-    // to whole results outward takes in more than the division can lose.
+    // Results between the positions `low` and `high` of the input; positions beyond its edges read the edge. Rounding
+    // outward to integers covers the rounding error of the division.
     bool whole = KIND == NEAREST || KIND == NEAREST_EXACT;
     float offset = KIND == NEAREST || ALIGN_CORNERS != 0 ? 0.0 : 0.5, added = whole ? 0.0 : offset;
     float low = float(i) - (whole ? 0.0 : KIND == CUBIC ? 2.0 : 1.0), high = float(i) + (KIND == CUBIC ? 2.0 : 1.0);
@@ -144,7 +145,7 @@ Reads visit(uint d, int at) {
   return reads_of(p.axes[d], at);
 }
 
-// The k-th element that y's position `at` takes from x, and its weight; 0 leaves the element out, even if it is NaN.
+// The k-th element that position `at` of y reads from x, and its weight; weight 0 skips the element, even if it is NaN.
 float visited(uint d, int at, Reads r, int k, out int from) {
   from = 0;
   if (d < FIRST) return 1.0;

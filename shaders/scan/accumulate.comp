@@ -2,13 +2,13 @@
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 // Running results along contiguous rows: sums, products, maxima and minima with their index, log-sum-exp, and the
-// recurrence s[i] = b[i] + a[i] s[i-1]. Each is a scan of an associative step. Bytes-bound: a row is read twice and
-// written once.
+// recurrence s[i] = b[i] + a[i] s[i-1]. Each is a scan with an associative operator. Bytes-bound: a row is read twice
+// and written once.
 //
 // A workgroup takes a chunk of 4096 elements (2048 of i64), a thread 16 (8) neighbours of it. Elements pass through
 // shared memory, so that neighbouring threads read and write neighbours. If a row has more chunks, accumulate_totals
-// first reduces each chunk, and accumulate_carry (one workgroup a row) turns those into what comes before each chunk.
-// The order of the steps depends on the row's length alone.
+// first reduces each chunk, and accumulate_carry (one workgroup per row) scans these to get the state before each
+// chunk. The order of the steps depends only on the row's length.
 //
 // variant: accumulate_float T=float T_FLOAT
 // variant: accumulate_int T=int T_INT
@@ -45,14 +45,14 @@ const uint THREADS = 256, CHUNK = THREADS * ELEMENTS;
 layout(push_constant, scalar) uniform Push {
   uvec2 x, factors;  // factors: a of the recurrence
   uvec2 y, indices;
-  uvec2 totals, extra, places;  // of each chunk: the state's value, its second value, its index
+  uvec2 totals, extra, places;  // for each chunk: the state's value, its second value, its index
   uint rows, n, chunks;
 } p;
 
 struct State {
   T value;
   T extra;     // the scaled sum of LOG_SUM_EXP, the product of factors of RECURRENCE
-  uint place;  // of LARGEST and SMALLEST
+  uint place;  // for LARGEST and SMALLEST
 };
 
 bool has_extra() { return KIND == LOG_SUM_EXP || KIND == RECURRENCE; }
@@ -78,7 +78,7 @@ bool is_nan(T v) {
 float scaled(float v, float most) { return v == most ? 1.0 : exp(v - most); }
 #endif
 
-// a, then b.
+// Combines a, then b.
 State combined(State a, State b) {
   switch (KIND) {
     case SUM: return State(plus(a.value, b.value), ZERO, 0);
@@ -122,7 +122,7 @@ State shared_state(uint at) {
   return State(values[at], has_extra() ? extras[at] : ZERO, has_place() ? places[at] : 0);
 }
 
-// The state through this thread; shared_state() then gives that of any thread. Ends with a barrier.
+// The state through this thread; shared_state() then returns that of any thread. Ends with a barrier.
 State scan_threads(State s) {
   uint t = gl_LocalInvocationID.x, from = 0;
   share(t, s);
@@ -137,7 +137,7 @@ State scan_threads(State s) {
   return s;
 }
 
-// All states combined, in their order, in thread 0.
+// All states combined, in order, in thread 0.
 State reduce_threads(State s) {
   const uint GROUP = 16;
   uint t = gl_LocalInvocationID.x;
@@ -170,12 +170,12 @@ State total_at(uint i) {
 
 #ifndef CARRY
 shared T exchanged[CHUNK];
-// Threads read neighbours; without a swizzle they would meet in two banks.
+// Threads read 16 neighbours; without a swizzle they would conflict in two banks.
 uint slot_of(uint i) { return i ^ ((i >> 5) & 31u); }
 
 uint place_in_row(uint i) { return REVERSE != 0 ? p.n - 1 - i : i; }
 
-// This thread's neighbours of a chunk that starts at `first` of the row. Ends with a barrier.
+// This thread's neighbours of a chunk that starts at `first` in the row. Ends with a barrier.
 void load_neighbours(uvec2 from, uint row, uint first, out T v[ELEMENTS]) {
   uint t = gl_LocalInvocationID.x;
   // All loads before the first use, so that they overlap.
@@ -214,7 +214,7 @@ void main() {
   if (row >= p.rows) return;
   State own = identity();
 #ifdef TOTALS
-  // Sums and products may be taken in any order, as long as it is the same in every run.
+  // Sums and products may be combined in any order, as long as it is the same in every run.
   if (KIND == SUM || KIND == PRODUCT) {
     T x[ELEMENTS];
     [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {

@@ -1,5 +1,5 @@
 #pragma once
-// The activations of tables/activations.def on the device, where exp and tanh are the instructions'.
+// The activations of tables/activations.def on the device; exp and tanh use the hardware instructions.
 #include <cstdint>
 
 namespace hopper {

@@ -57,8 +57,8 @@ __device__ __forceinline__ std::uint32_t narrow(float x, float y, std::uint32_t 
   return reinterpret_cast<const std::uint32_t&>(pair);
 }
 
-/// Up to four results from `column` on, element by element if the rows do not allow more; `row` is counted through the
-/// whole batch.
+/// Up to four results from `column` on, one element at a time if the rows do not allow more; `row` is counted through
+/// the whole batch.
 __device__ __forceinline__ void apply_epilogue_to_some(const Epilogue& f, const EpilogueKinds& kinds, float (&t)[4],
                                                        std::size_t row, std::uint32_t column, int count) {
   const std::uint32_t activation = kinds.flags >> 6;
@@ -143,7 +143,7 @@ __device__ __forceinline__ void store_rows(const float (&v)[N][4], void* to, std
   }
 }
 
-/// The epilogue for four neighbours in each of N rows, two rows apart. Everything known before a tile begins is a
+/// The epilogue for four neighbours in each of N rows, two rows apart. Everything known before a tile starts is a
 /// template parameter, so the instructions of one case are contiguous. (With the choice made per element, execution
 /// jumped through the code of all activations for every four results, and storing a tile took four times as long as its
 /// 512 steps of k.)

@@ -1,10 +1,10 @@
 #pragma once
 // y = epilogue(a · b) for f16 and bf16 on warpgroup matrix units, f32 sums. Persistent: a block stays on its
 // multiprocessor and takes tile after tile. One thread of the first warpgroup keeps the copy engine busy: boxes of 64
-// steps of k, through a ring of stages in shared memory, also while the previous tile is being stored. Two warpgroups
+// steps of k, through a ring of stages in shared memory, even while the previous tile is being stored. Two warpgroups
 // multiply, 128 x 128 each:
-//   - TOGETHER: both work on a tile of 256 x 128, with the fewest bytes from the L2 cache per product (which bounds
-//     large gemms);
+//   - TOGETHER: both work on a tile of 256 x 128, with the fewest bytes from the L2 cache per multiplication (which
+//     bounds large gemms);
 //   - in turns: each takes tiles of 128 x 128; one stores while the other multiplies, which suits short k.
 //
 // On an H200 4096³ takes 215 µs: 639 TFLOP/s. An early version, TFLOP/s at 4096³ / 6144³ / 16384 x 3072 x 768, one run
@@ -15,7 +15,7 @@
 //   128 x 256                                                                     635 / 673 / 403
 //   256 x 192, three stages                                                       640 / 738 / 415
 //     (at 4096³ its 352 tiles leave a third of the third wave idle, and it spills)
-//   two to four blocks a multiprocessor of 41 to 46 KiB, each doing its own loads 433-507 / 504-573 / 332-397
+//   two to four blocks per multiprocessor, 41 to 46 KiB, own loads                433-507 / 504-573 / 332-397
 //   the same by cp.async, under CUDA                                              243-480
 //     (too many short requests to the L2 cache, more so with steps of k below 64)
 // A cluster (multicast) does not start through Vulkan.
@@ -45,7 +45,7 @@ struct Gemm16 {
     }
   }
 
-  /// Boxes of an operand that is stored with rows of k.
+  /// Boxes of an operand that is stored with one row per k.
   template <int COUNT>
   static __device__ __forceinline__ void fetch_rows(std::uint32_t to, const TensorMap& map, int from, int k, int matrix,
                                                     std::uint32_t barrier) {
@@ -58,7 +58,7 @@ struct Gemm16 {
     return ALONG_K ? operand<128>(block + k16 * 32, 1024) : operand<128>(block + k16 * 2048, 1024, kBlockBytes);
   }
 
-  /// What fills a stage: boxes of two matrices. patches.cuh has another.
+  /// Fills a stage: boxes of two matrices. patches.cuh has another.
   struct FetchMatrices {
     const Parameters& p;
     __device__ __forceinline__ void start(const Tile&) {}
@@ -98,8 +98,8 @@ struct Gemm16 {
         it += t.steps;
         continue;
       }
-      // A wait can only tell a stage's phase from the previous one, so the other warpgroup must have seen all of its
-      // own.
+      // A wait can only distinguish a stage's phase from the previous one, so the other warpgroup must have finished
+      // all of its own.
       if (!TOGETHER && turn > 0) barrier_wait(turns + (1 - group) * 8, (turn - 1) >> 1 & 1);
       float d[2][COLUMNS / 2];
       for (std::uint32_t s = 0; s < t.steps; ++s, ++it) {

@@ -1,5 +1,5 @@
 #pragma once
-// y = epilogue(a · b) for f32 by bf16 products, at least as accurate as the f32 units
+// y = epilogue(a · b) for f32 by bf16 multiplications, at least as accurate as the f32 units
 // (docs/decisions/005-f32-by-bf16-parts.md has errors and what was rejected). 89 TFLOP/s at 4096³ on an H200; plain f32
 // units reach 46.
 //
@@ -7,17 +7,17 @@
 // the nine products of parts are computed; the others are below 2^-25 of the whole and of either sign. The matrix units
 // sum 32 steps of k, small parts first. These sums are then added to f32 sums that round to nearest, because the units
 // truncate long sums, always toward 0. The parts of tiny numbers would be subnormal, those of huge ones infinite: if 32
-// steps of a tile hold any number outside [2^-100, 2^60) other than 0, plain f32 multiplications and additions do those
-// 32 steps.
+// steps of a tile hold any number outside [2^-100, 2^60) other than 0, plain f32 multiplications and additions compute
+// those 32 steps.
 //
 // The matrix units set the bound: six products at bf16's rate give a sixth of it. Shared memory (90 % as busy) and the
-// splitting compete with them. So a warpgroup of its own splits b, once per block, and stores the parts. The warpgroups
-// that multiply split a, in the registers they multiply from. All read f32 as the copy engine wrote it. The order of k
-// within 32 steps is free, so each thread takes the steps of a that are contiguous (or, with rows of k, four apart),
-// and b is stored in that order.
+// splitting compete with them. So a separate warpgroup splits b, once per block, and stores the parts. The warpgroups
+// that multiply split a in the registers they multiply from. All read f32 as the copy engine wrote it. The order of k
+// within 32 steps is free, so each thread takes the steps of a that are contiguous (or, with one row per k, four
+// apart), and b is stored in that order.
 //
-// Tiles of 256 x 64 serve results of few columns, of which 128 x 128 would leave half idle. A warpgroup then multiplies
-// two blocks of 64 rows, one after the other.
+// Tiles of 256 x 64 serve results with few columns, for which half of a 128 x 128 tile would be idle. A warpgroup then
+// multiplies two blocks of 64 rows, one after the other.
 #include "tiles.cuh"
 
 namespace hopper {
@@ -48,7 +48,7 @@ __device__ __forceinline__ bool outside(float x) {
 
 template <bool A_ALONG_K, bool B_ALONG_K, int COLUMNS = 128>
 struct Gemm32 {
-  static constexpr int kBlocks = 128 / COLUMNS;  ///< of 64 rows, for each warpgroup that multiplies
+  static constexpr int kBlocks = 128 / COLUMNS;  ///< of 64 rows, per warpgroup that multiplies
   static constexpr int kRows = 128 * kBlocks, kColumns = COLUMNS, kStep = 32, kStages = 4, kPlaneStages = 2;
   static constexpr int kThreads = 512;
   static constexpr int kBytesA = kRows * kStep * 4, kBytesB = kColumns * kStep * 4, kStageBytes = kBytesA + kBytesB;
@@ -85,14 +85,14 @@ struct Gemm32 {
     }
   }
 
-  /// Boxes of an operand that is stored with rows of k.
+  /// Boxes of an operand that is stored with one row per k.
   template <int COUNT>
   static __device__ __forceinline__ void fetch_rows(std::uint32_t to, const TensorMap& map, int from, int k, int matrix,
                                                     std::uint32_t barrier) {
     fetch<false, COUNT>(to, map, from, k, matrix, barrier);
   }
 
-  /// What fills a stage: boxes of two matrices. patches.cuh has another.
+  /// Fills a stage: boxes of two matrices. patches.cuh has another.
   struct FetchMatrices {
     const Parameters& p;
     __device__ __forceinline__ void start(const Tile&) {}
@@ -162,11 +162,11 @@ struct Gemm32 {
       for (int thread = 0; thread < 4; ++thread) {
         parts[thread] = split(x[step_of(thread, chunk * 2)], x[step_of(thread, chunk * 2 + 1)]);
       }
-      char* piece = to + (chunk ^ (n >> 1 & 3)) * 16;
-      *reinterpret_cast<uint4*>(piece) = make_uint4(parts[0].high, parts[1].high, parts[2].high, parts[3].high);
-      *reinterpret_cast<uint4*>(piece + kPlaneBytes) =
+      char* destination = to + (chunk ^ (n >> 1 & 3)) * 16;
+      *reinterpret_cast<uint4*>(destination) = make_uint4(parts[0].high, parts[1].high, parts[2].high, parts[3].high);
+      *reinterpret_cast<uint4*>(destination + kPlaneBytes) =
           make_uint4(parts[0].middle, parts[1].middle, parts[2].middle, parts[3].middle);
-      *reinterpret_cast<uint4*>(piece + 2 * kPlaneBytes) =
+      *reinterpret_cast<uint4*>(destination + 2 * kPlaneBytes) =
           make_uint4(parts[0].low, parts[1].low, parts[2].low, parts[3].low);
     }
     return any;
@@ -264,12 +264,12 @@ struct Gemm32 {
 #pragma unroll
           for (int k = 0; k < 2; ++k) {
 #pragma unroll
-            for (int piece = 0; piece < 4; ++piece) {
-              const float first = x[piece & 1][k * 4 + (piece >> 1) * 2],
-                          second = x[piece & 1][k * 4 + (piece >> 1) * 2 + 1];
+            for (int i = 0; i < 4; ++i) {
+              const float first = x[i & 1][k * 4 + (i >> 1) * 2],
+                          second = x[i & 1][k * 4 + (i >> 1) * 2 + 1];
               plain |= outside(first) || outside(second);
               const Parts parts = split(first, second);
-              high[k][piece] = parts.high, middle[k][piece] = parts.middle, low[k][piece] = parts.low;
+              high[k][i] = parts.high, middle[k][i] = parts.middle, low[k][i] = parts.low;
             }
           }
           plain = any_of_threads(2 + group, 128, plain);
@@ -287,23 +287,24 @@ struct Gemm32 {
           product_fence();
 #pragma unroll
           for (int k = 0; k < 2; ++k) {
-            product(sum, low[k], part(0, k), k > 0);
-            product(sum, high[k], part(2, k), true);
-            product(sum, middle[k], part(1, k), true);
+            wgmma(sum, low[k], part(0, k), k > 0);
+            wgmma(sum, high[k], part(2, k), true);
+            wgmma(sum, middle[k], part(1, k), true);
           }
 #pragma unroll
           for (int k = 0; k < 2; ++k) {
-            product(sum, middle[k], part(0, k), true);
-            product(sum, high[k], part(1, k), true);
+            wgmma(sum, middle[k], part(0, k), true);
+            wgmma(sum, high[k], part(1, k), true);
           }
 #pragma unroll
-          for (int k = 0; k < 2; ++k) product(sum, high[k], part(0, k), true);
+          for (int k = 0; k < 2; ++k) wgmma(sum, high[k], part(0, k), true);
           product_commit();
           product_wait<0>();
 #pragma unroll
           for (int j = 0; j < COLUMNS / 2; ++j) d[block][j] += sum[j];
         }
-        // Plain products read the stage to their end; else all threads have read it when the last vote is over.
+        // Plain multiplications read the stage until the end; otherwise all threads have read it when the last vote is
+        // over.
         if (any_plain) sync_threads(2 + group, 128);
         if (speaker && (any_plain || kBlocks > 1)) barrier_arrive(at.empty + stage * 8);
         if (speaker) barrier_arrive(at.planes_empty + planes * 8);

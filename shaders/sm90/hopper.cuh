@@ -47,8 +47,8 @@ __device__ __forceinline__ void copy_box(std::uint32_t to, const TensorMap& map,
       : "memory");
 }
 
-/// Copies some channels of successive pixels of channels-last images, a tap's offset away. Pixels continue in the next
-/// row and image, within the map's bounds; what lies outside the images is 0.
+/// Copies some channels of successive pixels of channels-last images, at a tap's offset. Pixels continue in the next
+/// row and image, within the map's bounds; pixels outside the images are 0.
 __device__ __forceinline__ void copy_pixels(std::uint32_t to, const TensorMap& map, int channel, int x, int y,
                                             int image, std::uint32_t right, std::uint32_t down,
                                             std::uint32_t barrier) {
@@ -62,7 +62,7 @@ __device__ __forceinline__ void copy_pixels(std::uint32_t to, const TensorMap& m
 
 __device__ __forceinline__ void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-/// Synchronizes `count` threads, by one of the 16 barriers of a block.
+/// Synchronizes `count` threads with one of the 16 barriers of a block.
 __device__ __forceinline__ void sync_threads(int barrier, int count) {
   asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(count) : "memory");
 }
@@ -92,7 +92,7 @@ __device__ __forceinline__ void product_wait() {
 }
 
 /// Descriptor of an operand in shared memory, in 128-byte or 64-byte swizzle. `stride`: bytes from 8 rows to the next 8
-/// (rows of k where `leading` is given: bytes from 64 elements across k to the next 64).
+/// (one row per k if `leading` is given: bytes from 64 elements across k to the next 64).
 template <int SWIZZLE>
 __device__ __forceinline__ std::uint64_t operand(std::uint32_t address, std::uint32_t stride,
                                                  std::uint32_t leading = 16) {
@@ -101,9 +101,9 @@ __device__ __forceinline__ std::uint64_t operand(std::uint32_t address, std::uin
 }
 
 /// d[64 x 128] (+)= a[64 x 16] b[16 x 128] by a warpgroup, in f32, both operands from shared memory. ACROSS: stored
-/// with rows of k. Without `add`, d is overwritten.
+/// with one row per k. Without `add`, d is overwritten.
 template <bool F16, bool A_ACROSS, bool B_ACROSS>
-__device__ __forceinline__ void product(float (&d)[64], std::uint64_t a, std::uint64_t b, bool add) {
+__device__ __forceinline__ void wgmma(float (&d)[64], std::uint64_t a, std::uint64_t b, bool add) {
   const int scale = add;
   if constexpr (F16) {
     asm volatile(
@@ -146,7 +146,7 @@ __device__ __forceinline__ void product(float (&d)[64], std::uint64_t a, std::ui
 
 /// The same for 64 columns.
 template <bool F16, bool A_ACROSS, bool B_ACROSS>
-__device__ __forceinline__ void product(float (&d)[32], std::uint64_t a, std::uint64_t b, bool add) {
+__device__ __forceinline__ void wgmma(float (&d)[32], std::uint64_t a, std::uint64_t b, bool add) {
   const int scale = add;
   if constexpr (F16) {
     asm volatile(
@@ -176,7 +176,7 @@ __device__ __forceinline__ void product(float (&d)[32], std::uint64_t a, std::ui
 }
 
 /// The same in bf16 with a from registers; b is stored along k.
-__device__ __forceinline__ void product(float (&d)[64], const std::uint32_t (&a)[4], std::uint64_t b, bool add) {
+__device__ __forceinline__ void wgmma(float (&d)[64], const std::uint32_t (&a)[4], std::uint64_t b, bool add) {
   const int scale = add;
   asm volatile(
       "{ .reg .pred p; setp.ne.b32 p, %69, 0; wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
@@ -198,7 +198,7 @@ __device__ __forceinline__ void product(float (&d)[64], const std::uint32_t (&a)
 }
 
 /// The same for 64 columns.
-__device__ __forceinline__ void product(float (&d)[32], const std::uint32_t (&a)[4], std::uint64_t b, bool add) {
+__device__ __forceinline__ void wgmma(float (&d)[32], const std::uint32_t (&a)[4], std::uint64_t b, bool add) {
   const int scale = add;
   asm volatile(
       "{ .reg .pred p; setp.ne.b32 p, %37, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"

@@ -1,12 +1,12 @@
 #pragma once
 // Convolutions by the kernels of gemm16.cuh and gemm32.cuh: the copy engine gathers the patches of channels-last
-// images, so they are nowhere in memory. The engine walks over pixels, from row to row and image to image, and adds a
-// tap's offset; a box is 128 bytes of channels of as many pixels as a tile has rows (or a step has k). Channels are
-// multiples of such a box.
+// images, so they are never stored in memory. The engine walks over pixels, from row to row and image to image, and
+// adds a tap's offset; a box is 128 bytes of channels of as many pixels as a tile has rows (or a step has k). The
+// number of channels is a multiple of such a box.
 //   kForward  y[pixels, K] = patches of x[pixels, taps C] · weight[K, taps C]ᵀ
 //   kInput    x[pixels, C] = patches of y[pixels, taps K] · weight[K, taps, C], the taps in reverse: for a stride of 1
 //   kWeight   weight[K, taps C] = y[pixels, K]ᵀ · patches of x[pixels, taps C]
-//   kWeightAcross  the transpose of kWeight, where K is the one that is small
+//   kWeightAcross  the transpose of kWeight, for a small K
 // There are tiles of 64 columns, too: with 64 channels half of a tile of 128 would be idle.
 #include "tiles.cuh"
 
@@ -19,8 +19,9 @@ struct Patches {
   std::int32_t first_x, first_y;
   std::uint32_t taps_x, taps;
   std::uint32_t dilation_x, dilation_y;
-  std::uint32_t channels;  ///< of an image
-  std::int32_t weight_first, weight_right, weight_down;  ///< kInput: the weight's tap for the first one, and steps
+  std::uint32_t channels;  ///< channels of an image
+  std::int32_t weight_first, weight_right, weight_down;  ///< kInput: weight tap of the first tap, and steps to the next
+                                                         ///< tap right and down
 };
 struct PatchParameters {
   Parameters gemm;
@@ -65,7 +66,7 @@ struct FetchPatches {
 #pragma unroll
     for (int i = 0; i < COUNT / kBox; ++i) {
       const std::uint32_t column = first + i * kBox, tap = column / channels;
-      // Beyond the last tap anything will do: it is not stored.
+      // Taps beyond the last may read anything: their results are not stored.
       const std::uint32_t some = tap < p.patches.taps ? tap : 0;
       copy(to + i * kStep * 128, map, some, column - tap * channels, barrier);
     }

@@ -1,4 +1,4 @@
-// The products of skinny_gemm.cuh, by the format of the weights.
+// The skinny gemms of skinny_gemm.cuh, by the format of the weights.
 //
 // kernel: cubin_skinny_f16
 // kernel: cubin_skinny_bf16

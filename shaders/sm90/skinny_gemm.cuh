@@ -1,32 +1,33 @@
 #pragma once
-// y = epilogue(x · wᵀ) for up to 32 rows of x in f16 or bf16, and w in the same dtype or in a block format: what
-// several sequences decode with. Each weight is read once, and decoded once for all rows.
+// y = epilogue(x · wᵀ) for up to 32 rows of x in f16 or bf16, and w in the same dtype or in a block format: decoding of
+// several sequences at once. Each weight is read once, and decoded once for all rows.
 //
-// A warp owns 16 rows of w and multiplies them with m16n8k16 instructions, w being the left operand. It copies its
-// blocks to a ring of stages in shared memory of its own, so that no warp waits for another, and decodes them from
-// there straight to the registers that the instruction reads. Which k a register stands for is free as long as both
-// operands agree: a thread takes eight neighbouring elements of x at once, and of block formats 64 elements of a row,
-// whose scales it decodes once.
+// A warp owns 16 rows of w and multiplies them with m16n8k16 instructions, in which w is the left operand. It copies
+// its blocks to its own ring of stages in shared memory, so that no warp waits for another, and decodes them from there
+// straight to the registers that the instruction reads. The assignment of k to registers is free if both operands
+// agree: a thread takes eight neighbouring elements of x at once, and of block formats 64 elements of a row, whose
+// scales it decodes once.
 //
-// x lies in shared memory as a whole, as far as a block's part of k goes, and stays there while the block takes tile
-// after tile. Where there are too few rows of w, warps of a block share k: `k_warps` of them own the same rows and add
-// up at the end, and a block has one tile.
+// The whole of x for the block's range of k is in shared memory, and stays there while the block takes tile after tile.
+// If there are too few rows of w, warps of a block share k: `k_warps` of them own the same rows and add up at the end,
+// and a block has one tile.
 //
-// Of a gate and the values that it gates a warp owns eight rows each, so that the two results to multiply are in one
-// thread.
+// With a gate, a warp owns eight rows of the gate and eight of the gated values, so that the two results to multiply
+// are in one thread.
 #include "skinny_formats.cuh"
 
 namespace hopper {
 
-/// As the host's side, tensor/ops/quantized/gpu_skinny.cpp, writes them.
+/// Laid out as the host writes them: tensor/ops/quantized/gpu_skinny.cpp.
 struct SkinnyParameters {
   const std::uint16_t* x;  ///< [m, k]
-  const unsigned char* w;  ///< [n, k], behind it as much for the values of a gate; rows of row_quads · 16 bytes
+  const unsigned char* w;  ///< [n, k], followed by the gated values' weight of equal size for a gate; rows of row_quads
+                           ///< · 16 bytes
   Epilogue epilogue;
   EpilogueKinds kinds;
-  std::uint32_t* largest;  ///< null, or the largest magnitude of each block's results, infinities left out, as its bits
+  std::uint32_t* largest;  ///< null, or receives the largest finite magnitude of each block's results, as its bits
   std::uint32_t m, n, ldx, row_quads;
-  std::uint32_t steps, steps_a_split;  ///< of k; of a block
+  std::uint32_t steps, steps_a_split;  ///< of k; per block
   std::uint32_t k_warps, steps_a_warp;
   std::uint32_t stages;                ///< of a warp's ring, at least 2
   std::uint32_t gate;                  ///< etna::Activation
@@ -35,7 +36,7 @@ struct SkinnyParameters {
 __device__ __forceinline__ void copy_16(void* to, const void* from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)), "l"(from) : "memory");
 }
-/// Zeros where `there` is false.
+/// Writes zeros if `there` is false.
 __device__ __forceinline__ void copy_16_or_zeros(void* to, const void* from, bool there) {
   const int bytes = there ? 16 : 0;
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from), "r"(bytes)
@@ -46,7 +47,7 @@ template <int PENDING>
 __device__ __forceinline__ void copy_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
 }
-/// Until only the youngest `pending` groups are on their way, or fewer.
+/// Waits until at most the youngest `pending` groups are in flight.
 __device__ __forceinline__ void copy_wait_for_all_but(std::uint32_t pending) {
   if (pending >= 4) return copy_wait<4>();
   if (pending == 3) return copy_wait<3>();
@@ -76,17 +77,17 @@ constexpr int kSkinnyWarps = 8;
 
 template <typename Row>
 struct SkinnyGemm {
-  static constexpr int kChunks = Row::kPitch / 16;  ///< of 16 bytes, of a row's step
+  static constexpr int kChunks = Row::kPitch / 16;  ///< of 16 bytes, in a row's step
   static constexpr int kStageBytes = 16 * Row::kPitch, kCopies = (16 * kChunks + 31) / 32;
-  using Sums = float[4][4];  ///< of eight rows of x each: rows g and g + 8 of w, two columns each
+  using Sums = float[4][4];  ///< for eight rows of x each: rows g and g + 8 of w, two columns each
 
-  /// Copies the 16 rows of tile after tile, step after step.
+  /// Copies 16 rows, tile after tile, step after step.
   struct Fetch {
     const SkinnyParameters& p;
     char* ring;
     std::uint32_t first_step, steps, stride, left;  ///< left: stages still to copy
     std::uint32_t tile, step = 0, slot = 0;
-    std::uint32_t quads[kCopies];  ///< from a tile's first row on, of a thread
+    std::uint32_t quads[kCopies];  ///< relative to a tile's first row, per thread
 
     __device__ __forceinline__ Fetch(const SkinnyParameters& p, char* ring, std::uint32_t first_step,
                                      std::uint32_t steps, std::uint32_t tile, std::uint32_t stride,
@@ -114,7 +115,7 @@ struct SkinnyGemm {
         for (int i = 0; i < kCopies; ++i) {
           if (16 * kChunks % 32 != 0 && row(i) >= 16) continue;
           std::uint32_t quad = quads[i];
-          // The last row in place of those behind it.
+          // Rows past the last one read the last row.
           if (!whole && top + row(i) % rows >= p.n) quad -= (top + row(i) % rows - (p.n - 1)) * p.row_quads;
           copy_16(to + Row::place(row(i), chunk(i)), from + static_cast<std::size_t>(quad) * 16);
         }
@@ -130,7 +131,7 @@ struct SkinnyGemm {
     const std::uint32_t warp = threadIdx.x >> 5;
     const std::uint32_t n_warps = kSkinnyWarps / p.k_warps, n_warp = warp % n_warps, k_warp = warp / n_warps;
     const std::uint32_t begin = blockIdx.y * p.steps_a_split, steps_here = min(p.steps - begin, p.steps_a_split);
-    const std::uint32_t own = k_warp * p.steps_a_warp;  // behind `begin`
+    const std::uint32_t own = k_warp * p.steps_a_warp;  // relative to `begin`
     const std::uint32_t steps = own < steps_here ? min(steps_here - own, p.steps_a_warp) : 0;
     const std::uint32_t rows = p.gate != 0 ? 8 : 16, tiles = (p.n + rows - 1) / rows, stride = gridDim.x * n_warps;
     const std::uint32_t first = blockIdx.x * n_warps + n_warp;
@@ -179,7 +180,7 @@ struct SkinnyGemm {
     }
     if (p.largest != nullptr) {
       copy_wait<0>();
-      __syncthreads();  // x and the rings are read no more
+      __syncthreads();  // x and the rings are no longer read
       auto* of_warps = reinterpret_cast<std::uint32_t*>(memory);
       most = __reduce_max_sync(~0u, most);
       if ((threadIdx.x & 31) == 0) of_warps[warp] = most;
@@ -189,7 +190,7 @@ struct SkinnyGemm {
     }
   }
 
-  /// Sums of a step, which begins at `step` in x and at `of_row` in a row of w.
+  /// Adds a step, which starts at `step` in x and at `of_row` in a row of w, to the sums.
   static __device__ __forceinline__ void multiply_step(Sums& sums, const char* x, const char* stage,
                                                        std::uint32_t step, std::uint32_t of_row) {
     const std::uint32_t g = threadIdx.x >> 2 & 7, t = threadIdx.x & 3, first = Row::x_first(step, g, t);
@@ -211,12 +212,12 @@ struct SkinnyGemm {
     }
   }
 
-  /// Adds up the sums of the warps that share k. @return whether this warp has received them
+  /// Adds up the sums of the warps that share k. @return true if this warp has received them
   static __device__ __forceinline__ bool add_up(Sums& sums, char* memory, std::uint32_t n_warps) {
     const std::uint32_t lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     float* scratch = reinterpret_cast<float*>(memory);
     copy_wait<0>();
-    __syncthreads();  // x and the rings are read no more
+    __syncthreads();  // x and the rings are no longer read
     if (warp >= n_warps) {
 #pragma unroll
       for (int s = 0; s < 16; ++s) scratch[(warp - n_warps) * kScratch + s * 32 + lane] = sums[s / 4][s % 4];
@@ -231,15 +232,15 @@ struct SkinnyGemm {
     return true;
   }
 
-  static constexpr int kScratch = 16 * 32;  ///< floats of a warp's results; a stage has room for them
+  static constexpr int kScratch = 16 * 32;  ///< floats of a warp's results; a stage is large enough for them
   static_assert(kStageBytes >= kScratch * 4);
 
-  /// Where the result of a row of x and column of y lies in the scratch.
+  /// Position in the scratch of the result for a row of x and a column of y.
   static __device__ __forceinline__ std::uint32_t scratch_place(std::uint32_t row, std::uint32_t column) {
     return row * 16 + (column ^ (row >> 1 & 3) * 4);
   }
-  /// Moves results to the scratch. It keeps the epilogue's code small: a product may end before 64 KiB of code have
-  /// come from memory.
+  /// Moves results to the scratch. This keeps the epilogue's code small: a gemm may finish before 64 KiB of code have
+  /// been loaded from memory.
   static __device__ __forceinline__ void put(const Sums& sums, float* scratch) {
     const std::uint32_t g = threadIdx.x >> 2 & 7, t = threadIdx.x & 3;
 #pragma unroll
@@ -247,7 +248,7 @@ struct SkinnyGemm {
       scratch[scratch_place(s / 4 * 8 + 2 * t + s % 2, s / 2 % 2 * 8 + g)] = sums[s / 4][s % 4];
   }
 
-  /// @return the largest magnitude of what is stored, infinities left out
+  /// @return the largest finite magnitude of the stored results
   static __device__ __forceinline__ std::uint32_t store(const SkinnyParameters& p, const float* scratch,
                                                         std::uint32_t tile) {
     const std::uint32_t lane = threadIdx.x & 31, flags = p.kinds.flags;

@@ -18,7 +18,7 @@ struct Parameters {
   std::uint32_t end;
 };
 
-/// One tile of the result, over one part of k.
+/// One tile of the result, over one chunk of k.
 struct Tile {
   std::uint32_t row, column;  ///< in tiles
   std::uint32_t matrix, split, first, steps;
@@ -131,9 +131,9 @@ __device__ __forceinline__ void epilogue_staged(const Parameters& p, const float
   }
 }
 
-/// Stores a warp's part of BLOCKS products of 64 x 128 (or 64 x 64), stacked from `row` on: 16 rows of each. The
-/// epilogue's code exists once for all parts, so that it fits the instruction cache; ROWS per lane is as many as the
-/// registers hold.
+/// Stores a warp's share of BLOCKS results of 64 x 128 (or 64 x 64), stacked from `row` on: 16 rows of each. The
+/// epilogue's code exists once for all of them, so that it fits the instruction cache; ROWS per lane is as many as fit
+/// the registers.
 template <int ROWS, int BLOCKS, int SUMS>
 __device__ __forceinline__ void epilogue_tile(const Parameters& p, const float (&d)[BLOCKS][SUMS], float* scratch,
                                               std::uint32_t row, std::uint32_t column, const Tile& tile) {

@@ -6,14 +6,14 @@
 // rows share a workgroup.
 //
 // If everything is aligned (VECTOR), a thread has runs of four neighbours, and loads and stores each run at once. All
-// loads of a row are in flight before the first is used, so a thread with more of them (up to 32 elements, 64 lanes per
-// row) keeps more bytes in flight, and a workgroup of four rows reduces their lanes for the price of one.
+// loads of a row are in flight before the first is used. So more elements per thread (up to 32, with 64 threads per
+// row) keep more bytes in flight, and a workgroup reduces four rows at the cost of one.
 //
 // variant: softmax
 
 #extension GL_EXT_control_flow_attributes : require
 #include "vectors.glsl"
-#include "lanes.glsl"
+#include "row_threads.glsl"
 #include "math.glsl"
 
 layout(constant_id = 2) const uint OP = 0;
@@ -34,7 +34,7 @@ layout(push_constant, scalar) uniform Push {
   uvec3 a_strides, b_strides, y_strides;  // outer, inner, along
 } p;
 
-// Σ exp relative to the maximum: x is the maximum, y the sum, 0 while only -inf was seen.
+// Σ exp relative to the maximum: x is the maximum, y the sum, 0 if all elements so far are -inf.
 vec2 combine_exponentials(vec2 a, vec2 b) {
   float largest = m_max(a.x, b.x);
   float sum = 0.0;
@@ -44,9 +44,9 @@ vec2 combine_exponentials(vec2 a, vec2 b) {
 }
 vec2 combine_max(vec2 a, vec2 b) { return vec2(m_max(a.x, b.x), 0.0); }
 vec2 combine_sum(vec2 a, vec2 b) { return a + b; }
-ETNA_REDUCE_LANES(row_exponentials, combine_exponentials)
-ETNA_REDUCE_LANES(row_max, combine_max)
-ETNA_REDUCE_LANES(row_sum, combine_sum)
+ETNA_REDUCE_ROW(row_exponentials, combine_exponentials)
+ETNA_REDUCE_ROW(row_max, combine_max)
+ETNA_REDUCE_ROW(row_sum, combine_sum)
 
 uint base_of(uvec3 strides, uint row) { return row / p.inner * strides.x + row % p.inner * strides.y; }
 
@@ -54,15 +54,16 @@ float term(float a, float b) { return OP == SOFTMAX_BACKWARD ? a * b : a; }
 float gradient(float a, float b, float total) { return OP == SOFTMAX_BACKWARD ? b * (a - total) : a - exp(b) * total; }
 
 void main() {
-  uint group = workgroup_index(), lane = this_lane();
+  uint group = workgroup_index(), row_thread = this_row_thread();
   uint row = group * SLOTS + this_slot();
   uint n = row < p.rows ? p.n : 0;
   uint base_a = base_of(p.a_strides, row), base_b = base_of(p.b_strides, row), base_y = base_of(p.y_strides, row);
-  float held[ARRAY], held_b[ARRAY];
+  float elements[ARRAY], elements_b[ARRAY];
   float lowest = uintBitsToFloat(0xff800000u);
 
-// The k-th element that this lane has.
-#define INDEX(k) (VECTOR != 0 ? ((k) / 4 * THREADS_PER_ROW + lane) * 4 + (k) % 4 : (k) * THREADS_PER_ROW + lane)
+// The k-th element of this thread.
+#define INDEX(k) \
+  (VECTOR != 0 ? ((k) / 4 * THREADS_PER_ROW + row_thread) * 4 + (k) % 4 : (k) * THREADS_PER_ROW + row_thread)
   if (VECTOR != 0) {
     vec4 a[QUADS], b[QUADS];
     [[unroll]] for (uint q = 0; q < ELEMENTS_PER_THREAD / 4; ++q) {
@@ -72,23 +73,23 @@ void main() {
       if (BACKWARD) b[q] = load_vector(p.b, base_b + i, i < n ? 4 : 0, B_DTYPE, 4);
     }
     [[unroll]] for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) {
-      held[k] = a[k / 4][k % 4];
-      if (BACKWARD) held_b[k] = b[k / 4][k % 4];
+      elements[k] = a[k / 4][k % 4];
+      if (BACKWARD) elements_b[k] = b[k / 4][k % 4];
     }
   } else if (ELEMENTS_PER_THREAD > 0) {
     for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) {
-      uint i = k * THREADS_PER_ROW + lane;
-      held[k] = i < n ? load_float(p.a, base_a + i * p.a_strides.z, A_DTYPE) : BACKWARD ? 0.0 : lowest;
-      if (BACKWARD) held_b[k] = i < n ? load_float(p.b, base_b + i * p.b_strides.z, B_DTYPE) : 0.0;
+      uint i = k * THREADS_PER_ROW + row_thread;
+      elements[k] = i < n ? load_float(p.a, base_a + i * p.a_strides.z, A_DTYPE) : BACKWARD ? 0.0 : lowest;
+      if (BACKWARD) elements_b[k] = i < n ? load_float(p.b, base_b + i * p.b_strides.z, B_DTYPE) : 0.0;
     }
   }
 
   if (BACKWARD) {
     float total = 0.0;
     if (ELEMENTS_PER_THREAD > 0) {
-      [[unroll]] for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) total += term(held[k], held_b[k]);
+      [[unroll]] for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) total += term(elements[k], elements_b[k]);
     } else {
-      for (uint i = lane; i < n; i += THREADS_PER_ROW) {
+      for (uint i = row_thread; i < n; i += THREADS_PER_ROW) {
         float a = load_float(p.a, base_a + i * p.a_strides.z, A_DTYPE);
         total += OP == SOFTMAX_BACKWARD ? a * load_float(p.b, base_b + i * p.b_strides.z, B_DTYPE) : a;
       }
@@ -98,16 +99,16 @@ void main() {
       [[unroll]] for (uint q = 0; q < ELEMENTS_PER_THREAD / 4; ++q) {
         uint i = INDEX(4 * q);
         vec4 y;
-        [[unroll]] for (uint c = 0; c < 4; ++c) y[c] = gradient(held[4 * q + c], held_b[4 * q + c], total);
+        [[unroll]] for (uint c = 0; c < 4; ++c) y[c] = gradient(elements[4 * q + c], elements_b[4 * q + c], total);
         store_vector(p.y, base_y + i, i < n ? 4 : 0, Y_DTYPE, 4, y);
       }
     } else if (ELEMENTS_PER_THREAD > 0) {
       for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) {
-        uint i = k * THREADS_PER_ROW + lane;
-        if (i < n) store_float(p.y, base_y + i * p.y_strides.z, Y_DTYPE, gradient(held[k], held_b[k], total));
+        uint i = k * THREADS_PER_ROW + row_thread;
+        if (i < n) store_float(p.y, base_y + i * p.y_strides.z, Y_DTYPE, gradient(elements[k], elements_b[k], total));
       }
     } else {
-      for (uint i = lane; i < n; i += THREADS_PER_ROW) {
+      for (uint i = row_thread; i < n; i += THREADS_PER_ROW) {
         float a = load_float(p.a, base_a + i * p.a_strides.z, A_DTYPE);
         float b = load_float(p.b, base_b + i * p.b_strides.z, B_DTYPE);
         store_float(p.y, base_y + i * p.y_strides.z, Y_DTYPE, gradient(a, b, total));
@@ -116,57 +117,57 @@ void main() {
     return;
   }
 
-  vec2 seen = vec2(lowest, 0.0);
+  vec2 state = vec2(lowest, 0.0);
   if (ELEMENTS_PER_THREAD > 0) {
-    [[unroll]] for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) seen.x = m_max(seen.x, held[k]);
-    seen.x = row_max(seen).x;
+    [[unroll]] for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) state.x = m_max(state.x, elements[k]);
+    state.x = row_max(state).x;
     [[unroll]] for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) {
       if (INDEX(k) >= n) continue;
-      float e = exp(held[k] - seen.x);
-      if (OP == SOFTMAX) held[k] = e;
-      seen.y += e;
+      float e = exp(elements[k] - state.x);
+      if (OP == SOFTMAX) elements[k] = e;
+      state.y += e;
     }
-    seen.y = row_sum(vec2(seen.y, 0.0)).x;
+    state.y = row_sum(vec2(state.y, 0.0)).x;
   } else {
-    for (uint first = lane; first < n; first += 4 * THREADS_PER_ROW) {
+    for (uint first = row_thread; first < n; first += 4 * THREADS_PER_ROW) {
       float x[4];
-      float largest = seen.x;
+      float largest = state.x;
       for (uint k = 0; k < 4; ++k) {
         uint i = first + k * THREADS_PER_ROW;
         x[k] = i < n ? load_float(p.a, base_a + i * p.a_strides.z, A_DTYPE) : lowest;
         largest = m_max(largest, x[k]);
       }
       if (largest == lowest) continue;
-      float sum = seen.y != 0.0 ? seen.y * exp(seen.x - largest) : 0.0;
+      float sum = state.y != 0.0 ? state.y * exp(state.x - largest) : 0.0;
       for (uint k = 0; k < 4; ++k) {
         if (first + k * THREADS_PER_ROW < n) sum += exp(x[k] - largest);
       }
-      seen = vec2(largest, sum);
+      state = vec2(largest, sum);
     }
-    seen = row_exponentials(seen);
+    state = row_exponentials(state);
   }
 
-  float scale = 1.0 / seen.y, log_sum = log(seen.y);
+  float scale = 1.0 / state.y, log_sum = log(state.y);
   if (VECTOR != 0) {
     [[unroll]] for (uint q = 0; q < ELEMENTS_PER_THREAD / 4; ++q) {
       uint i = INDEX(4 * q);
       vec4 y;
       [[unroll]] for (uint c = 0; c < 4; ++c) {
-        float x = held[4 * q + c];
-        y[c] = OP == SOFTMAX ? x * scale : (x - seen.x) - log_sum;
+        float x = elements[4 * q + c];
+        y[c] = OP == SOFTMAX ? x * scale : (x - state.x) - log_sum;
       }
       store_vector(p.y, base_y + i, i < n ? 4 : 0, Y_DTYPE, 4, y);
     }
   } else if (ELEMENTS_PER_THREAD > 0) {
     for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) {
-      uint i = k * THREADS_PER_ROW + lane;
+      uint i = k * THREADS_PER_ROW + row_thread;
       if (i < n)
         store_float(p.y, base_y + i * p.y_strides.z, Y_DTYPE,
-                    OP == SOFTMAX ? held[k] * scale : (held[k] - seen.x) - log_sum);
+                    OP == SOFTMAX ? elements[k] * scale : (elements[k] - state.x) - log_sum);
     }
   } else {
-    for (uint i = lane; i < n; i += THREADS_PER_ROW) {
-      float x = load_float(p.a, base_a + i * p.a_strides.z, A_DTYPE) - seen.x;
+    for (uint i = row_thread; i < n; i += THREADS_PER_ROW) {
+      float x = load_float(p.a, base_a + i * p.a_strides.z, A_DTYPE) - state.x;
       store_float(p.y, base_y + i * p.y_strides.z, Y_DTYPE, OP == SOFTMAX ? exp(x) * scale : x - log_sum);
     }
   }

@@ -2,16 +2,17 @@
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_ballot : require
 #extension GL_EXT_control_flow_attributes : require
-// Stable radix sort of long rows, by 8 bits at a time from the lowest (LSD): bytes-bound, 20 bytes an element and pass.
+// Stable radix sort of long rows, by 8 bits at a time from the lowest (LSD): bytes-bound, 20 bytes per element and
+// pass.
 //
 // radix_keys writes the elements' keys once, so that the passes are the same for all dtypes. A pass has three kernels.
-// radix_count counts the digits of each tile of 4096 elements. radix_offsets turns the counts of one digit into sums
-// over the tiles before (one workgroup a row and digit). radix_scatter ranks the elements of a tile, orders them in
-// shared memory and writes each digit's run to its place: a run of 16 elements on average, where unordered tiles would
-// write single elements. The lanes of a subgroup that hold the same digit find each other by eight ballots (one a bit),
-// so no atomic decides an order.
+// radix_count counts the digits of each tile of 4096 elements. radix_offsets replaces the counts of each digit by sums
+// over the tiles before (one workgroup per row and digit). radix_scatter ranks the elements of a tile, orders them in
+// shared memory and writes each digit's run to its position: a run of 16 elements on average, where unordered tiles
+// would write single elements. The lanes of a subgroup that hold the same digit find each other by eight ballots (one
+// per bit), so no atomic decides an order.
 //
-// Subgroups of less than 8 lanes take 128 threads a workgroup, so that there are never more than 32 subgroups.
+// Subgroups of fewer than 8 lanes use 128 threads per workgroup, so that there are never more than 32 subgroups.
 //
 // variant: radix_keys KEYS THREADS=256
 // variant: radix_count COUNT THREADS=256
@@ -37,7 +38,7 @@ layout(constant_id = 1) const uint DESCENDING = 0;
 layout(constant_id = 2) const uint WORD = 0;
 
 layout(push_constant, scalar) uniform Push {
-  uvec2 x, order;  // order: null, or where the element of each place lies in its row
+  uvec2 x, order;  // order: null, or the position in its row of each element
   uvec2 keys;
   uint count, n;
 } p;
@@ -86,7 +87,7 @@ layout(push_constant, scalar) uniform Push {
 } p;
 
 shared uint exchanged[TILE];
-// Threads read 16 neighbours; without a swizzle they would meet in two banks.
+// Threads read 16 neighbours; without a swizzle they would conflict in two banks.
 uint slot_of(uint i) { return i ^ ((i >> 5) & 31u); }
 
 void main() {
@@ -115,7 +116,7 @@ void main() {
 #ifdef SCATTER
 layout(constant_id = 0) const uint SUBGROUP = 32;
 
-// How many lanes of the subgroup hold the same digit, and how many of them come before this lane.
+// The number of lanes in the subgroup with the same digit, and the number of these before this lane.
 #ifdef ETNA_WEBGPU
 shared uint digits_of[THREADS];
 
@@ -154,14 +155,16 @@ void find_peers(uint digit, out uint count, out uint before) {
 #endif
 
 layout(push_constant, scalar) uniform Push {
-  uvec2 keys, order, sorted_keys, sorted_order;  // order: null in the first pass, where it is 0, 1, 2 ...
+  uvec2 keys, order, sorted_keys, sorted_order;  // order: null in the first pass, which uses 0, 1, 2 ...
   uvec2 counts, totals;
   uint rows, n, tiles, shift;
 } p;
 
-// Counters of the subgroups, two digits a word: d in the lower half, d + 128 in the upper one. Then keys, then order.
+// Counters of the subgroups, two digits per u32: d in the lower half, d + 128 in the upper half. Later keys, then
+// order.
 shared uint words[TILE];
-shared uint starts[DIGITS];  // of a digit's run in the tile; then what leads from there to its place in the row
+shared uint starts[DIGITS];  // start of a digit's run in the tile; later the distance from there to its position in the
+                             // row
 
 void main() {
   uint t = thread_index(), row = group_index() / p.tiles, tile = group_index() % p.tiles;
@@ -169,7 +172,7 @@ void main() {
   uint start = row * p.n + tile * TILE, count = min(TILE, p.n - tile * TILE);
   uint keys[ELEMENTS], order[ELEMENTS], ranks[ELEMENTS];
 
-  // A subgroup takes neighbours: its element k of all lanes, then element k + 1. Padding sorts behind everything.
+  // A subgroup takes neighbours: its element k of all lanes, then element k + 1. Padding sorts last.
   uint first = SUBGROUP_INDEX * SUBGROUP * ELEMENTS + SUBGROUP_LANE;
   [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
     uint i = first + k * SUBGROUP;
@@ -197,7 +200,7 @@ void main() {
   }
   barrier();
 
-  // Those of the subgroups before; then where each digit's run starts.
+  // Adds the counts of the subgroups before; then computes the start of each digit's run.
   uint pair = 0, all;
   if (t < PAIRS) {
     for (uint s = 0; s < SUBGROUPS; ++s) {
@@ -218,12 +221,12 @@ void main() {
   }
   barrier();
 
-  // Element k * THREADS + t of the ordered tile. Its place: the digits before, in all tiles; its digit in the tiles
-  // before; its place among the tile's elements of that digit.
+  // Element k * THREADS + t of the ordered tile. Its position: the digits before, in all tiles; its digit in the tiles
+  // before; its rank among the tile's elements with that digit.
   [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) words[ranks[k]] = keys[k];
   uint digits_before = 0;
 #ifdef ETNA_WEBGPU
-  for (uint at = 0; at < DIGITS; at += THREADS) {  // by a number that all threads have alike
+  for (uint at = 0; at < DIGITS; at += THREADS) {  // a loop count that is the same for all threads
     uint d = at + t;
 #else
   for (uint d = t; d < DIGITS; d += THREADS) {

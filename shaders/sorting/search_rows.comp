@@ -1,7 +1,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Binary search of values in sorted rows. The reads of the last steps bound it; the first ones are the same for all and
-// come from caches. Keys are compared, so that NaN is behind everything, as sort has it.
+// Binary search of values in sorted rows. Bound by the reads of the last steps; the first steps read the same elements
+// for all values, from caches. Keys are compared, so that NaN is the largest, as in sort.
 //
 // variant: search_rows
 
@@ -15,7 +15,7 @@ layout(constant_id = 2) const uint RIGHT = 0;
 layout(push_constant, scalar) uniform Push {
   uvec2 sorted, values, y;
   uint count, n;
-  uint per_row;  // values for each sorted row
+  uint per_row;  // values per sorted row
 } p;
 
 uvec2 words_at(uvec2 address, uint i) {

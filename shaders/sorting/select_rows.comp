@@ -1,9 +1,9 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// The k first elements of the sorted row, without sorting it. Reading the row once bounds it. A workgroup takes 4096
-// elements, finds the key of the k-th by counting 8 bits at a time in shared memory, and sorts only the k it keeps.
-// Where elements equal the k-th, those at lower positions count; their positions are two more digits. Longer rows give
-// the k first of each 4096, and the kernel runs again over those.
+// The k first elements of the sorted row, without sorting it. Bound by reading the row once. A workgroup takes 4096
+// elements, finds the key of the k-th by counting 8 bits at a time in shared memory, and sorts only the k that it
+// keeps. Among elements equal to the k-th, those at lower positions are kept; positions are two more digits. For longer
+// rows it keeps the k first of each 4096, and the kernel runs again over those.
 //
 // variant: select_rows
 
@@ -20,14 +20,14 @@ const uint TILE = 4096;
 
 layout(push_constant, scalar) uniform Push {
   uvec2 x;
-  uvec2 candidates;  // null, or [rows, n]: positions in the rows of x that are left
+  uvec2 candidates;  // null, or [rows, n]: the remaining positions in the rows of x
   uvec2 order;       // [rows, tiles * k], positions in the rows of x
   uint rows, row_length, n, tiles, k, padded_k;
 } p;
 
 shared uint keys[TILE];
 shared uint bins[256];
-shared uint chosen[2];  // digit, how many are still to be found among the elements of that digit
+shared uint chosen[2];  // digit; number of elements with that digit still to be found
 shared uint taken;
 
 void main() {

@@ -1,8 +1,8 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Sorts rows of up to 4096 elements (2048 of i64) and writes their order: where each element of the sorted row was. A
-// workgroup sorts as many rows as fit into its tile, so that one pipeline serves all lengths. Shared memory bounds it,
-// and the tile takes all 32 KiB of it: a radix sort of such a row would need the memory for counters too. See
+// Sorts rows of up to 4096 elements (2048 of i64) and writes their order: the original position of each element of the
+// sorted row. A workgroup sorts as many rows as fit into its tile, so that one pipeline serves all lengths. Bound by
+// shared memory. The tile takes all 32 KiB of it: a radix sort of such a row would also need memory for counters. See
 // lib/bitonic.glsl.
 //
 // variant: sort_rows
@@ -24,10 +24,10 @@ layout(constant_id = 1) const uint DESCENDING = 0;
 
 layout(push_constant, scalar) uniform Push {
   uvec2 x, order;
-  uvec2 keys;   // null, or where the keys go in order
+  uvec2 keys;   // null, or receives the keys in order
   uint rows, n;
   uint padded;  // n rounded up to a power of two, at least 8
-  uint kept;    // how many elements of each sorted row are written
+  uint kept;    // number of elements of each sorted row to write
 } p;
 
 void main() {

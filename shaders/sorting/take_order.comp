@@ -1,8 +1,8 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Values and i64 indices of rows whose order is known: the end of sort and topk. Bytes-bound. Where the sorted keys are
-// at hand, values come from them; only NaN and zeros, whose keys do not tell their bits, are read at their places in x.
-// Without keys all are, in random order within a row.
+// Values and i64 indices of rows whose order is known: the end of sort and topk. Bytes-bound. If the sorted keys are
+// given, values are computed from them; only NaN and zeros, whose keys do not determine their bits, are read from x.
+// Without keys all values are read from x, in random order within a row.
 //
 // variant: take_order
 

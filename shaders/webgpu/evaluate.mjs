@@ -1,5 +1,5 @@
-// The values of WGSL expressions in constants: { type: "u32" | "i32" | "bool" | "number", value }; a number has no
-// suffix yet.
+// Evaluates constant WGSL expressions to { type: "u32" | "i32" | "bool" | "number", value }; a "number" is a literal
+// without a suffix.
 
 const PRECEDENCE = {
   "||": 1, "&&": 2, "|": 3, "^": 4, "&": 5, "==": 6, "!=": 6, "<": 7, "<=": 7, ">": 7, ">=": 7,
@@ -20,12 +20,12 @@ function tokens(text) {
   return found;
 }
 
-/** As the type has it: numbers wrap around. */
+/** Converts to the type: numbers wrap around. */
 export const wrap = (type, value) =>
   ({ type, value: type === "u32" ? value >>> 0 : type === "i32" ? value | 0 : value });
 
 function binary(operator, a, b) {
-  // One side may decide alone.
+  // One operand alone may decide the result.
   if (operator === "&&" || operator === "&" || operator === "||" || operator === "|") {
     const decides = operator[0] === "|";
     for (const side of [a, b]) if (side?.type === "bool" && side.value === decides) return side;
@@ -61,7 +61,7 @@ function binary(operator, a, b) {
   }
 }
 
-/** The value of an expression, undefined where it is not known. @param known values by name */
+/** The value of an expression; undefined if it is not known. @param known values by name */
 export function evaluate(text, known) {
   const list = tokens(text);
   if (!list) return undefined;

@@ -1,7 +1,8 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// What fused kernels are made of on WebGPU: functions that device/internal/webgpu/fused_kernel.cpp calls in the WGSL
-// that it writes. This kernel itself never runs; it only names each function, so that they are translated.
+// The building blocks of fused kernels on WebGPU: functions that the WGSL written by
+// device/internal/webgpu/fused_kernel.cpp calls. This kernel never runs; it only names each function, so that all are
+// translated.
 //
 // variant: fused
 #include "dtype.glsl"

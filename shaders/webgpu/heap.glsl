@@ -1,12 +1,13 @@
-// What stands for buffer addresses on WebGPU (docs/webgpu.md). An address is a uvec2: x is the offset in bytes in a
+// The replacement for buffer addresses on WebGPU (docs/webgpu.md). An address is a uvec2: x is the offset in bytes in a
 // segment of the heap, y the number of the segment. The bodies of the first functions, and heap and parameters, are
-// placeholders: shaders/webgpu/kernels.mjs writes them for the number of segments and for the stores a kernel needs.
+// placeholders: shaders/webgpu/kernels.mjs generates them for the number of segments and for the stores that a kernel
+// needs.
 layout(set = 0, binding = 0, std430) buffer Heap { uint heap_words[]; };
 layout(set = 0, binding = 1, std140) uniform Parameters { uvec4 parameters[9]; };
 
 uint heap_word(const uvec2 a, const uint i) { return heap_words[(a.x >> 2) + i]; }
 void heap_set_word(const uvec2 a, const uint i, const uint value) { heap_words[(a.x >> 2) + i] = value; }
-// Replaces the bits of `mask` in the word that holds byte a.x + byte, whatever other threads do to its other bits.
+// Replaces the bits of `mask` in the u32 that contains byte a.x + byte, while other threads may change its other bits.
 void heap_set_bits(const uvec2 a, const uint byte, const uint mask, const uint bits) {
   uint i = (a.x + byte) >> 2;
   heap_words[i] = (heap_words[i] & ~mask) | bits;
@@ -14,7 +15,7 @@ void heap_set_bits(const uvec2 a, const uint byte, const uint mask, const uint b
 uint heap_add(const uvec2 a, const uint i, const uint value) { return heap_words[(a.x >> 2) + i] += value; }
 uint heap_or(const uvec2 a, const uint i, const uint value) { return heap_words[(a.x >> 2) + i] |= value; }
 uint heap_max(const uvec2 a, const uint i, const uint value) { return heap_words[(a.x >> 2) + i] ^= value; }
-// 0, unknown to the compiler.
+// 0, but unknown to the compiler.
 uint heap_zero() { return parameters[8].x; }
 
 uvec2 heap_at(const uvec2 a, const uint bytes) { return uvec2(a.x + bytes, a.y); }
@@ -79,7 +80,7 @@ void heap_store_u16(const uvec2 a, const uint i, const uint value) {
 }
 void heap_store_i16(const uvec2 a, const uint i, const int value) { heap_store_u16(a, i, uint(value)); }
 
-// What tint does not read. m_isnan() of math.glsl is about bits, as these are.
+// Functions that tint cannot read. Like m_isnan() of math.glsl, they test bits.
 void heap_multiply(const uint a, const uint b, out uint high, out uint low) {
   uint a0 = a & 0xffffu, a1 = a >> 16, b0 = b & 0xffffu, b1 = b >> 16;
   uint middle = a1 * b0 + (a0 * b0 >> 16), other = (middle & 0xffffu) + a0 * b1;
@@ -93,7 +94,7 @@ uint heap_carry(const uint a, const uint b, out uint carry) {
 bool heap_isnan(const float x) { return (floatBitsToUint(x) & 0x7fffffffu) > 0x7f800000u; }
 bvec4 heap_isnan(const vec4 x) { return greaterThan(floatBitsToUint(x) & 0x7fffffffu, uvec4(0x7f800000u)); }
 
-// A value that all threads of the workgroup have alike, so that barriers may depend on it.
+// A value that is the same for all threads of the workgroup, so that barriers may depend on it.
 uint heap_uniform_word(const uint value) { return parameters[8].y; }
 int heap_uniform(const int value) { return int(heap_uniform_word(uint(value))); }
 // A barrier for the heap, within the workgroup.

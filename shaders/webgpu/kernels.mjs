@@ -1,5 +1,5 @@
-// The bundle of translated kernels (the build's wgsl/kernels.json), and the WGSL of one of them for values of its
-// specialization constants. Needs nothing but the language, so it runs in browsers and in node. See docs/webgpu.md.
+// The bundle of translated kernels (the build's wgsl/kernels.json), and the WGSL of a kernel for values of its
+// specialization constants. Uses only the language, so it runs in browsers and in node. See docs/webgpu.md.
 
 import { Declarations, parse_declaration, specialize } from './specialize.mjs';
 
@@ -8,7 +8,7 @@ const TYPES = { uint: 'u32', int: 'i32', float: 'f32', bool: 'bool' };
 export class Kernels {
   #declarations;
 
-  /// @param bundle what kernels.json holds
+  /// @param bundle the content of kernels.json
   constructor(bundle) {
     this.bundle = bundle;
     this.#declarations = new Declarations(bundle.declarations);
@@ -17,14 +17,14 @@ export class Kernels {
   names() {
     return Object.keys(this.bundle.kernels);
   }
-  /// Why a kernel is not there; undefined for one that is.
+  /// The reason why a kernel is missing; undefined for one that exists.
   missing(name) {
     return this.bundle.missing[name];
   }
 
-  /// The text of a kernel. Branches that the constants rule out are not in it.
+  /// The text of a kernel, without branches that the constants rule out.
   /// @param constants values of specialization constants 0, 1, 2 ..., all as u32
-  /// @param segments how many buffers the heap has
+  /// @param segments number of buffers of the heap
   wgsl(name, constants = [], { segments = 1 } = {}) {
     const kernel = this.bundle.kernels[name];
     if (!kernel) throw new Error(`no kernel ${name}: ${this.missing(name) ?? 'unknown'}`);
@@ -32,8 +32,8 @@ export class Kernels {
     return this.#text([...this.#constants(kernel, constants).map(parse_declaration), ...parts], kernel.uses, segments);
   }
 
-  /// The text of a fused kernel: declarations with an empty line between them, `main` among them, that call functions
-  /// of the kernel `fused`. `$row_f{a + b}(` and `$row_i{a + b}(` are those of rows of the elementwise table.
+  /// The text of a fused kernel: declarations separated by empty lines, including `main`, that call functions of the
+  /// kernel `fused`. `$row_f{a + b}(` and `$row_i{a + b}(` call rows of the elementwise table.
   fused(text, { segments = 1 } = {}) {
     const library = this.bundle.kernels.fused;
     const named = text.replace(/\$row_([fi])\{([^}]*)\}\(/g, (_, type, expression) => {
@@ -61,7 +61,7 @@ export class Kernels {
     return [...heap_text(used, segments), body].join('\n') + '\n';
   }
 
-  /// Whether a kernel with these constants stores less than a word, or adds to memory atomically. Its heap is then made
+  /// True if a kernel with these constants stores less than a u32, or adds to memory atomically. Then its heap consists
   /// of atomics.
   is_atomic(name, constants = []) {
     return this.wgsl(name, constants).includes('array<atomic<u32>>;');
@@ -89,7 +89,7 @@ function literal(value, type) {
 /// The number of the binding of a segment: 0, 2, 3 ...; 1 is the uniform block.
 export const binding_of = (segment) => (segment === 0 ? 0 : segment + 1);
 
-// What stands in place of the functions of heap.glsl whose bodies are placeholders.
+// The text that replaces the functions of heap.glsl whose bodies are placeholders.
 function heap_text(uses, segments) {
   const atomic = uses.some((use) => /^heap_(add|or|max|set_bits)$/.test(use));
   const lines = [],
@@ -98,7 +98,7 @@ function heap_text(uses, segments) {
     lines.push(`@group(0) @binding(${binding_of(s)}) var<storage, read_write> heap_${s} : array<${element}>;`);
   }
   lines.push('@group(0) @binding(1) var<uniform> parameters : array<vec4<u32>, 9>;');
-  // `body(heap)` for the segment that the address names.
+  // `body(heap)` for the segment of the address.
   const choose = (body) => {
     if (segments === 1) return body('heap_0');
     const cases = Array.from({ length: segments - 1 }, (_, k) => `case ${k + 1}u: { ${body(`heap_${k + 1}`)} }`);

@@ -1,14 +1,14 @@
-// Leaves out of a kernel what the values of its specialization constants rule out, as a compiler for GPUs does and some
-// implementations of WebGPU do not: SwiftShader runs every case of a switch under a mask. A shorter text is also built
-// sooner everywhere.
+// Removes the code of a kernel that its specialization constants rule out. GPU compilers do this too, but some
+// implementations of WebGPU do not: SwiftShader runs every case of a switch under a mask. A shorter text also compiles
+// faster everywhere.
 //
-// Works on the declarations that tools/wgsl/finish.mjs cut out of what tint wrote: one statement a line, braces at the
-// ends of lines. Branches and switches whose condition is known are replaced by what is taken; functions that get known
-// numbers which decide something are copied for them; what is then never used is dropped.
+// Works on the declarations that tools/wgsl/finish.mjs extracts from tint's output: one statement per line, braces at
+// the ends of lines. Branches and switches whose condition is known are replaced by the branch taken; functions that
+// get known numbers which decide a branch are copied for them; declarations that are then unused are dropped.
 
 import { evaluate, wrap } from "./evaluate.mjs";
 
-/** Lines behind an opening brace, up to the closing one. */
+/** Lines after an opening brace, up to the closing one. */
 function parse_block(lines, from) {
   const nodes = [];
   let at = from;
@@ -75,14 +75,14 @@ export function parse_declaration(text) {
   return { name, text, attributes, list, result: result?.trim(), parameters, body: parse_block(lines, 0).nodes };
 }
 
-/** Parts between commas outside of brackets. @param angles whether < and > are brackets, as they are in types */
+/** Splits at commas outside brackets. @param angles true: < and > are brackets, as in types */
 function split(text, angles) {
   const open = angles ? "([<" : "([", close = angles ? ")]>" : ")]", parts = [];
   let depth = 0, from = 0;
   for (let i = 0; i < text.length; ++i) {
     if (open.includes(text[i])) ++depth;
     else if (close.includes(text[i])) --depth;
-    // A type's own comma, as in array<f32, 4>(...): comparisons stand in parentheses.
+    // A comma within a type, as in array<f32, 4>(...): comparisons are always in parentheses.
     else if (text[i] === "," && depth === 0 && (angles || !/<[^()]*$/.test(text.slice(from, i)))) {
       parts.push(text.slice(from, i).trim());
       from = i + 1;
@@ -127,7 +127,7 @@ function assigned(nodes, into = new Set()) {
   return into;
 }
 
-/** Whether nothing behind this statement runs: tint's own analysis of returns, less loops. */
+/** True if nothing after this statement runs: tint's own analysis of returns, without loops. */
 function ends(node) {
   if (!node) return false;
   switch (node.kind) {
@@ -141,7 +141,7 @@ function ends(node) {
   return false;
 }
 
-/** Whether a `break` in these statements leaves the switch around them. */
+/** True if a `break` in these statements leaves the switch around them. */
 function breaks(nodes) {
   return nodes.some((node) =>
     node.kind === "line" ? node.text === "break;"
@@ -195,8 +195,8 @@ export class Declarations {
 }
 
 /**
- * What a kernel needs of its declarations.
- * @param declarations parsed ones, constants before what they are used in; the kernel's function is `main`
+ * The declarations that a kernel needs.
+ * @param declarations parsed ones, constants before their uses; the kernel's function is `main`
  * @returns text
  */
 export function specialize(declarations) {
@@ -254,7 +254,7 @@ export function specialize(declarations) {
       const text = rewritten(node.text, known);
       forget([node]);
       if (declared) locals.add(declared[1]);
-      // A variable outside of this function may change in what it calls.
+      // A variable outside this function may change in the functions it calls.
       if (value && (set[1] || (locals.has(set[2]) && value.type !== "number"))) known.set(set[2], value);
       out.push({ kind: "line", text });
     } else if (node.kind === "if") {
@@ -289,7 +289,7 @@ export function specialize(declarations) {
       if (breaks(node.body)) forget([node]);
       out.push({ kind: "block", head: "{", body });
     } else {
-      // A loop may come here again with what it changed, and to its last block from anywhere in it.
+      // A loop may return here with the variables it changed, and reach its last block from anywhere within it.
       forget([node]);
       const last = node.body.filter((one) => one.head?.startsWith("continuing"));
       const body = statements(node.body.filter((one) => !last.includes(one)), new Map(known), locals);
@@ -302,7 +302,7 @@ export function specialize(declarations) {
 
   /** The case of a switch that is known to be taken. */
   function switch_taken(nodes, known, locals, out) {
-    // A break from within an if leaves what follows undone, at times.
+    // A break inside an if may skip the statements after it.
     const leaves = breaks(nodes.at(-1)?.text === "break;" ? nodes.slice(0, -1) : nodes);
     if (leaves) assigned(nodes).forEach((name) => known.delete(name));
     const body = statements(nodes, leaves ? new Map(known) : known, locals);
@@ -312,7 +312,7 @@ export function specialize(declarations) {
   }
 
   copy("main", []);
-  // Variables, structures and constants, in their order, with what they name themselves.
+  // Variables, structures and constants, in order, with the names that they use themselves.
   const kept = new Set(), names = [...used];
   while (names.length) {
     const one = others.get(names.pop());
@@ -324,14 +324,14 @@ export function specialize(declarations) {
   return [...text, ...texts].join("\n");
 }
 
-/** A function's text without variables that only their declaration names. */
+/** A function's text without variables that are declared but not used. */
 function without_unused(text) {
   const count = new Map();
   for (const [word] of text.matchAll(NAMES)) count.set(word, (count.get(word) ?? 0) + 1);
   return text.replace(/^ *var (\w+) : [^=;]*;\n/gm, (line, name) => (count.get(name) === 1 ? "" : line));
 }
 
-/** By function: the parameters whose values choose branches, in it or in what it calls. */
+/** By function: the parameters whose values choose branches in it or in functions it calls. */
 function decisive_parameters(functions) {
   const decisive = new Map([...functions.keys()].map((name) => [name, new Set()]));
   const reads = new Map();  // by function: names that decide, and calls

@@ -20,7 +20,7 @@ MemoryRange range(const Tensor& x);
 Pointer pointer(const Tensor& x);
 
 /// Workgroups for `count` along x, folded into y above 65535; the shader computes y * gl_NumWorkGroups.x + x and checks
-/// the end.
+/// that index against the count.
 std::array<std::uint32_t, 3> grid(std::int64_t count);
 /// Workgroups of `size` elements that cover `count` elements.
 std::array<std::uint32_t, 3> grid(std::int64_t count, std::int64_t size);
@@ -34,11 +34,11 @@ requires(std::is_enum_v<T> && !std::same_as<T, DType>) std::uint32_t u32(T value
   return static_cast<std::uint32_t>(value);
 }
 
-/// A kernel's variants by the type that they compute in: f32, i32, i64, and i64 as pairs of words.
+/// A kernel's variants by the type they compute in: f32, i32, i64, and i64 as pairs of u32.
 struct Variants {
   const Shader &floats, &ints, &int64, &pairs;
 
-  /// The one that computes in t; pairs of words where the device has no 64-bit integers.
+  /// The variant that computes in t; i64 as pairs of u32 if the device has no 64-bit integers.
   const Shader& of(DType t, Device device) const;
 };
 
@@ -85,8 +85,8 @@ class Kernel {
   Kernel& table(const Table& table, const Arguments& rows) {
     return on(table.storage), arguments_.table(table.rows, rows), *this;
   }
-  /// Where the kernel reports an index outside its dimension. Comes after the first tensor, which sets the device.
-  Kernel& index_faults() { return write(gpu::index_faults(device_, op_)); }
+  /// Where the kernel reports an index outside its dimension. Call it after the first tensor, which sets the device.
+  Kernel& index_errors() { return write(gpu::index_errors(device_, op_)); }
   Kernel& arguments(const Arguments& all) { return arguments_.append(all), *this; }
 
   /// 32-bit numbers. @throws ShapeError if one does not fit

@@ -41,7 +41,8 @@ Tensor parameter(Shape shape) { return ones(shape).requires_grad_(); }
 std::vector<Mistake> shapes() {
   const Tensor a = ones({32, 64}), b = ones({128, 10}), i = arange(5);
   return {
-      {"matmul", "[32, 64] · b [128, 10]", "the last of a must equal the last but one of b", [=] { matmul(a, b); }},
+      {"matmul", "[32, 64] · b [128, 10]", "the last size of a must equal the second-to-last of b",
+       [=] { matmul(a, b); }},
       {"matmul", "[32, 64] · b [10, 64]", "did you mean b.transpose(0, 1)?",
        [=] {
          matmul(a, ones({10, 64}));
@@ -79,12 +80,12 @@ std::vector<Mistake> shapes() {
          a.split({10, 10});
        }},
       {"chunk", "0 chunks", "[32, 64]", [=] { a.chunk(0); }},
-      {"cat", "part 1 is [128, 10]", "like the first, [32, 64]",
+      {"cat", "tensor 1 is [128, 10]", "equal the first, [32, 64]",
        [=] {
          cat({a, b});
        }},
       {"cat", "no tensors", "at least one", [] { cat({}); }},
-      {"stack", "part 1 is [128, 10]", "must be alike",
+      {"stack", "tensor 1 is [128, 10]", "must have one shape",
        [=] {
          stack({a, b});
        }},
@@ -97,7 +98,7 @@ std::vector<Mistake> shapes() {
       {"tril", "[5]", "two dimensions", [=] { tril(i); }},
       {"gather", "an index [5]", "as many dimensions", [=] { gather(a, 0, i); }},
       {"dynamic_slice", "length of 40", "[0, 32]", [=] { dynamic_slice(a, 0, zeros({}, i64), 40); }},
-      {"mse_loss", "target [32, 63]", "expand one on purpose",
+      {"mse_loss", "target [32, 63]", "expand one explicitly",
        [=] {
          mse_loss(a, ones({32, 63}));
        }},

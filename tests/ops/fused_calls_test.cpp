@@ -252,7 +252,7 @@ TEST_P(FusedCalls, ASettingOfAScopeHoldsForTheCallsMadeInIt) {
   gemm::ForcedConfig forced({gemm::KernelVariant::plain, {1, 2}});
   y = linear(x, w);
   synchronize(device());
-  EXPECT_TRUE(forced.met().has_value());
+  EXPECT_TRUE(forced.last_class().has_value());
 }
 
 TEST_P(FusedCalls, AnOpWithoutAKernelFallsBackWhenItIsCalled) {

@@ -75,7 +75,7 @@ TEST(Views, SplitAndChunkCoverTheWhole) {
 TEST(Views, SayWhatIsWrong) {
   Tensor x = ones({2, 3});
   EXPECT_THAT([&] { x.reshape({4}); },
-              ThrowsMessage<ShapeError>(HasSubstr("reshape: [2, 3] with 6 elements does not fill [4]")));
+              ThrowsMessage<ShapeError>(HasSubstr("reshape: [2, 3] with 6 elements does not fit [4]")));
   EXPECT_THAT([&] { x.reshape({-1, -1}); }, ThrowsMessage<ShapeError>(HasSubstr("one size may be -1")));
   EXPECT_THAT([&] { x.t().view({6}); }, ThrowsMessage<ShapeError>(HasSubstr("without a copy; use reshape")));
   EXPECT_THAT([&] { x.permute({0}); }, ThrowsMessage<ShapeError>(HasSubstr("names 1 dimensions")));
@@ -86,10 +86,10 @@ TEST(Views, SayWhatIsWrong) {
   EXPECT_THAT([&] { x.slice(0, 0, 2, 0); }, ThrowsMessage<ShapeError>(HasSubstr("step is 0")));
   EXPECT_THAT([&] { x.expand({2, 4}); }, ThrowsMessage<ShapeError>(HasSubstr("[2, 3] does not expand to [2, 4]")));
   EXPECT_THAT([&] { x.expand({3}); }, ThrowsMessage<ShapeError>(HasSubstr("fewer dimensions")));
-  EXPECT_THAT([&] { x.split(0); }, ThrowsMessage<ShapeError>(HasSubstr("parts of 0")));
+  EXPECT_THAT([&] { x.split(0); }, ThrowsMessage<ShapeError>(HasSubstr("chunks of 0")));
   EXPECT_THAT([&] { x.split(std::vector<std::int64_t>{1}, 1); }, ThrowsMessage<ShapeError>(HasSubstr("add up to 1")));
-  EXPECT_THAT([&] { ones({2}).t(); }, ThrowsMessage<ShapeError>(HasSubstr("no two dimensions")));
-  EXPECT_THAT([&] { x.flatten(1, 0); }, ThrowsMessage<ShapeError>(HasSubstr("behind the last")));
+  EXPECT_THAT([&] { ones({2}).t(); }, ThrowsMessage<ShapeError>(HasSubstr("at least two dimensions")));
+  EXPECT_THAT([&] { x.flatten(1, 0); }, ThrowsMessage<ShapeError>(HasSubstr("after the last")));
 }
 
 }  // namespace

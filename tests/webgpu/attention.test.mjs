@@ -144,7 +144,7 @@ for (const whole of [1, 0]) {
     const q = random(batch * groups * heads * size, -1, 1, 3),
       y = gpu.empty('f32', q.length),
       chunks = 256 / span;
-    const parts = gpu.empty('f32', batch * groups * heads * chunks * (size + 2));
+    const partial = gpu.empty('f32', batch * groups * heads * chunks * (size + 2));
     const args = {
       q: gpu.f32(q),
       keys: gpu.f32(keys),
@@ -152,7 +152,7 @@ for (const whole of [1, 0]) {
       table: gpu.i32(table),
       positions: gpu.i32(positions),
       y,
-      parts,
+      partial,
       steps: 1,
       groups,
       width,
@@ -171,7 +171,7 @@ for (const whole of [1, 0]) {
     if (!whole) {
       await gpu.run('paged_attention_merge', {
         args: {
-          parts,
+          partial,
           positions: args.positions,
           y,
           steps: 1,

@@ -17,10 +17,19 @@ for (const unit of [1, 2, 4, 8]) {
       index = [3, 0, 8, 8, 1];
     const at = gpu.tensor(dtype, x),
       y = gpu.empty(dtype, index.length * width),
-      faults = gpu.zeros('u32', 4);
+      index_errors = gpu.zeros('u32', 4);
     await gpu.run('index_select', {
       spec: [unit, DTYPE.i32],
-      args: { y, x: at, index: gpu.i32(index), faults, n: y.length, inner: width, count: index.length, limit: rows },
+      args: {
+        y,
+        x: at,
+        index: gpu.i32(index),
+        index_errors,
+        n: y.length,
+        inner: width,
+        count: index.length,
+        limit: rows,
+      },
     });
     close(
       await gpu.read(y),
@@ -35,7 +44,7 @@ for (const unit of [1, 2, 4, 8]) {
       spec: [unit, 2],
       args: {
         y: joined,
-        parts: [at, gpu.tensor(dtype, more)],
+        tensors: [at, gpu.tensor(dtype, more)],
         ends: [width, width + 2],
         n: joined.length,
         stride: width + 2,
@@ -140,14 +149,14 @@ test('gather reports an index outside and clamps it', async () => {
     x = random(12),
     index = [2, 0, 7, 1],
     y = gpu.empty('f32', 4),
-    faults = gpu.zeros('u32', 4);
+    index_errors = gpu.zeros('u32', 4);
   await gpu.run('gather', {
     spec: [4, DTYPE.i64, 2, 0],
     args: {
       y,
       x: gpu.f32(x),
       index: gpu.tensor('i64', index),
-      faults,
+      index_errors,
       n: 4,
       limit: 3,
       sizes: [1, 4],
@@ -155,7 +164,7 @@ test('gather reports an index outside and clamps it', async () => {
     },
   });
   close(await gpu.read(y), [x[8], x[1], x[10], x[7]], 0, 0);
-  close(await gpu.read(faults), [3, 7, 0, 3], 0, 0);
+  close(await gpu.read(index_errors), [3, 7, 0, 3], 0, 0);
 });
 
 test('scatter_add and linear_index', async () => {

@@ -37,14 +37,14 @@ Object.entries(KINDS).forEach(([name, f], kind) =>
         y,
         outputs,
         count: n,
-        piece: n,
+        chunk_length: n,
         groups: 2,
         kept_inner: outputs,
         reduced_inner: n,
         kept_strides: [0, n],
         reduced_strides: [0, 1],
         divisor: n,
-        pieces: 1,
+        chunks: 1,
       },
       groups: [2],
     });
@@ -69,12 +69,12 @@ test('reduce in vectors, in chunks whose states a second dispatch merges', async
   };
   await gpu.run('reduce_float', {
     spec: [8, 1, 1, 256, 0, 0, 1, 4],
-    args: { ...common, x: gpu.f32(x), y: states, count: n, piece: n / 4, pieces: 4 },
+    args: { ...common, x: gpu.f32(x), y: states, count: n, chunk_length: n / 4, chunks: 4 },
     groups: [4],
   });
   await gpu.run('reduce_float', {
     spec: [8, 1, 1, 256, 0, 1, 0, 1],
-    args: { ...common, x: states, y, count: 4, piece: 4, pieces: 1 },
+    args: { ...common, x: states, y, count: 4, chunk_length: 4, chunks: 1 },
     groups: [1],
   });
   close(await gpu.read(y), [KINDS.var(x)], 1e-5);
@@ -91,13 +91,13 @@ test('reduce_int: the largest of i32', async () => {
       y,
       outputs: 1,
       count: 500,
-      piece: 500,
+      chunk_length: 500,
       groups: 1,
       kept_inner: 1,
       reduced_inner: 500,
       kept_strides: [0, 500],
       reduced_strides: [0, 1],
-      pieces: 1,
+      chunks: 1,
     },
   });
   close(await gpu.read(y), [Math.max(...x)], 0, 0);
@@ -110,7 +110,7 @@ test('column_sums', async () => {
     x = random(rows * columns),
     y = gpu.empty('f32', columns);
   await gpu.run('column_sums', {
-    args: { x: gpu.f32(x), y, rows, columns, stride: columns, piece: rows, groups: 2, pieces: 1 },
+    args: { x: gpu.f32(x), y, rows, columns, stride: columns, chunk_length: rows, groups: 2, chunks: 1 },
     groups: [2],
   });
   close(
@@ -295,7 +295,7 @@ test('cross_entropy, its mean and its gradient; a wrong target is reported', asy
     logsumexp = gpu.empty('f32', rows),
     loss = gpu.empty('f32', 1),
     count = gpu.empty('f32', 1);
-  const faults = gpu.zeros('u32', 4),
+  const index_errors = gpu.zeros('u32', 4),
     dlogits = gpu.empty('f32', rows * classes);
   const args = {
     logits: gpu.f32(x),
@@ -304,7 +304,7 @@ test('cross_entropy, its mean and its gradient; a wrong target is reported', asy
     logsumexp,
     loss,
     count,
-    faults,
+    index_errors,
     ignore_index: [-100, -1],
     rows,
     classes,
@@ -326,13 +326,13 @@ test('cross_entropy, its mean and its gradient; a wrong target is reported', asy
     1e-4,
     1e-7,
   );
-  close(await gpu.read(faults), [0, 0, 0, 0], 0, 0);
+  close(await gpu.read(index_errors), [0, 0, 0, 0], 0, 0);
   await gpu.run('cross_entropy', {
     spec: [1, 4, 1],
     args: { ...args, target: gpu.tensor('i64', [3, 9, 500, 1, 2, 3]) },
     groups: [rows],
   });
-  close(await gpu.read(faults), [3, 500, 0, 200], 0, 0);
+  close(await gpu.read(index_errors), [3, 500, 0, 200], 0, 0);
 });
 
 test('scan of f32 and accumulate', async () => {

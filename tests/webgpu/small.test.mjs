@@ -79,7 +79,7 @@ test('recurrent: a step of an lstm, and what is kept of it', async () => {
     units = 7,
     count = rows * units,
     gates = random(4 * count, -2, 2),
-    product = random(4 * count, -2, 2, 2),
+    gemm_result = random(4 * count, -2, 2, 2),
     before = random(count, -1, 1, 3);
   const state = gpu.empty('f32', count),
     cell = gpu.empty('f32', count),
@@ -87,7 +87,7 @@ test('recurrent: a step of an lstm, and what is kept of it', async () => {
   await gpu.run('recurrent_forward', {
     args: {
       gates: gpu.f32(gates),
-      product: gpu.f32(product),
+      gemm_result: gpu.f32(gemm_result),
       state_before: gpu.f32(before),
       cell_before: gpu.f32(before),
       state,
@@ -100,7 +100,7 @@ test('recurrent: a step of an lstm, and what is kept of it', async () => {
   });
   const gate = (i, k) => {
     const at = Math.floor(i / units) * 4 * units + k * units + (i % units);
-    return gates[at] + product[at];
+    return gates[at] + gemm_result[at];
   };
   const c = range(count).map((i) => sigmoid(gate(i, 1)) * before[i] + sigmoid(gate(i, 0)) * Math.tanh(gate(i, 2)));
   close(await gpu.read(cell), c, 1e-5, 2e-6);

@@ -11,7 +11,7 @@
 namespace etna::cpu {
 namespace {
 
-/// A graph's calls, one after another. Each splits its own work over the threads.
+/// Runs a graph's calls in order. Each call splits its own work over the threads.
 class Calls final : public Executable {
  public:
   explicit Calls(const Graph& graph) : graph_(graph) {}

@@ -1,7 +1,7 @@
 #include <etna/device/internal/cpu/instruction_sets.h>
 
-// Compiled with the same flags as everything else, so its predefined macros tell which instructions the rest may use.
-// Contains a constant only, no code.
+// Compiled with the same flags as everything else, so its predefined macros show which instructions the rest may use.
+// Contains only a constant, no code.
 namespace etna::cpu {
 
 // A macro that is not defined expands to its own name, which begins with an underscore.

@@ -5,8 +5,8 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 // This runs before everything else and reports that the rest cannot run. It is compiled for every x86-64
-// (device/CMakeLists.txt), and calls no function template or inline function of a library: the linker keeps one copy of
-// those, which may come from a file compiled for more.
+// (device/CMakeLists.txt). It calls no function template or inline function of a library: the linker keeps one copy of
+// those, and that copy may come from a file compiled for a newer processor.
 #if defined(__SSE3__)
 #error "instruction_sets.cpp must be compiled with -march=x86-64"
 #endif

@@ -11,7 +11,8 @@ namespace etna::m {
 inline double exp(double x) { return std::exp(x); }
 /// 2^k · e^r with r in ±ln2/2; e^r is a polynomial of degree 6 (Taylor with a fitted last coefficient).
 inline float exp(float x) {
-  float clamped = !(x > -104.0f) ? -104.0f : x > 89.0f ? 89.0f : x;  // no NaN, which no int holds
+  // NaN becomes -104: converting it to int is undefined.
+  float clamped = !(x > -104.0f) ? -104.0f : x > 89.0f ? 89.0f : x;
   float k = std::nearbyint(clamped * 1.44269504f);
   float r = clamped - k * 0.693359375f + k * 2.12194440e-4f;
   float p = 1.9875691500e-4f;

@@ -32,7 +32,7 @@ class Pages final : public SegmentSource {
   std::uint64_t available() const override { return available_bytes(); }
 };
 
-/// Where memory cannot be taken and returned by pages.
+/// For systems where memory cannot be mapped and returned by pages.
 class Heap final : public SegmentSource {
   static constexpr std::align_val_t kAlignment{64};
 

@@ -11,7 +11,7 @@ int workers();
 
 namespace detail {
 
-// One function for every body: oneTBB's templates, instantiated for each, would be a third of the time to compile.
+// One function for every body: instantiating oneTBB's templates for each body would take a third of the compile time.
 using Chunk = void (*)(const void* body, std::int64_t begin, std::int64_t end);
 void parallel_for(std::int64_t n, std::int64_t grain, Chunk chunk, const void* body);
 void with_threads(int threads, void (*call)(const void* work), const void* work);
@@ -39,8 +39,8 @@ void parallel_for(std::int64_t n, std::int64_t grain, const Body& body) {
       &body);
 }
 
-/// Calls body(task) for each of [0, n), in order; each task goes to the first free thread. For tasks that take much
-/// longer than fetching one, on cores that other processes may slow down. parallel_for() would assign such tasks
+/// Calls body(task) for each of [0, n), in order; the first free thread takes the next task. Use it for tasks that take
+/// much longer than fetching one, on cores that other processes may slow down: parallel_for() would assign the tasks
 /// beforehand, some of them in pairs.
 template <typename Body>
 void for_each_task(std::int64_t n, const Body& body) {

@@ -21,7 +21,7 @@ constexpr std::size_t kSmallest = 256;  // bytes per block
 constexpr std::align_val_t kAlignment{64};
 
 /// Sizes are powers of two, so that a step's requests fit the blocks that the previous step returned, whichever thread
-/// its tasks ran on.
+/// ran its tasks.
 std::size_t rounded(std::size_t bytes) { return std::bit_ceil(bytes < kSmallest ? kSmallest : bytes); }
 
 void* from_system(std::size_t bytes) {
@@ -41,7 +41,7 @@ struct Free {
   Free* next;
 };
 
-/// Blocks released by objects that are destroyed after the thread's Kept go to the system.
+/// True once the thread's Kept is destroyed: blocks that later destructors release go to the system.
 thread_local bool ended = false;
 
 struct Kept {

@@ -7,9 +7,9 @@
 
 /// Memory that a kernel needs while it runs: rows in another type, a tile, partial sums.
 ///
-/// It is reused from what its thread returned before. malloc() gives large blocks back to the system; the next malloc()
-/// then gets fresh pages, and each costs a fault and 4 KiB of zeros. A repeated training step should touch no fresh
-/// page.
+/// Blocks are reused by the thread that returned them. malloc() would give large blocks back to the system; the next
+/// malloc() then gets fresh pages, and each costs a page fault and 4 KiB of zeros. A repeated training step should
+/// touch no fresh page.
 namespace etna::cpu {
 
 namespace scratch {

@@ -1,7 +1,7 @@
-// One list of runs under one mutex. Parts of a run are claimed by an atomic counter, so a slow core gets fewer. A
-// thread that waits for its run waits only for parts that others are executing already, so nested runs cannot wait for
-// each other in a circle. Idle threads look for work for some microseconds before they sleep: kernels of a step follow
-// each other faster than a thread wakes up.
+// One list of runs under one mutex. An atomic counter hands out the chunks of a run, so a slow core gets fewer. A
+// thread that waits for its run waits only for chunks that other threads are executing already, so nested runs cannot
+// deadlock. Idle threads look for work for some microseconds before they sleep: kernels of a step follow each other
+// faster than a thread wakes up.
 #include <etna/device/internal/cpu/thread_pool.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace etna::cpu::pool {
 namespace {
 
 #if defined(__SANITIZE_THREAD__)
-constexpr int kLeastThreads = 4;  // races show on any machine
+constexpr int kLeastThreads = 4;  // at least four, so that races show on any machine
 #elif defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 constexpr int kLeastThreads = 4;
@@ -36,7 +36,7 @@ thread_local int limit = 0;  // 0: as many as there are
 struct Run {
   Chunk chunk;
   const void* body;
-  std::int64_t n, pieces;
+  std::int64_t n, chunks;
   int most;  ///< threads
   std::atomic<std::int64_t> next{0};
   int helpers = 0;                  ///< under the pool's mutex, as is the failure
@@ -50,7 +50,7 @@ class Pool {
       try {
         std::thread([this] { help(); }).detach();
       } catch (const std::system_error&) {
-        break;  // callers do the work of threads that the system refuses
+        break;  // the callers do the work of threads that the system refuses to start
       }
     }
   }
@@ -63,7 +63,7 @@ class Pool {
       runs_.push_back(&run);
       ++waiting_;
     }
-    if (std::min<std::int64_t>(run.pieces, run.most) > 2)
+    if (std::min<std::int64_t>(run.chunks, run.most) > 2)
       work_.notify_all();
     else
       work_.notify_one();
@@ -76,21 +76,21 @@ class Pool {
 
  private:
   void take_parts(Run& run) {
-    for (std::int64_t part; (part = run.next.fetch_add(1, std::memory_order_relaxed)) < run.pieces;) {
+    for (std::int64_t part; (part = run.next.fetch_add(1, std::memory_order_relaxed)) < run.chunks;) {
       try {
-        run.chunk(run.body, run.n * part / run.pieces, run.n * (part + 1) / run.pieces);
+        run.chunk(run.body, run.n * part / run.chunks, run.n * (part + 1) / run.chunks);
       } catch (...) {
-        run.next = run.pieces;
+        run.next = run.chunks;
         const std::lock_guard lock(mutex_);
         if (!run.failure) run.failure = std::current_exception();
       }
     }
   }
 
-  /// A run with parts that nobody has taken: the newest, which is the innermost.
+  /// The newest run with chunks that nobody has taken, which is the innermost.
   Run* find() {
     for (auto at = runs_.rbegin(); at != runs_.rend(); ++at) {
-      if ((*at)->next.load(std::memory_order_relaxed) < (*at)->pieces && (*at)->helpers + 1 < (*at)->most) return *at;
+      if ((*at)->next.load(std::memory_order_relaxed) < (*at)->chunks && (*at)->helpers + 1 < (*at)->most) return *at;
     }
     return nullptr;
   }
@@ -127,10 +127,10 @@ Pool& pool() {
 
 int threads() { return limit > 0 ? limit : pool().threads(); }
 
-void run(std::int64_t n, std::int64_t pieces, Chunk chunk, const void* body) {
+void run(std::int64_t n, std::int64_t chunks, Chunk chunk, const void* body) {
   const int most = threads();
-  if (pieces <= 1 || most <= 1) return chunk(body, 0, n);
-  Run run{chunk, body, n, pieces, most};
+  if (chunks <= 1 || most <= 1) return chunk(body, 0, n);
+  Run run{chunk, body, n, chunks, most};
   pool().execute(run);
   if (run.failure) std::rethrow_exception(run.failure);
 }

@@ -11,11 +11,11 @@ int threads();
 
 using Chunk = void (*)(const void* body, std::int64_t begin, std::int64_t end);
 
-/// Calls chunk(body, begin, end) on `pieces` equal parts of [0, n), the caller taking part, and returns when all have
-/// ended. Parts may call run() again. After an exception no further part begins; the first one is rethrown.
-void run(std::int64_t n, std::int64_t pieces, Chunk chunk, const void* body);
+/// Calls chunk(body, begin, end) on `chunks` equal ranges of [0, n) and returns when all have ended; the caller works
+/// too. A chunk may call run() again. After an exception no further chunk starts; the first exception is rethrown.
+void run(std::int64_t n, std::int64_t chunks, Chunk chunk, const void* body);
 
-/// While one lives, run() of this thread, and of parts that it runs, uses this many threads.
+/// While one lives, run() uses this many threads when this thread calls it, or a chunk that it runs.
 class Limit {
  public:
   explicit Limit(int threads);

@@ -1,5 +1,5 @@
-// Squares of 16-byte vectors are turned in registers; wider vectors would store to as many lines. Squares are visited
-// in tiles whose lines on both sides stay in the L1 cache.
+// Squares of 16-byte vectors are transposed in registers; wider vectors would store to as many cache lines. Squares are
+// visited in tiles whose cache lines on both sides stay in the L1 cache.
 #include <etna/device/internal/cpu/transpose.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ HWY_INLINE void square(const std::uint32_t* from, std::int64_t from_step, std::u
   hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, high_ab, high_ce)), d, to + 3 * to_step);
 }
 
-/// Rows of eight: after each step a vector holds twice as many neighbours of a column.
+/// Rows of eight: each step doubles the number of neighbours of a column that a vector holds.
 HWY_INLINE void square(const std::uint16_t* from, std::int64_t from_step, std::uint16_t* to, std::int64_t to_step) {
   const hn::FixedTag<std::uint16_t, 8> d;
   const hn::FixedTag<std::uint32_t, 4> twos;

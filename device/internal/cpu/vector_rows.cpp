@@ -98,7 +98,7 @@ float largest(const float* x, std::size_t n) {
   if (i < n) take(0, load_part(x + i, n - i, -std::numeric_limits<float>::infinity()));
   const float bad = hn::GetLane(hn::SumOfLanes(D(), hn::Add(nan[0], nan[1])));
   if (bad != bad) return bad;
-  // Where nothing is larger: some of Highway's targets begin MaxOfLanes() at the least finite number.
+  // If nothing is larger: MaxOfLanes() of some Highway targets starts at the least finite number.
   const V all = hn::Max(best[0], best[1]);
   const V larger = hn::IfThenElse(hn::Gt(all, lowest), constant(1), hn::Zero(D()));
   if (hn::GetLane(hn::SumOfLanes(D(), larger)) == 0) return -std::numeric_limits<float>::infinity();
@@ -130,7 +130,7 @@ HWY_INLINE double sum_of(std::size_t n, const Term& term) {
   return total;
 }
 
-/// 0 where exp(x) is below the smallest normal number: see gemm/flush_subnormals.h.
+/// 0 if exp(x) is below the smallest normal number; gemm/flush_subnormals.h explains why.
 HWY_INLINE V normal_exp(V x) {
   const V least = constant(-87.33654f);
   const auto below = hn::Lt(x, least);
@@ -172,7 +172,7 @@ void add_scaled(float* y, const float* x, float factor, std::size_t n) {
   if (i < n) store_part(hn::MulAdd(load_part(x + i, n - i, 0), by, load_part(y + i, n - i, 0)), y + i, n - i);
 }
 
-/// The elements of a weight or bias, or the default for one that was omitted.
+/// Elements of a weight or bias, or the default if it was omitted.
 HWY_INLINE V load_or(const float* x, std::size_t i, std::size_t count, float otherwise) {
   if (x == nullptr) return constant(otherwise);
   return count == hn::Lanes(D()) ? hn::LoadU(D(), x + i) : load_part(x + i, count, otherwise);
@@ -193,35 +193,35 @@ void normalize(const float* x, double mean, double factor, const float* weight, 
 }
 
 void widen_bf16(const std::uint16_t* x, float* y, std::size_t n) {
-  const hn::RebindToUnsigned<D> words;
-  const hn::Rebind<std::uint16_t, D> halves;
+  const hn::RebindToUnsigned<D> u32_tag;
+  const hn::Rebind<std::uint16_t, D> u16_tag;
   const std::size_t lanes = hn::Lanes(D());
   std::size_t i = 0;
   for (; i + lanes <= n; i += lanes) {
-    const auto bits = hn::ShiftLeft<16>(hn::PromoteTo(words, hn::LoadU(halves, x + i)));
+    const auto bits = hn::ShiftLeft<16>(hn::PromoteTo(u32_tag, hn::LoadU(u16_tag, x + i)));
     hn::StoreU(hn::BitCast(D(), bits), D(), y + i);
   }
   for (; i < n; ++i) y[i] = std::bit_cast<float>(static_cast<std::uint32_t>(x[i]) << 16);
 }
 
 void narrow_bf16(const float* x, std::uint16_t* y, std::size_t n) {
-  const hn::RebindToUnsigned<D> words;
+  const hn::RebindToUnsigned<D> u32_tag;
   const hn::RebindToSigned<D> whole;
-  const hn::Rebind<std::uint16_t, D> halves;
+  const hn::Rebind<std::uint16_t, D> u16_tag;
   const std::size_t lanes = hn::Lanes(D());
   auto rounded = [=](V v) HWY_ATTR {
-    const auto bits = hn::BitCast(words, v), upper = hn::ShiftRight<16>(bits);
-    const auto odd = hn::And(upper, hn::Set(words, 1));
-    const auto nearest = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(words, 0x7fff))));
-    const auto quiet = hn::Or(upper, hn::Set(words, 0x40));
-    const auto number = hn::RebindMask(words, hn::Eq(v, v));
-    return hn::DemoteTo(halves, hn::BitCast(whole, hn::IfThenElse(number, nearest, quiet)));
+    const auto bits = hn::BitCast(u32_tag, v), upper = hn::ShiftRight<16>(bits);
+    const auto odd = hn::And(upper, hn::Set(u32_tag, 1));
+    const auto nearest = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(u32_tag, 0x7fff))));
+    const auto quiet = hn::Or(upper, hn::Set(u32_tag, 0x40));
+    const auto number = hn::RebindMask(u32_tag, hn::Eq(v, v));
+    return hn::DemoteTo(u16_tag, hn::BitCast(whole, hn::IfThenElse(number, nearest, quiet)));
   };
   std::size_t i = 0;
-  for (; i + lanes <= n; i += lanes) hn::StoreU(rounded(hn::LoadU(D(), x + i)), halves, y + i);
+  for (; i + lanes <= n; i += lanes) hn::StoreU(rounded(hn::LoadU(D(), x + i)), u16_tag, y + i);
   if (i < n) {
     HWY_ALIGN std::uint16_t part[hn::MaxLanes(D())];
-    hn::Store(rounded(load_part(x + i, n - i, 0.0f)), halves, part);
+    hn::Store(rounded(load_part(x + i, n - i, 0.0f)), u16_tag, part);
     std::copy_n(part, n - i, y + i);
   }
 }

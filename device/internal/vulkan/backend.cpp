@@ -85,7 +85,7 @@ class VulkanBackend final : public Backend, public Launcher {
     Context& context = Context::of(device);
     std::lock_guard lock(context.mutex);
     context.staging.download(context.segments.find(address, bytes), static_cast<std::byte*>(target));
-    context.index_faults.check();
+    context.index_errors.check();
   }
 
   std::shared_ptr<PendingBytes> download_later(Device device, std::uint64_t address, std::size_t bytes) override {
@@ -111,7 +111,7 @@ class VulkanBackend final : public Backend, public Launcher {
     context.logical.require_alive();
     context.queue.finish();
     context.pipelines.cache().save(16);
-    context.index_faults.check();
+    context.index_errors.check();
   }
 
   Launcher* launcher() override { return this; }
@@ -176,10 +176,10 @@ class VulkanBackend final : public Backend, public Launcher {
     return context.queue.stats();
   }
 
-  Pointer index_faults(Device device, std::string_view op) override {
+  Pointer index_errors(Device device, std::string_view op) override {
     Context& context = Context::of(device);
     std::lock_guard lock(context.mutex);
-    return {context.index_faults.address(op), {}};
+    return {context.index_errors.address(op), {}};
   }
 
   void begin_profile(const profile::Options& options) override { vulkan::begin_profile(options); }

@@ -171,8 +171,8 @@ class WebGpuBackend final : public Backend, public gpu::Launcher {
     gpu(device).queue.upload(to.address() + offset, rows.bytes());
   }
   gpu::QueueStats stats(Device device) override { return gpu(device).queue.stats(); }
-  Pointer index_faults(Device device, std::string_view op) override {
-    return {gpu(device).queue.index_faults().address(op), {}};
+  Pointer index_errors(Device device, std::string_view op) override {
+    return {gpu(device).queue.index_errors().address(op), {}};
   }
 
  private:

@@ -111,18 +111,18 @@ void Queue::download(std::uint64_t from, std::span<std::byte> bytes) {
 std::uint32_t Queue::start_read(std::uint64_t from, std::size_t bytes) {
   flush();
   const std::uint64_t first = from / 4 * 4, last = (from + bytes + 3) / 4 * 4;
-  return javascript::start_read({first, static_cast<std::size_t>(last - first)}, index_faults_.range());
+  return javascript::start_read({first, static_cast<std::size_t>(last - first)}, index_errors_.range());
 }
 
 void Queue::finish_read(std::uint32_t read, std::uint64_t from, std::span<std::byte> bytes) {
   const std::size_t skipped = from % 4, behind = (4 - (from + bytes.size()) % 4) % 4;
-  std::vector<std::byte> faults(index_faults_.range().bytes);
+  std::vector<std::byte> index_errors(index_errors_.range().bytes);
   std::string failed;
   if (skipped == 0 && behind == 0) {
-    failed = javascript::finish_read(read, bytes, faults);
+    failed = javascript::finish_read(read, bytes, index_errors);
   } else {
     std::vector<std::byte> words(skipped + bytes.size() + behind);
-    failed = javascript::finish_read(read, words, faults);
+    failed = javascript::finish_read(read, words, index_errors);
     std::memcpy(bytes.data(), words.data() + skipped, bytes.size());
   }
   require_healthy();
@@ -130,7 +130,7 @@ void Queue::finish_read(std::uint32_t read, std::uint64_t from, std::span<std::b
     throw DeviceError(fmt::format("webgpu:0: work that was queued earlier failed: {}", error));
   }
   if (!failed.empty()) throw DeviceError(fmt::format("webgpu:0: a read failed: {}", failed));
-  index_faults_.check(faults);
+  index_errors_.check(index_errors);
 }
 
 void Queue::finish_building() {
@@ -167,9 +167,9 @@ void Queue::run(std::uint32_t program, std::span<const javascript::EncodedDispat
 
 void Queue::finish() {
   flush();
-  if (index_faults_.range().bytes > 0) {
+  if (index_errors_.range().bytes > 0) {
     std::byte none[4];
-    return download(index_faults_.range().address, none);
+    return download(index_errors_.range().address, none);
   }
   javascript::finish();
   require_healthy();

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include <etna/device/internal/webgpu/index_faults.h>
+#include <etna/device/internal/webgpu/index_errors.h>
 #include <etna/device/internal/webgpu/javascript.h>
 #include <etna/device/kernel.h>
 
@@ -63,7 +63,7 @@ class Queue {
   void finish_building();
 
   gpu::QueueStats stats() const { return stats_; }
-  IndexFaults& index_faults() { return index_faults_; }
+  IndexErrors& index_errors() { return index_errors_; }
 
  private:
   struct Key {
@@ -77,7 +77,7 @@ class Queue {
   Batch open_;
   std::map<Key, std::uint32_t> pipelines_;
   Key key_;
-  IndexFaults index_faults_;
+  IndexErrors index_errors_;
   gpu::QueueStats stats_;
 };
 

@@ -6,7 +6,7 @@
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/activations/internal/table.h>
 
-// The functions of etna::Activation, activations that are compositions, and default numbers of those that are rows of
+// The functions of etna::Activation, composed activations, and default parameters of activations that are rows of
 // elementwise.def.
 namespace etna {
 
@@ -98,7 +98,7 @@ Tensor softplus(const Tensor& x, double beta, double threshold) {
 
 Tensor glu(const Tensor& x, std::int64_t dim) {
   detail::require_defined("glu", x);
-  if (x.dim() == 0) throw ShapeError("glu: a tensor without dimensions has no halves");
+  if (x.dim() == 0) throw ShapeError("glu: got a 0-d tensor; wanted at least one dimension");
   const std::int64_t size = x.size(dim);
   if (size % 2 != 0) {
     throw ShapeError(

@@ -83,7 +83,7 @@ struct Erf {
   }
 };
 
-/// The activations whose rows are `vectors`.
+/// The activations whose rows are `vectors` in activations.def.
 template <Activation activation>
 struct Value;
 template <Activation activation>

@@ -63,7 +63,7 @@ std::vector<OutputSpec> attention_infer(const OpCall& call) {
                                  kAttentionName, shapes_in_words(call), q.size(-3), k.size(-3)));
   }
   if (q.size(-1) > 256)
-    throw ShapeError(fmt::format("{}: the head size is {}, at most 256 is taken", kAttentionName, q.size(-1)));
+    throw ShapeError(fmt::format("{}: the head size is {}; wanted at most 256", kAttentionName, q.size(-1)));
   attention_check_mask(call);
   Shape rows = q.shape();
   rows.erase(q.dim() - 1);
@@ -135,11 +135,11 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
     a = q.to(t), b = k.to(t), c = v.to(t);
   }
   double size = q.dim() > 0 ? static_cast<double>(q.size(-1)) : 1;
-  // Zeros at the end of a head change no score, and no value but their own.
+  // Zeros at the end of a head change neither scores nor other values.
   const std::int64_t of_values = v.dim() > 0 ? v.size(-1) : 0;
   if (q.dim() >= 3 && k.dim() == q.dim() && v.dim() == q.dim() && k.size(-1) == q.size(-1) && of_values != q.size(-1)) {
     if (of_values > 256)
-      throw ShapeError(fmt::format("{}: the head size of v is {}, at most 256 is taken", kAttentionName, of_values));
+      throw ShapeError(fmt::format("{}: the head size of v is {}; wanted at most 256", kAttentionName, of_values));
     const std::int64_t missing = of_values - q.size(-1);
     if (missing > 0) a = pad(a, {0, missing}), b = pad(b, {0, missing});
     if (missing < 0) c = pad(c, {0, -missing});

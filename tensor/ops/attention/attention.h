@@ -5,13 +5,13 @@
 
 #include <etna/tensor/tensor.h>
 
-/// Attention, rotary positions, and attention over keys and values that earlier calls wrote, which a decoder needs to
+/// Attention, rotary positions, and attention to cached keys and values of earlier calls, which a decoder needs to
 /// generate text.
 namespace etna {
 
 // ---- attention
-/// Attention (Vaswani et al. 2017). D and E are at most 256. causal: query i attends to keys 0 ... i, also where T ≠ S.
-/// @param q [..., H, T, D] @param k [..., G, S, D], v [..., G, S, E] with G dividing H (grouped heads); kernels are for
+/// Attention (Vaswani et al. 2017). D and E are at most 256. causal: query i attends to keys 0 ... i, even if T ≠ S.
+/// @param q [..., H, T, D] @param k [..., G, S, D], v [..., G, S, E] with G dividing H (grouped heads); kernels require
 /// E = D, so the smaller one is padded
 /// @param mask undefined, bool (true: attend) or floating (added), broadcasting to [..., H, T, S]; not with causal
 /// @param scale 1/√D by default
@@ -26,13 +26,13 @@ Tensor self_attention(const Tensor& qkv, std::int64_t heads, std::int64_t kv_hea
                       std::optional<double> scale = {});
 
 /// Rotary position embedding (Su et al. 2021): rotates pairs of elements of each row by its position times the pair's
-/// frequency, so that products of queries and keys depend on distances. One pass; angles are computed in f32 (f64 for
-/// f64).
+/// frequency, so that dot products of queries and keys depend on distances. One pass; angles are computed in f32 (f64
+/// for f64).
 /// @param x [..., T, D]
-/// @param frequencies [R/2], floating, R ≤ D, as rotary_frequencies() makes them; elements from R on stay. They are not
-/// differentiated
-/// @param positions of the rows, i64 or i32: undefined: 0 ... T-1; 0-d: of the first row, the others follow (a number
-/// on the device, so that a captured decoding step reads it at every replay); [T]: of each row
+/// @param frequencies [R/2], floating, R ≤ D, as returned by rotary_frequencies(); elements from R on are unchanged. No
+/// gradient flows to frequencies
+/// @param positions of the rows, i64 or i32. Undefined: 0 ... T-1. 0-d: the position of the first row, and the others
+/// count up (a number on the device, so that a captured decoding step reads it at every replay). [T]: one for each row
 /// @param interleaved pairs are neighbours, (0, 1), (2, 3) ... (GPT-J, the paper); else (0, R/2), (1, R/2 + 1) ...
 /// (GPT-NeoX, Llama of Hugging Face)
 /// @throws ShapeError, DtypeError
@@ -45,49 +45,49 @@ Tensor apply_rotary(const Tensor& x, const Tensor& cos, const Tensor& sin, bool 
 
 /// Settings of dot_product_attention().
 struct AttentionSettings {
-  Tensor mask = {};     ///< bool (true: attend) or floating (added), broadcasting to [..., H, T, S]
-  bool causal = false;  ///< also together with a mask
-  bool causal_from_end =
-      false;  ///< causal, where the queries are the last T of S positions: keys of a cache come first
+  Tensor mask = {};              ///< bool (true: attend) or floating (added), broadcasting to [..., H, T, S]
+  bool causal = false;           ///< also together with a mask
+  bool causal_from_end = false;  ///< causal when the queries are the last T of S positions: keys of a cache come first
   std::optional<double> scale = {};  ///< 1/√D
   double softcap = 0;                ///< above 0: scores become softcap · tanh(scores / softcap) (Gemma 2)
   double dropout = 0;                ///< of the weights; the caller passes 0 outside training
 };
-/// scaled_dot_product_attention() with more settings. softcap and dropout compute all weights; everything else runs the
-/// fused op: heads of v of another size are padded with zeros, and causal_from_end becomes a mask [T, S].
+/// scaled_dot_product_attention() with more settings. softcap, and dropout, compute all weights. Everything else runs
+/// the fused op: heads of v with another size are padded with zeros, and causal_from_end becomes a mask [T, S].
 /// @param q [..., H, T, D] @param k [..., G, S, D] @param v [..., G, S, E] @return [..., H, T, E]
 Tensor dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionSettings& settings = {});
 
-/// What attention with weights returns.
+/// The result of attention_with_weights().
 struct WeightedAttention {
   Tensor output;   ///< [..., H, T, E]
   Tensor weights;  ///< [..., H, T, S], after softmax and before dropout
 };
-/// The same with the weights, for those who want to see them.
+/// dot_product_attention() that also returns the weights, for inspection.
 WeightedAttention attention_with_weights(const Tensor& q, const Tensor& k, const Tensor& v,
                                          const AttentionSettings& settings = {});
 
-// ---- a paged cache: blocks of kCacheBlock positions, which sequences take as they grow (Kwon et al. 2023)
+// ---- a paged cache: blocks of kCacheBlock positions, allocated as sequences grow (Kwon et al. 2023)
 inline constexpr std::int64_t kCacheBlock = 64;
 
-/// Keys and values of one layer, [blocks, G, kCacheBlock, row]: f32, f16 or bf16 with rows of D, or u8 with rows of
+/// Keys and values of one layer, [blocks, G, kCacheBlock, row]: f32, f16 or bf16 with rows of D; or u8 with rows of
 /// cache_row_bytes(D), which hold Q8_0.
 struct PagedCache {
   Tensor keys, values;
 };
 
-/// Bytes of a row of D elements in Q8_0: an f16 scale and 32 codes for each 32 elements.
+/// Bytes of a row of D elements in Q8_0: an f16 scale and 32 quants for each 32 elements.
 /// @throws ShapeError if 32 does not divide D
 std::int64_t cache_row_bytes(std::int64_t head_size);
 /// An empty cache. @param dtype f32, f16, bf16, or u8 for Q8_0
 PagedCache paged_cache(std::int64_t blocks, std::int64_t kv_heads, std::int64_t head_size, TensorOptions options = {});
 
-/// Where sequences have their blocks. Both are on the cache's device, so that a captured step reads them anew.
+/// The blocks and positions of sequences. Both are on the cache's device, so that a captured step reads them at each
+/// replay.
 struct CachePlaces {
   Tensor table;      ///< [B, M] i32: position p of a sequence is in block table[b, p / kCacheBlock]; -1: none
-  Tensor positions;  ///< [B] i32: of the first of T new rows; the others follow
-  /// Positions of the longest sequence, its new rows included, where the host knows them; 0: unknown. Prompts are
-  /// faster with it.
+  Tensor positions;  ///< [B] i32: position of the first of T new rows; the others count up
+  /// Length of the longest sequence, including its new rows, if the host knows it; 0: unknown. Prompts are faster with
+  /// it.
   std::int64_t longest = 0;
 };
 
@@ -95,48 +95,49 @@ struct RotarySettings {
   std::int64_t heads = 0, kv_heads = 0;
   Tensor frequencies = {};   ///< [R/2] f32 as in rope(); undefined: nothing is rotated
   bool interleaved = false;  ///< as in rope()
-  double magnitude = 1;      ///< rotated elements are multiplied by it
+  double magnitude = 1;      ///< factor for the rotated elements
   Tensor query_norm = {};    ///< [D]: RMS norm of each head of queries before the rotation
   Tensor key_norm = {};
   double eps = 1e-6;
-  std::optional<DType> dtype = {};  ///< of what is returned; qkv's by default
+  std::optional<DType> dtype = {};  ///< dtype of the returned queries; by default that of qkv
 };
 
-/// Rotates queries and keys and writes keys and values into the cache, in one pass. A row without a block is left out.
-/// Not differentiable.
-/// @param qkv [B, T, (H + 2 G) · D] floating, as self_attention() has it
+/// Rotates queries and keys and writes keys and values into the cache, in one pass. Skips rows that have no block. Not
+/// differentiable.
+/// @param qkv [B, T, (H + 2 G) · D] floating, in the layout of self_attention()
 /// @return the queries [B, T, H, D] @throws ShapeError, DtypeError
 Tensor rotate_and_cache_(const Tensor& qkv, PagedCache& cache, const CachePlaces& places,
                          const RotarySettings& settings);
 
 struct PagedAttentionSettings {
-  double scale = 0;         ///< of scores; 0: 1/√D
+  double scale = 0;         ///< factor of scores; 0: 1/√D
   double softcap = 0;       ///< as in AttentionSettings
-  std::int64_t window = 0;  ///< a query attends to so many positions, its own included; 0: to all
+  std::int64_t window = 0;  ///< number of positions a query attends to, including its own; 0: all
 };
 
-/// Causal attention of T new queries to the keys of their sequence, their own included; rotate_and_cache_() has written
-/// them. Positions without a block are left out; a query that may attend to nothing gives 0. Not differentiable.
+/// Causal attention of T new queries to the keys of their sequence, including their own, which rotate_and_cache_() has
+/// written. Skips positions without a block; a query that may attend to nothing gives 0. Not differentiable.
 /// @param q [B, T, H, D] @return [B, T, H, D]
 /// @throws ShapeError, DtypeError
 Tensor paged_attention(const Tensor& q, const PagedCache& cache, const CachePlaces& places,
                        const PagedAttentionSettings& settings = {});
 
-/// rotate_and_cache_(), then attention to the cache by what is fastest: where each sequence has one new row, both in
-/// one dispatch on a GPU; for a prompt whose length is known, prompt_attention() in 16 bits where the device has matrix
-/// units and the cache has no more. Rounding queries and results to bf16 there costs up to 1e-2 of 1. Not
-/// differentiable.
+/// rotate_and_cache_(), then attention to the cache by the fastest kernels. If each sequence has one new row, a GPU
+/// runs both in one dispatch. For a prompt of known length it calls prompt_attention() in 16 bits, if the device has
+/// matrix units and the cache stores at most 16 bits. Rounding queries and results to bf16 there costs up to 1e-2 of 1.
+/// Not differentiable.
 /// @param qkv [B, T, (H + 2 G) · D] @return [B, T, H · D] in the dtype of qkv @throws ShapeError, DtypeError
 Tensor rotate_and_attend_(const Tensor& qkv, PagedCache& cache, const CachePlaces& places, const RotarySettings& rotary,
                           const PagedAttentionSettings& attention = {});
 
-/// paged_attention() for the many queries of a prompt, the last T of `length` positions of one sequence, by the kernels
-/// of dot_product_attention(), which multiply in q's dtype; the softmax and its sums are f32.
+/// paged_attention() for the many queries of a prompt: the last T of `length` positions of one sequence. Runs the
+/// kernels of dot_product_attention(), which multiply in q's dtype; the softmax and its sums are f32.
 /// @param q [1, T, H, D] @param table [1, M] i32 @return [1, T, H, D] in q's dtype @throws ShapeError, DtypeError
 Tensor prompt_attention(const Tensor& q, const PagedCache& cache, const Tensor& table, std::int64_t length,
                         const PagedAttentionSettings& settings = {});
 
-/// The first positions of each sequence as they lie in keys or values; 0 where there is no block. Not differentiable.
+/// The first `length` positions of each sequence, read from keys or values; 0 where there is no block. Not
+/// differentiable.
 /// @param table [B, M] i32 @return [B, G, length, D] @throws ShapeError, DtypeError
 Tensor cached_rows(const Tensor& cache, const Tensor& table, std::int64_t length, DType dtype = f32);
 

@@ -38,7 +38,7 @@ Tensor scores(const Tensor& q, const Tensor& k, const Tensor& mask, const Attent
   return mask.dtype() == boolean ? masked_fill(s, logical_not(mask), kMinusInfinity) : s + mask.to(s.dtype());
 }
 
-/// Softmax over keys; 0 in rows without a key to attend to.
+/// Softmax over keys; rows without a key to attend to are 0.
 Tensor weights(const Tensor& s) {
   if (s.size(-1) == 0) return s;
   Tensor nothing = eq(max(s, {-1}, true), kMinusInfinity);

@@ -21,7 +21,8 @@ namespace etna::attention {
 namespace {
 
 constexpr std::int64_t kQueries = 64, kKeys = 512;
-constexpr std::int64_t kGap = 16;  ///< padding after a row of scores, so that rows are not a power of two apart
+constexpr std::int64_t kGap =
+    16;  ///< padding after a row of scores, so that rows are not a power of two with_separate_rows
 
 template <typename T>
 T* head(const Tensor& x, std::int64_t b, std::int64_t h) {
@@ -35,8 +36,8 @@ class Block {
  public:
   Block(const Inputs& in, const AttentionAttrs& attributes) : in_(in), attributes_(attributes) {}
 
-  std::int64_t first = 0, rows = 0;  ///< its queries
-  std::int64_t keys = 0;             ///< upper bound of the keys that any of them may attend to
+  std::int64_t first = 0, rows = 0;  ///< the block's queries
+  std::int64_t keys = 0;             ///< upper bound of the keys that any of these queries may attend to
 
   void select(std::int64_t batch, std::int64_t head_index, std::int64_t block) {
     batch_ = batch, head_ = head_index, group_ = head_index / in_.heads_per_group();
@@ -46,13 +47,13 @@ class Block {
   }
 
   const T* q() const { return head<T>(in_.q, batch_, head_) + first * in_.q.strides()[2]; }
-  /// Starting at a given key.
+  /// Keys from row `key` on.
   const T* k(std::int64_t key) const { return head<T>(in_.k, batch_, group_) + key * in_.k.strides()[2]; }
   const T* v(std::int64_t key) const { return head<T>(in_.v, batch_, group_) + key * in_.v.strides()[2]; }
   /// Index of the block's first row among all rows.
   std::int64_t row() const { return (batch_ * in_.heads + head_) * in_.queries + first; }
 
-  /// Computes scores [rows, n], rows n + kGap apart: scale · q · kᵀ with the mask, for n keys starting at `key`.
+  /// Computes scores [rows, n], with row stride n + kGap: scale · q · kᵀ with the mask, for n keys starting at `key`.
   void score(std::int64_t key, std::int64_t n, T* scores) const {
     cpu::gemm_one_thread({false, true, rows, n, in_.size, row_stride(in_.q), row_stride(in_.k), n + kGap},
                          static_cast<T>(attributes_.scale), q(), k(key), T(0), scores);
@@ -200,8 +201,10 @@ void backward(const Inputs& in, const AttentionAttrs& attributes, const Kept& ke
   });
 }
 
-/// x with rows at least their length apart, as the gemm requires.
-Tensor apart(const Tensor& x) { return x.size(2) <= 1 || x.strides()[2] >= x.size(3) ? x : x.contiguous(); }
+/// x, or a copy if its rows overlap: the gemm requires a row stride of at least the row's length.
+Tensor with_separate_rows(const Tensor& x) {
+  return x.size(2) <= 1 || x.strides()[2] >= x.size(3) ? x : x.contiguous();
+}
 
 /// The call's inputs, with floating ones converted to T.
 template <typename T>
@@ -211,14 +214,14 @@ Inputs wide_inputs(const OpCall& call) {
     if (wide[i].defined() && wide[i].dtype() != boolean) wide[i] = wide[i].to(dtype_of<T>());
   }
   Inputs in = inputs({call.op, wide, call.attrs});
-  in.q = apart(in.q), in.k = apart(in.k), in.v = apart(in.v);
+  in.q = with_separate_rows(in.q), in.k = with_separate_rows(in.k), in.v = with_separate_rows(in.v);
   return in;
 }
 
 template <typename T>
 Inputs wide_packed_inputs(const OpCall& call) {
   Inputs in = packed_inputs(call.in[0].to(dtype_of<T>()), call.as<AttentionAttrs>());
-  in.q = apart(in.q), in.k = apart(in.k), in.v = apart(in.v);
+  in.q = with_separate_rows(in.q), in.k = with_separate_rows(in.k), in.v = with_separate_rows(in.v);
   return in;
 }
 
@@ -264,7 +267,7 @@ void self_forward_cpu(const OpCall& call, std::span<Tensor> out) {
 void backward_cpu(const OpCall& call, std::span<Tensor> out) {
   with_type(call.in[0].dtype(), [&]<typename T>(T) {
     Inputs in = wide_inputs<T>(call);
-    auto merged = [&](const Tensor& x) { return apart(merge_leading(x.to(dtype_of<T>()), in.batch)); };
+    auto merged = [&](const Tensor& x) { return with_separate_rows(merge_leading(x.to(dtype_of<T>()), in.batch)); };
     Kept kept{merged(call.in[4]), call.in[5].contiguous(), merged(call.in[6])};
     Tensor q = wide_output<T>(out[0]), k = wide_output<T>(out[1]), v = wide_output<T>(out[2]);
     backward<T>(in, call.as<AttentionAttrs>(), kept,
@@ -277,7 +280,9 @@ void self_backward_cpu(const OpCall& call, std::span<Tensor> out) {
   if (out[0].numel() == 0) return;
   with_type(call.in[0].dtype(), [&]<typename T>(T) {
     Inputs in = wide_packed_inputs<T>(call);
-    auto heads = [&](const Tensor& x) { return apart(heads_of(x.to(dtype_of<T>()).contiguous(), in.batch, in.heads)); };
+    auto heads = [&](const Tensor& x) {
+      return with_separate_rows(heads_of(x.to(dtype_of<T>()).contiguous(), in.batch, in.heads));
+    };
     Kept kept{heads(call.in[1]), call.in[2].contiguous(), heads(call.in[3])};
     Tensor all = wide_output<T>(out[0]);
     Inputs gradients = packed_inputs(all, call.as<AttentionAttrs>());

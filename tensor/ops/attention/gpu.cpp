@@ -21,7 +21,7 @@ std::array<std::uint32_t, 4> mask_strides(const Tensor& mask) {
   return {gpu::u32(s[0]), gpu::u32(s[1]), gpu::u32(s[2]), gpu::u32(s[3])};
 }
 
-/// Elements of a row that can be loaded at once from every operand: 4 or 1.
+/// The number of elements of a row that can be loaded at once from every operand: 4 or 1.
 std::uint32_t width(std::int64_t size, std::initializer_list<const Tensor*> operands) {
   bool fits = size % 4 == 0;
   for (const Tensor* x : operands) {
@@ -32,7 +32,7 @@ std::uint32_t width(std::int64_t size, std::initializer_list<const Tensor*> oper
 }
 
 /// Packs the sizes as the kernels unpack them: the head size is at most 256.
-std::uint32_t shape_word(const Inputs& in, bool causal, bool packed = false) {
+std::uint32_t packed_sizes(const Inputs& in, bool causal, bool packed = false) {
   return gpu::u32(in.heads_per_group()) | gpu::u32(in.size) << 16 | gpu::u32(packed) << 30 | gpu::u32(causal) << 31;
 }
 
@@ -45,8 +45,8 @@ std::array<std::uint32_t, 3> grid(std::int64_t rows, std::int64_t heads, std::in
 
 std::uint32_t mask_dtype(const Tensor& mask) { return mask.defined() ? gpu::u32(mask.dtype()) : kNoMask; }
 
-/// Steps of a sum that plain kernels unroll. On a software rasterizer unrolling costs long compile times for little
-/// speed.
+/// Iterations of a sum that plain kernels unroll. On a software rasterizer unrolling costs long compile times for
+/// little speed.
 std::uint32_t unrolled(Device device) {
   for (const AdapterInfo& a : adapters()) {
     if (a.device == device) return a.kind == "software" ? 4 : 16;
@@ -71,7 +71,7 @@ void attention_gpu_forward(const OpCall& call, const Inputs& in, bool packed, st
   auto dispatch = [&](gpu::Kernel& kernel, std::array<std::uint32_t, 3> groups) {
     kernel.read(in.q).read(in.k).read(in.v).read(in.mask).write(out[0]).write(out[1]);
     kernel.u32(strides_of(in.q)).u32(strides_of(in.k)).u32(strides_of(in.v)).u32(mask_strides(in.mask));
-    kernel.u32(in.queries, in.keys, shape_word(in, attributes.causal, packed));
+    kernel.u32(in.queries, in.keys, packed_sizes(in, attributes.causal, packed));
     kernel.f32(static_cast<float>(attributes.scale)).dispatch(groups);
   };
   if (auto matrix = matrix_kernel(Pass::forward, in, attributes.scale, mask_dtype(in.mask), {&in.q, &in.k, &in.v})) {
@@ -101,7 +101,7 @@ Tensor sum_rows(const OpCall& call, const Inputs& in, const Tensor& y, const Ten
   return rows;
 }
 
-/// The arguments that both gradient kernels share: all but their outputs.
+/// The arguments that both gradient kernels share, which are all but their outputs.
 struct Backward {
   Backward(const OpCall& call, const Inputs& in, const Kept& kept) : call(call), in(in), kept(kept) {
     auto attributes = call.as<AttentionAttrs>();
@@ -113,7 +113,7 @@ struct Backward {
     if ((dq && dkv) || in.queries > kTile || in.keys > kTile) rows = sum_rows(call, in, kept.y, kept.dy);
   }
 
-  /// @param gradient, dv the outputs: dq, or dk and dv, or the packed gradient and none
+  /// @param gradient, dv the outputs: dq and none, dk and dv, or the packed gradient and none
   void launch(const gpu::Shader& shader, std::array<std::uint32_t, 3> groups, const Tensor& gradient,
               const Tensor& dv = {}) const {
     dispatch(gpu::Kernel(shader, call)
@@ -124,7 +124,8 @@ struct Backward {
              groups, false, gradient, dv);
   }
 
-  /// Runs both kernels on matrix units, if they fit. q_gradient alone receives all three gradients packed.
+  /// Runs both kernels on matrix units. Returns false if they do not fit. If only q_gradient is given, it receives all
+  /// three gradients packed.
   bool on_matrix_units(const Tensor& q_gradient, const Tensor& k_gradient = {}, const Tensor& v_gradient = {}) const {
     if (!dq || !dkv) return false;
     const bool packed = !k_gradient.defined();
@@ -145,7 +146,7 @@ struct Backward {
     kernel.read(in.q).read(in.k).read(in.v).read(in.mask).read(kept.dy);
     kernel.read(rows.defined() ? rows : kept.y).read(kept.logsumexp).write(gradient).write(dv);
     kernel.u32(strides_of(in.q)).u32(strides_of(in.k)).u32(strides_of(kept.dy));
-    kernel.u32(in.queries, in.keys, shape_word(in, attributes.causal, packed));
+    kernel.u32(in.queries, in.keys, packed_sizes(in, attributes.causal, packed));
     kernel.f32(static_cast<float>(attributes.scale)).dispatch(groups);
   }
 
@@ -184,7 +185,7 @@ bool backward_gpu(const OpCall& call, std::span<Tensor> out) {
   }
   Inputs in = device_inputs(call);
   if (!fits_grid(in)) return false;
-  // kernels take one set of strides for both
+  // kernels take one set of strides for both k and v
   if (in.k.strides() != in.v.strides()) in.k = in.k.contiguous(), in.v = in.v.contiguous();
   Kept kept{merge_leading(call.in[4].contiguous(), in.batch), call.in[5].contiguous(),
             merge_leading(call.in[6].to(in.q.dtype()), in.batch)};

@@ -24,7 +24,7 @@ std::optional<KernelVariant> variant_in_environment() {
   throw Error(fmt::format("ETNA_ATTENTION is '{}'; it may be auto, plain, coopmat or coopmat2", value));
 }
 
-/// Allow only this variant, and the plain one if it does not fit; none: any available variant.
+/// The variant that ETNA_ATTENTION allows, with the plain one as fallback; none: any available variant.
 std::optional<KernelVariant> wanted_variant() {
   static const std::optional<KernelVariant> from_environment = variant_in_environment();
   const std::optional<KernelVariant> given = overrides().attention_variant;

@@ -10,13 +10,13 @@
 #include <etna/tensor/ops/quantized/internal/fusion.h>
 #include <etna/tensor/quant/quantized_tensor.h>
 
-// rotate_and_cache_, paged_attention and both in one, cached_rows: a cache of keys and values in blocks.
+// rotate_and_cache_, paged_attention, both in one, and cached_rows: a cache of keys and values in blocks.
 namespace etna {
 namespace {
 
 using namespace attention::paged;
 
-/// Rows of queries from which on attention over gathered keys is faster.
+/// From this number of query rows on, attention over gathered keys is faster.
 constexpr std::int64_t kPrompt = 16;
 
 void check_cache(const OpCall& call, const Tensor& keys, const Tensor& values, std::int64_t size) {
@@ -48,7 +48,7 @@ void check_places(const OpCall& call, const Tensor& table, const Tensor& positio
 
 void paged_attention_check_floating(const OpCall& call, const char* what, DType dtype) {
   if (!is_floating(dtype))
-    throw DtypeError(fmt::format("{}: {}: {} was given; wanted a floating dtype", call.op.name, what, name(dtype)));
+    throw DtypeError(fmt::format("{}: {} is {}; wanted a floating dtype", call.op.name, what, name(dtype)));
 }
 
 std::vector<OutputSpec> infer_new_rows(const OpCall& call, const WriteAttrs& a) {
@@ -124,7 +124,7 @@ TensorList paged_attention_reference(const OpCall& call) {
   if (a.window > 0) seen = logical_and(seen, key > at - static_cast<double>(a.window));
   const Tensor there = repeat_interleave(table >= 0.0, kCacheBlock, 1).unsqueeze(1);
   seen = logical_and(seen, there).unsqueeze(1);
-  // A block that belongs to nobody may hold NaN, which a weight of 0 would not hide.
+  // A block that no sequence owns may hold NaN, which a weight of 0 would not hide.
   const Tensor any =
       amax(logical_and(there, key <= amax(at, {1}, true)).to(i32), {1}).reshape({q.size(0), 1, keys, 1}) > 0.0;
   const Tensor k = where(any, cached_rows(call.in[kKeys], table, keys, row), 0.0),
@@ -145,7 +145,8 @@ std::vector<OutputSpec> rotate_and_attend_infer(const OpCall& call) {
   const auto a = call.as<StepAttrs>().write;
   std::vector<OutputSpec> out = infer_new_rows(call, a);
   if (call.in[kQkv].size(1) != 1)
-    throw ShapeError(fmt::format("{}: qkv is {}; wanted one row a sequence", call.op.name, str(call.in[kQkv].shape())));
+    throw ShapeError(
+        fmt::format("{}: qkv is {}; wanted one row per sequence", call.op.name, str(call.in[kQkv].shape())));
   if (a.heads % a.kv_heads != 0) {
     throw ShapeError(fmt::format("{}: {} heads of queries, {} of keys; the second must divide the first", call.op.name,
                                  a.heads, a.kv_heads));
@@ -158,7 +159,7 @@ std::vector<OutputSpec> rotate_and_attend_infer(const OpCall& call) {
 
 void rotate_and_attend_cpu(const OpCall& call, std::span<Tensor> out) {
   const auto a = call.as<StepAttrs>();
-  // Queries are not rounded to halves on the way.
+  // Queries stay in f32 or f64 until the attention; rounding them to 16 bits would lose digits.
   const DType dtype = out[0].dtype() == f64 ? f64 : f32;
   std::vector<Tensor> in(call.in.begin(), call.in.end());
   in[kQkv] = in[kQkv].to(dtype);
@@ -170,18 +171,19 @@ void rotate_and_attend_cpu(const OpCall& call, std::span<Tensor> out) {
   if (out[0].dtype() != dtype) out[0].copy_(y[0]);
 }
 
-/// Gives the result as the product behind it reads it: in bytes besides, or in 16 bits alone.
+/// Lets the attention write its result in the form that the next gemm reads: as quantized activations as well, or in 16
+/// bits only.
 bool fuse_step(fusion::Calls calls, fusion::Fused& fused) {
-  const fusion::Call &step = calls[0], &product = calls[1];
+  const fusion::Call &step = calls[0], &linear = calls[1];
   const Tensor &y = step.out[0], &keys = step.in[kKeysOut];
   const auto refuse = [&](const char* why) {
     fused.why = why;
     return false;
   };
-  if (y.dtype() != f32 || product.in[0].impl() != y.impl() || step.out.size() != 3)
-    return refuse("the product does not read the attention's result in f32");
-  const std::optional<DType> wanted = quantized::wanted_form(product, keys.dtype() == f16);
-  if (!wanted) return refuse("the product reads f32");
+  if (y.dtype() != f32 || linear.in[0].impl() != y.impl() || step.out.size() != 3)
+    return refuse("the linear layer does not read the attention's result in f32");
+  const std::optional<DType> wanted = quantized::wanted_form(linear, keys.dtype() == f16);
+  if (!wanted) return refuse("the linear layer reads f32");
   const bool read_once = fusion::dead(calls, 0);  // before `fused` refers to it
   auto a = step.attrs.as<StepAttrs>();
   fused.in = step.in;
@@ -189,7 +191,7 @@ bool fuse_step(fusion::Calls calls, fusion::Fused& fused) {
   fused.replaces = 1;
   if (*wanted == i8) {
     if (!step_quantizes_gpu(step.in[kWriteTable], a.write.size))
-      return refuse("the kernel of so many positions does not");
+      return refuse("the kernel for this many positions cannot quantize its result");
     a.quantizes = true;
     fused.out.push_back(empty({y.size(0), 1, quantized::activation_bytes(y.size(2))}, {u8, y.device()}));
     fused.forms.push_back(quantized::form_of(y, {fused.out[3], {}, true, false}));
@@ -267,8 +269,8 @@ WriteAttrs write_attrs(const Tensor& qkv, const RotarySettings& settings) {
   return a;
 }
 
-/// The dtype for queries of prompt_attention() that has the digits of the cache and that the device multiplies fastest:
-/// f16 or bf16 on a GPU with matrix units, else f32.
+/// The dtype for queries of prompt_attention(): the one that the device multiplies fastest without losing digits of the
+/// cache. f16 or bf16 on a GPU with matrix units, else f32.
 DType prompt_dtype(const PagedCache& cache) {
   const Device device = cache.keys.device();
   if (device.is_cpu() || !gpu::capabilities(device).cooperative_matrix) return f32;
@@ -308,17 +310,17 @@ Tensor rotate_and_attend_(const Tensor& qkv, PagedCache& cache, const CachePlace
                           const PagedAttentionSettings& attention) {
   detail::require_defined("rotate_and_attend_", qkv, cache.keys, cache.values, places.table, places.positions);
   const WriteAttrs a = write_attrs(qkv, rotary);
-  const auto joined = [&](const Tensor& y) { return y.to(a.dtype).reshape({y.size(0), y.size(1), a.heads * a.size}); };
+  const auto merged = [&](const Tensor& y) { return y.to(a.dtype).reshape({y.size(0), y.size(1), a.heads * a.size}); };
   RotarySettings queries = rotary;
   queries.dtype = {};
   if (qkv.dim() == 3 && qkv.size(0) == 1 && qkv.size(1) >= kPrompt && places.longest > 0) {
     if (qkv.dtype() == f32) queries.dtype = prompt_dtype(cache);
     const Tensor q = rotate_and_cache_(qkv, cache, places, queries);
-    return joined(prompt_attention(q, cache, places.table, places.longest, attention));
+    return merged(prompt_attention(q, cache, places.table, places.longest, attention));
   }
   const bool one = qkv.dim() == 3 && qkv.size(1) == 1 && cache.keys.dim() == 4;
   if (!one || !(qkv.device().is_cpu() || has_step_gpu(qkv, cache, a.heads, a.size)))
-    return joined(paged_attention(rotate_and_cache_(qkv, cache, places, queries), cache, places, attention));
+    return merged(paged_attention(rotate_and_cache_(qkv, cache, places, queries), cache, places, attention));
   return apply(kStep,
                {qkv, rotary.frequencies, places.table, places.positions, rotary.query_norm, rotary.key_norm, cache.keys,
                 cache.values},

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int64_t kQ8Block = 32, kQ8Bytes = 34;
 
-/// f16 as float, in a form that compilers make vectors of.
+/// Converts f16 to f32 in a form that compilers vectorize.
 void widen_half(const std::uint16_t* x, float* y, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) {
     const std::uint32_t bits = x[i], magnitude = bits & 0x7fffu;
@@ -25,7 +25,7 @@ void widen_half(const std::uint16_t* x, float* y, std::int64_t n) {
   }
 }
 
-/// A row of Q8_0. NaN and infinities make the scale NaN, so that they are seen.
+/// Quantizes a row to Q8_0. NaN and infinities make the scale NaN, so that they stay visible.
 template <typename T>
 void write_q8(const T* row, std::uint8_t* to, std::int64_t size) {
   for (std::int64_t first = 0; first < size; first += kQ8Block, to += kQ8Bytes) {
@@ -58,7 +58,7 @@ void read_q8(const std::uint8_t* from, float* row, std::int64_t size) {
   }
 }
 
-/// A row of the cache as T; in place where it holds T.
+/// A row of the cache as T; in place if it already holds T.
 template <typename T>
 const T* cached_row(const Tensor& cache, std::int64_t row, std::int64_t size, T* buffer) {
   if constexpr (std::is_same_v<T, float>) {
@@ -80,7 +80,7 @@ const T* cached_row(const Tensor& cache, std::int64_t row, std::int64_t size, T*
   return rows::read(cache, row * size, 1, size, buffer);
 }
 
-/// The row of the cache for a position of a sequence, of head 0; -1 if it has none.
+/// The cache row of a sequence's position, for head 0; -1 if the position has no block.
 std::int64_t place(const Tensor& table, std::int64_t b, std::int64_t position, std::int64_t blocks,
                    std::int64_t heads) {
   if (position < 0 || position / kCacheBlock >= table.size(1)) return -1;
@@ -91,13 +91,13 @@ std::int64_t place(const Tensor& table, std::int64_t b, std::int64_t position, s
 
 template <typename T>
 void turn(T* row, const WriteAttrs& a, const float* frequencies, std::int64_t pairs, std::int64_t position) {
-  const std::int64_t apart = a.interleaved ? 1 : pairs, step = a.interleaved ? 2 : 1;
+  const std::int64_t distance = a.interleaved ? 1 : pairs, step = a.interleaved ? 2 : 1;
   for (std::int64_t i = 0; i < pairs; ++i) {
     const T angle = static_cast<T>(position) * static_cast<T>(frequencies[i]);
     const T c = std::cos(angle) * static_cast<T>(a.magnitude), s = std::sin(angle) * static_cast<T>(a.magnitude);
-    const T u = row[i * step], v = row[i * step + apart];
+    const T u = row[i * step], v = row[i * step + distance];
     row[i * step] = u * c - v * s;
-    row[i * step + apart] = v * c + u * s;
+    row[i * step + distance] = v * c + u * s;
   }
 }
 

@@ -8,11 +8,12 @@
 namespace etna::attention::paged {
 namespace {
 
-/// Positions of a sequence that one workgroup attends to alone, and those of each of several.
-constexpr std::int64_t kMostAlone = 512, kPart = 128;
+/// One workgroup attends to a sequence of up to kPositionsAlone positions. Longer sequences are divided into chunks,
+/// one for each workgroup.
+constexpr std::int64_t kPositionsAlone = 512, kPositionsPerChunk = 128;
 constexpr std::int64_t kMostShared = 16, kMostSize = 256, kMostRow = 512;
 
-/// Elements that one load takes.
+/// Number of elements per load.
 std::uint32_t load_width(const Tensor& cache, std::int64_t size) {
   if (cache.dtype() == u8) return 1;
   const std::uint64_t bytes = cache.address();
@@ -21,10 +22,10 @@ std::uint32_t load_width(const Tensor& cache, std::int64_t size) {
   return size % 2 == 0 && bytes % (2 * item) == 0 ? 2 : 1;
 }
 
-/// Norms' weights in one dtype, and frequencies, as kernels take them.
+/// Weights of norms in one dtype, and frequencies, as kernels read them.
 struct HeadInputs {
   Tensor frequencies, query_norm, key_norm;
-  std::uint32_t norm = 0;  ///< dtype of the norms' weights + 1; 0: there are none
+  std::uint32_t norm = 0;  ///< dtype of the norms' weights + 1; 0: no norms
 
   explicit HeadInputs(const OpCall& call) {
     const Tensor& any = call.in[kQueryNorm].defined() ? call.in[kQueryNorm] : call.in[kKeyNorm];
@@ -37,14 +38,14 @@ struct HeadInputs {
   std::int64_t pairs() const { return frequencies.defined() ? frequencies.size(0) : 0; }
 };
 
-/// Whether the kernel of attention takes `rows` rows of `heads` queries.
+/// True if the attention kernel supports `rows` rows of `heads` queries.
 bool attends(DType dtype, const Tensor& keys, std::int64_t rows, std::int64_t heads, std::int64_t size) {
   const std::int64_t groups = keys.size(1), shared = groups > 0 ? heads / groups : 0;
   return dtype != f64 && keys.dtype() != f64 && size % 4 == 0 && size <= kMostSize && shared <= kMostShared &&
          groups <= 65535 && rows <= 65535 && shared * size <= 4096;
 }
 
-/// The part that paged_attention.comp's two variants share.
+/// The arguments that both variants of paged_attention.comp share.
 struct Attention {
   Tensor q, keys, values, table, positions, y;
   AttentionAttrs attrs;
@@ -58,7 +59,7 @@ struct Attention {
     size = shape[3];
     shared = shape[2] / keys.size(1);
     const std::int64_t reach = table.size(1) * kCacheBlock;
-    span = reach <= kMostAlone ? kMostAlone : kPart;
+    span = reach <= kPositionsAlone ? kPositionsAlone : kPositionsPerChunk;
     chunks = std::max<std::int64_t>(1, (reach + span - 1) / span);
     const std::int64_t workgroups = rows * keys.size(1) * chunks;
     if (overrides().split_heads || workgroups * shared <= gpu::capabilities(q.device()).compute_units) split = shared;
@@ -70,7 +71,7 @@ struct Attention {
         .spec(load_width(q, size), std::min(load_width(keys, size), load_width(values, size)))
         .spec(chunks == 1, split, y.dtype());
   }
-  /// @param bytes takes the place of parts where there are none
+  /// @param bytes is bound in place of the partial results if there are none
   void places(gpu::Kernel& kernel, const Tensor& bytes = {}) const {
     kernel.read(table).read(positions).write(chunks == 1 ? y : Tensor()).write(chunks == 1 ? bytes : parts);
   }
@@ -165,7 +166,7 @@ bool has_step_gpu(const Tensor& qkv, const PagedCache& cache, std::int64_t heads
 }
 
 bool step_quantizes_gpu(const Tensor& table, std::int64_t size) {
-  return table.size(1) * kCacheBlock <= kMostAlone && size % 32 == 0;
+  return table.size(1) * kCacheBlock <= kPositionsAlone && size % 32 == 0;
 }
 
 bool rotate_and_attend_gpu(const OpCall& call, std::span<Tensor> out) {

@@ -11,13 +11,13 @@
 #include <etna/tensor/ops/kernel.h>
 #include <etna/tensor/ops/rows/internal/rows.h>
 
-// Rotary position embedding. Its gradient is the rotation back.
+// Rotary position embedding. Its gradient is the inverse rotation.
 namespace etna {
 namespace {
 
 struct RopeAttrs {
   bool interleaved = false;
-  bool back = false;  ///< by the negative angles
+  bool back = false;  ///< rotate by the negative angles
 };
 
 enum RopeIn { kRopeX, kRopeFrequencies, kRopePositions };
@@ -41,7 +41,8 @@ std::vector<OutputSpec> rope_infer(const OpCall& call) {
   return {{x.shape(), x.dtype()}};
 }
 
-/// x as [A, B, T, D] with strides, copied only if its leading dimensions do not fit or its elements are apart.
+/// x as [A, B, T, D] with strides. Copies only if the leading dimensions do not merge or the elements of a row are not
+/// adjacent.
 Tensor four_dims(const Tensor& x) {
   const bool dense = x.size(-1) <= 1 || x.strides().back() == 1;
   Tensor y = x.dim() <= 4 && dense ? x : x.contiguous();
@@ -69,7 +70,7 @@ void rope_cpu(const OpCall& call, std::span<Tensor> out) {
         table[static_cast<std::size_t>((t * pairs + i) * 2 + 1)] = a.back ? -std::sin(angle) : std::sin(angle);
       }
     }
-    const std::int64_t apart = a.interleaved ? 1 : pairs, step = a.interleaved ? 2 : 1;
+    const std::int64_t distance = a.interleaved ? 1 : pairs, step = a.interleaved ? 2 : 1;
     const std::int64_t grain = std::max<std::int64_t>(1, rows::kGrain / size);
     cpu::parallel_for(heads * steps, grain, [&](std::int64_t begin, std::int64_t end) {
       cpu::Scratch<T> from(static_cast<std::size_t>(size)), to(static_cast<std::size_t>(size));
@@ -79,9 +80,9 @@ void rope_cpu(const OpCall& call, std::span<Tensor> out) {
             head / x.size(1) * x.strides()[0] + head % x.size(1) * x.strides()[1] + t * x.strides()[2];
         const T *in = rows::read(x, offset, 1, size, from.data()), *turn = table.data() + t * pairs * 2;
         for (std::int64_t i = 0; i < pairs; ++i) {
-          const T u = in[i * step], v = in[i * step + apart];
+          const T u = in[i * step], v = in[i * step + distance];
           to[static_cast<std::size_t>(i * step)] = u * turn[2 * i] - v * turn[2 * i + 1];
-          to[static_cast<std::size_t>(i * step + apart)] = v * turn[2 * i] + u * turn[2 * i + 1];
+          to[static_cast<std::size_t>(i * step + distance)] = v * turn[2 * i] + u * turn[2 * i + 1];
         }
         std::copy_n(in + 2 * pairs, size - 2 * pairs, to.data() + 2 * pairs);
         rows::write(out[0], r * size, 1, size, to.data());
@@ -166,13 +167,13 @@ Tensor apply_rotary(const Tensor& x, const Tensor& cos, const Tensor& sin, bool 
                                  str(x.shape()), str(cos.shape()), str(sin.shape())));
   }
   const std::int64_t pairs = cos.size(-1), size = x.size(-1);
-  const Tensor turned = x.slice(-1, 0, 2 * pairs);
-  Shape split = turned.shape();
+  const Tensor rotated = x.slice(-1, 0, 2 * pairs);
+  Shape split = rotated.shape();
   split.back() = interleaved ? pairs : 2;
   split.push_back(interleaved ? 2 : pairs);
   const std::int64_t dim = interleaved ? -1 : -2;
-  const Tensor both = turned.reshape(split), u = both.select(dim, 0), v = both.select(dim, 1);
-  const Tensor y = stack({u * cos - v * sin, v * cos + u * sin}, dim).reshape(turned.shape());
+  const Tensor both = rotated.reshape(split), u = both.select(dim, 0), v = both.select(dim, 1);
+  const Tensor y = stack({u * cos - v * sin, v * cos + u * sin}, dim).reshape(rotated.shape());
   return 2 * pairs == size ? y : cat({y, x.slice(-1, 2 * pairs, size)}, -1);
 }
 

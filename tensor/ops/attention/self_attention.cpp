@@ -7,8 +7,8 @@
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/attention/internal/attention.h>
 
-// Self-attention from one fused projection to one result. Replaces scaled_dot_product_attention together with the views
-// that slice q, k and v and the copies that concatenate heads and gradients.
+// Self-attention from one fused projection to one result. Replaces scaled_dot_product_attention, the views that slice
+// q, k and v, and the copies that concatenate heads and gradients.
 namespace etna {
 namespace {
 
@@ -39,7 +39,7 @@ std::vector<OutputSpec> self_attention_infer(const OpCall& call) {
   }
   std::int64_t size = qkv.size(-1) / all;
   if (size > 256)
-    throw ShapeError(fmt::format("{}: the head size is {}, at most 256 is taken", kSelfAttentionName, size));
+    throw ShapeError(fmt::format("{}: the head size is {}; wanted at most 256", kSelfAttentionName, size));
   Shape result = qkv.shape(), rows = qkv.shape();
   result.back() = heads * size;
   rows[qkv.dim() - 2] = heads;
@@ -52,14 +52,14 @@ std::vector<OutputSpec> self_attention_backward_infer(const OpCall& call) {
 }
 
 /// x [..., T, n · D] as [..., n, T, D].
-Tensor cut_heads(const Tensor& x, std::int64_t n) {
+Tensor to_heads(const Tensor& x, std::int64_t n) {
   Shape shape = x.shape();
   shape.back() = n;
   shape.push_back(x.size(-1) / n);
   return x.reshape(shape).transpose(-2, -3);
 }
-/// The inverse of cut_heads().
-Tensor join_heads(const Tensor& x) {
+/// The inverse of to_heads().
+Tensor from_heads(const Tensor& x) {
   Tensor rows = x.transpose(-2, -3);
   Shape shape = rows.shape();
   shape.erase(shape.rank() - 1);
@@ -71,14 +71,14 @@ Tensor join_heads(const Tensor& x) {
 TensorList parts(const OpCall& call) {
   auto attributes = call.as<SelfAttentionAttrs>();
   Tensor all =
-      cut_heads(call.in[0].to(attention::row_dtype(call.in[0].dtype())), attributes.heads + 2 * attributes.groups);
+      to_heads(call.in[0].to(attention::row_dtype(call.in[0].dtype())), attributes.heads + 2 * attributes.groups);
   return all.split({attributes.heads, attributes.groups, attributes.groups}, -3);
 }
 
 TensorList self_attention_reference(const OpCall& call) {
   auto attributes = call.as<SelfAttentionAttrs>();
   TensorList p = parts(call);
-  return {join_heads(attention::composed(p[0], p[1], p[2], {}, attributes)).to(call.in[0].dtype()),
+  return {from_heads(attention::composed(p[0], p[1], p[2], {}, attributes)).to(call.in[0].dtype()),
           attention::composed_logsumexp(p[0], p[1], {}, attributes)};
 }
 
@@ -86,9 +86,9 @@ TensorList self_attention_reference(const OpCall& call) {
 TensorList self_attention_backward_reference(const OpCall& call) {
   auto attributes = call.as<SelfAttentionAttrs>();
   TensorList p = parts(call);
-  Tensor dy = cut_heads(call.in[3].to(p[0].dtype()), attributes.heads);
+  Tensor dy = to_heads(call.in[3].to(p[0].dtype()), attributes.heads);
   TensorList grads = attention::composed_gradients(p[0], p[1], p[2], {}, dy, attributes);
-  return {join_heads(cat({grads[0], grads[1], grads[2]}, -3)).to(call.in[0].dtype())};
+  return {from_heads(cat({grads[0], grads[1], grads[2]}, -3)).to(call.in[0].dtype())};
 }
 
 const OpDef kSelfAttentionBackward = {.name = "self_attention_backward",

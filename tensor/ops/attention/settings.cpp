@@ -9,7 +9,7 @@
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/attention/attention.h>
 
-// Attention with settings beyond those of the fused op, and gated activations: compositions.
+// Attention with settings that the fused op lacks, composed of other ops.
 namespace etna {
 namespace {
 
@@ -39,7 +39,8 @@ double scale_of(const Tensor& q, const AttentionSettings& s) {
   return s.scale ? *s.scale : size > 0 ? 1 / std::sqrt(size) : 1;
 }
 
-/// Everything that hides keys in one mask: bool, or floating if the given mask is; undefined if nothing does.
+/// Combines everything that hides keys in one mask: bool, or floating if the given mask is; undefined if nothing hides
+/// keys.
 Tensor whole_mask(const Tensor& q, const Tensor& k, const AttentionSettings& s) {
   if (!s.causal && !s.causal_from_end) return s.mask;
   const std::int64_t queries = q.size(-2), keys = k.size(-2), past = s.causal_from_end ? keys - queries : 0;
@@ -81,7 +82,7 @@ WeightedAttention attention_with_weights(const Tensor& q, const Tensor& k, const
   }
   Tensor weights = scores;
   if (k.size(-2) > 0) {
-    // A row that may attend to nothing is 0, as in the fused op.
+    // A row that may attend to nothing becomes 0, as in the fused op.
     const Tensor nothing = mask.defined() ? eq(max(scores, {-1}, true), kAttentionSettingsMinusInfinity) : Tensor();
     weights = softmax(mask.defined() ? masked_fill(scores, nothing, 0.0) : scores, -1);
     if (mask.defined()) weights = masked_fill(weights, nothing, 0.0);

@@ -43,7 +43,7 @@ void check_bias(const OpCall& call, std::int64_t channels) {
 
 DType sum_dtype(DType t) { return item_size(t) == 2 ? f32 : t; }
 
-// ---- y of x and weight
+// ---- y from x and weight
 
 std::vector<OutputSpec> convolution_infer(const OpCall& call) {
   const auto s = call.as<ConvolutionAttrs>();
@@ -69,7 +69,7 @@ TensorList convolution_reference(const OpCall& call) {
 TensorList convolution_vjp(const VjpCall& call) {
   const auto s = call.as<ConvolutionAttrs>();
   Tensor g = call.grad[0].to(call.in[0].dtype());
-  if (g.device().is_cpu()) g = g.contiguous();  // both gradients read it so
+  if (g.device().is_cpu()) g = g.contiguous();  // both gradients read contiguous memory
   Tensor dx, dweight, dbias;
   if (call.needs[0]) dx = input_gradient(g, call.in[1], {}, s);
   if (call.needs[1]) dweight = weight_gradient(call.in[0], g, s);
@@ -86,7 +86,7 @@ const OpDef kConvolution = {.name = "convolution",
                             .saved = Saved::inputs,
                             .saved_inputs = 1u << 0 | 1u << 1};
 
-// ---- x's gradient of y's and weight; a transposed convolution
+// ---- the gradient by x, from y's gradient and weight: a transposed convolution
 
 std::vector<OutputSpec> convolution_input_infer(const OpCall& call) {
   const auto s = call.as<ConvolutionAttrs>();
@@ -128,7 +128,7 @@ const OpDef kConvolutionInput = {.name = "convolution_input",
                                  .saved = Saved::inputs,
                                  .saved_inputs = 1u << 0 | 1u << 1};
 
-// ---- the weight's gradient of x and y's
+// ---- the gradient by weight, from x and y's gradient
 
 std::vector<OutputSpec> convolution_weight_infer(const OpCall& call) {
   const auto s = call.as<ConvolutionAttrs>();
@@ -167,7 +167,7 @@ const OpDef kConvolutionWeight = {.name = "convolution_weight",
                                   .vjp = convolution_weight_vjp,
                                   .saved = Saved::inputs};
 
-/// [.., groups · n] as [groups, .., n], to multiply group by group.
+/// [.., groups · n] as [groups, .., n], for one matmul per group.
 Tensor by_groups(const Tensor& x, std::int64_t groups) {
   const std::int64_t n = x.size(-1) / groups, rows = x.numel() / std::max<std::int64_t>(1, x.size(-1));
   return x.reshape({rows, groups, n}).permute({1, 0, 2});

@@ -5,8 +5,8 @@
 #include <etna/tensor/ops/convolution/internal/cpu/convolution.h>
 #include <etna/tensor/ops/convolution/internal/geometry.h>
 
-// Convolutions on the CPU: f32 and, where the processor has it, bf16 by oneDNN; f16, and bf16 elsewhere, widened to
-// f32; f64, and what oneDNN lacks, by patches and gemms.
+// Convolutions on the CPU. oneDNN computes f32, and bf16 if the processor supports it; f16, and bf16 elsewhere, are
+// converted to f32; f64, and anything that oneDNN lacks, is computed by patches and gemms.
 namespace etna::convolution {
 namespace {
 
@@ -20,17 +20,17 @@ cpu::Convolution sizes(const Geometry& g, const ConvolutionAttrs& s, DType type)
                      .kernel = g.kernel,
                      .stride = g.stride,
                      .padding = g.padding,
-                     .padding_behind = s.padding_behind,
+                     .padding_after = s.padding_after,
                      .dilation = g.dilation,
                      .bf16 = type == bf16};
   for (std::size_t d = 0; d < 3; ++d) {
-    // A transposed convolution may end beyond what its convolution reads.
+    // A transposed convolution may end beyond the input that its convolution reads.
     const std::int64_t reach = (g.out[d] - 1) * g.stride[d] + (g.kernel[d] - 1) * g.dilation[d] + 1;
-    const std::int64_t beyond = g.in[d] + g.padding[d] + c.padding_behind[d] - reach;
-    if (beyond < 0 || beyond >= g.stride[d]) c.padding_behind[d] = reach - g.in[d] - g.padding[d];
-    // Padding that no kernel reaches changes nothing, and oneDNN wants none below 0.
-    const std::int64_t unread = g.in[d] + g.padding[d] + c.padding_behind[d] - reach;
-    if (c.padding_behind[d] < 0) c.padding_behind[d] += std::min(-c.padding_behind[d], g.stride[d] - 1 - unread);
+    const std::int64_t beyond = g.in[d] + g.padding[d] + c.padding_after[d] - reach;
+    if (beyond < 0 || beyond >= g.stride[d]) c.padding_after[d] = reach - g.in[d] - g.padding[d];
+    // Padding that no kernel reaches changes nothing, and oneDNN rejects negative padding.
+    const std::int64_t unread = g.in[d] + g.padding[d] + c.padding_after[d] - reach;
+    if (c.padding_after[d] < 0) c.padding_after[d] += std::min(-c.padding_after[d], g.stride[d] - 1 - unread);
   }
   return c;
 }
@@ -39,12 +39,12 @@ bool empty_or_f64(const Tensor& y, const Tensor& a, const Tensor& b) {
   return y.dtype() == f64 || a.dtype() == f64 || y.numel() == 0 || a.numel() == 0 || b.numel() == 0;
 }
 
-/// What a convolution of tensors of a dtype computes on.
+/// The dtype in which a convolution of such tensors computes.
 DType operand_dtype(const Tensor& x) { return x.dtype() == bf16 && cpu::convolves_bf16() ? bf16 : f32; }
 
 Tensor convolution_cpu_dense(const Tensor& x, DType type) { return x.defined() ? x.to(type).contiguous() : x; }
 
-/// The weight in its own layout, where no stride is 0.
+/// The weight in its own layout, made contiguous if a stride is 0.
 struct Weight {
   Tensor values;
   cpu::StridedWeight strided;
@@ -59,7 +59,7 @@ struct Weight {
   }
 };
 
-/// Runs compute(void*) on y, or on a tensor of another dtype that is then rounded to it.
+/// Runs compute(void*) on y, or on a tensor of another dtype that is then rounded to y.
 template <typename Compute>
 bool into(Tensor& y, DType type, const Compute& compute) {
   Tensor result = y.dtype() == type ? y : empty(y.shape(), {type, kCPU});

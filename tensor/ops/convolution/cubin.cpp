@@ -16,7 +16,7 @@ using gemm::CubinLayout;
 /// The channels of a box: 128 bytes.
 std::int64_t box_channels(DType t) { return 128 / static_cast<std::int64_t>(item_size(t)); }
 
-/// True if the copy engine walks over such patches: of images, with offsets of taps that fit a byte.
+/// True if the copy engine can walk such patches: from images, with tap offsets that fit a byte.
 bool walks(const Geometry& g, DType t) {
   if (t != f32 && t != f16 && t != bf16) return false;
   const bool images = g.in[0] == 1 && g.out[0] == 1 && g.kernel[0] == 1 && g.padding[0] == 0;
@@ -40,10 +40,10 @@ auto images_map(const Tensor& x, const Geometry& g, std::int64_t pixels) {
                                             .box_pixels = pixels});
 }
 
-/// hopper::Patches
+/// The fields of hopper::Patches.
 std::array<std::uint32_t, 14> patches(const Geometry& g) {
   auto number = [](std::int64_t n) { return std::bit_cast<std::uint32_t>(static_cast<std::int32_t>(n)); };
-  // For the gradient by x the weight's taps run backwards.
+  // For the gradient by x, the weight's taps are in reverse order.
   return {
       number(g.out[2]),      number(g.out[1]),     number(g.stride[2]), number(g.stride[1]),   number(-g.padding[2]),
       number(-g.padding[1]), number(g.kernel[2]),  number(g.taps()),    number(g.dilation[2]), number(g.dilation[1]),
@@ -115,7 +115,7 @@ bool input_gradient_by_cubin(const OpCall& call, const Geometry& given, const Te
                            .a = [&](std::int64_t rows, std::int64_t) { return images_map(y, g, rows); },
                            .b =
                                [&](std::int64_t, std::int64_t step) {
-                                 // A matrix of each tap.
+                                 // One matrix for each tap.
                                  return gemm::tensor_map(gemm::TiledMatrix{.at = gpu::pointer(weight),
                                                                            .dtype = y.dtype(),
                                                                            .columns = g.k,

@@ -7,7 +7,7 @@
 #include <etna/tensor/ops/convolution/convolution.h>
 #include <etna/tensor/ops/convolution/internal/geometry.h>
 
-// The public functions: PyTorch's arguments and channels-first shapes, turned into the ops' settings and channels-last
+// The public functions: convert PyTorch's arguments and channels-first shapes to the ops' settings and channels-last
 // views.
 namespace etna {
 
@@ -25,7 +25,7 @@ namespace {
 
 using namespace convolution;
 
-/// One number for each of `dims` spatial dimensions, at the end of three; one number stands for all.
+/// One number for each of `dims` spatial dimensions, at the end of three; a single number applies to all.
 Three numbers(const char* op, const char* what, const Dims& given, int dims, std::int64_t least, std::int64_t neutral) {
   if (given.rank() != 1 && given.rank() != dims) {
     throw ShapeError(
@@ -59,7 +59,7 @@ Tensor to_channels_first(Tensor y, int dims) {
   return y.permute(order);
 }
 
-/// Checks what all convolutions have in common. @return x with a batch dimension
+/// Checks the requirements that all convolutions share. @return x with a batch dimension
 Tensor batched(const char* op, const Tensor& x, const Tensor& weight, int dims, std::int64_t groups) {
   detail::require_defined(op, x, weight);
   if (x.dim() != dims + 2 && x.dim() != dims + 1) {
@@ -108,10 +108,10 @@ Tensor conv(int dims, const Tensor& given, const Tensor& weight, const Tensor& b
       throw ShapeError(fmt::format("{}: padding \"same\" needs stride 1, not {}", op, str(stride)));
     for (std::size_t d = 0; d < 3; ++d) {
       const std::int64_t total = checked_product(s.dilation[d], s.kernel[d] - 1, op);
-      s.padding[d] = total / 2, s.padding_behind[d] = total - total / 2;
+      s.padding[d] = total / 2, s.padding_after[d] = total - total / 2;
     }
   } else {
-    s.padding = s.padding_behind = numbers(op, "padding", padding.sizes, dims, 0, 0);
+    s.padding = s.padding_after = numbers(op, "padding", padding.sizes, dims, 0, 0);
   }
   Tensor y = to_channels_first(convolve(to_channels_last(x), to_channels_last(weight), bias, s), dims);
   return given.dim() == dims + 1 ? y.squeeze(0) : y;
@@ -130,7 +130,7 @@ Tensor conv_transpose(int dims, const Tensor& given, const Tensor& weight, const
   }
   s.stride = numbers(op, "stride", stride, dims, 1, 1);
   s.dilation = numbers(op, "dilation", dilation, dims, 1, 1);
-  s.padding = s.padding_behind = numbers(op, "padding", padding, dims, 0, 0);
+  s.padding = s.padding_after = numbers(op, "padding", padding, dims, 0, 0);
   const Three more = numbers(op, "output_padding", output_padding, dims, 0, 0);
   s.kernel = tail(weight.shape(), dims);
   const Three sizes = tail(x.shape(), dims);
@@ -146,8 +146,8 @@ Tensor conv_transpose(int dims, const Tensor& given, const Tensor& weight, const
       throw ShapeError(fmt::format("{}: x {} with padding {} gives a result of size {}; pad less", op,
                                    str(given.shape()), str(padding), s.extent[d]));
     }
-    // A convolution of the result has x's sizes again.
-    s.padding_behind[d] -= more[d];
+    // A convolution of the result then has x's sizes.
+    s.padding_after[d] -= more[d];
   }
   Tensor y = to_channels_first(input_gradient(to_channels_last(x), to_channels_last(weight), bias, s), dims);
   return given.dim() == dims + 1 ? y.squeeze(0) : y;
@@ -159,7 +159,7 @@ ConvolutionAttrs patches_of(const char* op, const Dims& kernel, const Dims& dila
   ConvolutionAttrs s;
   s.kernel = numbers(op, "kernel_size", kernel, 2, 1, 1);
   s.dilation = numbers(op, "dilation", dilation, 2, 1, 1);
-  s.padding = s.padding_behind = numbers(op, "padding", padding, 2, 0, 0);
+  s.padding = s.padding_after = numbers(op, "padding", padding, 2, 0, 0);
   s.stride = numbers(op, "stride", stride, 2, 1, 1);
   s.extent = extent;
   return s;

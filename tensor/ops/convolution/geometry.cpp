@@ -41,12 +41,12 @@ Three result_sizes(const char* op, const ConvolutionAttrs& s, const Three& x, co
   Three y{};
   for (std::size_t d = 0; d < 3; ++d) {
     const std::int64_t reach = checked_sum(checked_product(s.dilation[d], kernel[d] - 1, op), 1, op);
-    const std::int64_t padded = checked_sum(x[d], checked_sum(s.padding[d], s.padding_behind[d], op), op);
+    const std::int64_t padded = checked_sum(x[d], checked_sum(s.padding[d], s.padding_after[d], op), op);
     if (padded < reach) {
       throw ShapeError(fmt::format(
           "{}: the kernel reaches over {} elements, the padded input has {} there (size {}, padding {} and {}); a "
           "smaller kernel or dilation, or more padding, would fit",
-          op, reach, padded, x[d], s.padding[d], s.padding_behind[d]));
+          op, reach, padded, x[d], s.padding[d], s.padding_after[d]));
     }
     y[d] = (padded - reach) / s.stride[d] + 1;
   }

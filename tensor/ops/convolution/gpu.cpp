@@ -10,21 +10,21 @@
 #include <etna/tensor/ops/kernel.h>
 #include <etna/tensor/ops/matmul/gemm/internal/gemm.h>
 
-// Convolutions on a GPU, as gemms of patches. Patches of some images at a time go to scratch, so that it stays bounded;
-// a 1x1 convolution reads x itself. With few channels a group the direct kernels are faster.
+// Convolutions on a GPU, as gemms of patches (im2col). Patches go to scratch for a few images at a time, so that it
+// stays bounded; a 1x1 convolution reads x itself. With few channels per group the direct kernels are faster.
 namespace etna::convolution {
 namespace {
 
-constexpr std::int64_t kFewChannels = 16;  ///< of a group
+constexpr std::int64_t kFewChannels = 16;  ///< per group
 
-/// The gemm kernels load 16 bytes at a time from rows that start at multiples of them.
+/// The gemm kernels load 16 bytes at a time, from rows that must start at multiples of 16 bytes.
 std::int64_t padded(std::int64_t elements) { return ceil_div(elements, 8) * 8; }
 
 Tensor view(const Tensor& x, const Shape& shape, const Strides& strides) {
   return detail::make_view(x.storage(), x.device(), x.dtype(), shape, strides, x.offset());
 }
 
-/// How many images to work on at a time, given the scratch of one.
+/// The number of images to process at a time, given the scratch for one.
 std::int64_t images_at_a_time(std::int64_t images, std::int64_t elements, DType dtype) {
   const std::int64_t bytes = elements * static_cast<std::int64_t>(item_size(dtype));
   const std::int64_t most =
@@ -33,7 +33,7 @@ std::int64_t images_at_a_time(std::int64_t images, std::int64_t elements, DType 
   return ceil_div(images, ceil_div(images, most));
 }
 
-/// Scratch for the patches of some images.
+/// Scratch for the patches of `images` images.
 Rows patches_for(const Geometry& g, std::int64_t images, DType dtype, Device device) {
   const std::int64_t row = padded(g.taps() * g.c_per_group()), rows = images * g.out_pixels();
   return {empty({g.groups, rows, row}, {dtype, device}), row, rows * row};
@@ -53,7 +53,7 @@ Tensor weight_rows(const Tensor& weight, const Geometry& g) {
   view(copy, weight.shape(), {row, s[1] * s[2] * c, s[2] * c, c, 1}).copy_(weight);
   return view(copy, {g.groups, k, depth}, {k * row, row, 1});
 }
-/// The same for the gradient by x: [groups, taps · K of a group, channels].
+/// The weight for the gradient by x: [groups, taps · K of a group, channels].
 Tensor weight_columns(const Tensor& weight, const Geometry& g) {
   const std::int64_t c = g.c_per_group(), k = g.k_per_group(), row = padded(c);
   Tensor copy = empty({g.groups * g.taps() * k, row}, {weight.dtype(), weight.device()});
@@ -104,18 +104,18 @@ bool counts_to(std::int64_t iterations, const Tensor& x) {
   return most == 0 || iterations < most;
 }
 
-/// x as the kernels need it: contiguous, unless its patches are gathered.
+/// x as the kernels need it: contiguous, unless im2col gathers single elements.
 Tensor source_of_patches(const Tensor& x, const Geometry& g) {
   const bool gathers = !g.pointwise() && gathers_elements(g, padded(g.taps() * g.c), x.dtype());
   return gathers ? x : x.contiguous();
 }
 
-/// The direct kernel. @param from, to geometry of what is read and of the result
+/// The direct kernel. @param from, to geometry of the input and of the result
 bool direct(const OpCall& call, const Tensor& x, const Tensor& weight, const Tensor& given_bias, const Geometry& g,
             Tensor& y, bool backward) {
   const Tensor bias = given_bias.defined() ? given_bias.contiguous() : given_bias;
   const std::int64_t c = g.c_per_group(), k = g.k_per_group(), channels = backward ? g.c : g.k;
-  // [taps, channels of a group of x, channels of the result], so that neighbours read neighbours.
+  // [taps, channels of a group of x, channels of the result], so that neighbouring threads read neighbouring elements.
   const Tensor by_group = weight.reshape({g.groups, k, g.taps(), c});
   const Tensor by_tap = (backward ? by_group.permute({2, 1, 0, 3}) : by_group.permute({2, 3, 0, 1})).contiguous();
   const Three &from = backward ? g.out : g.in, &to = backward ? g.in : g.out;
@@ -135,7 +135,7 @@ bool direct(const OpCall& call, const Tensor& x, const Tensor& weight, const Ten
 
 bool direct_weight(const OpCall& call, const Tensor& x, const Tensor& gradient, const Geometry& g, Tensor& weight) {
   const std::int64_t c = g.c_per_group(), size = weight.numel(), pixels = g.n * g.out_pixels();
-  // Enough threads to fill a GPU, and chunks short enough for every driver.
+  // Enough threads to fill a GPU, and chunks short enough for every driver's loop limits.
   constexpr std::int64_t threads = 1 << 17, least = 64, most = 1 << 14;
   const std::int64_t chunk = std::clamp(ceil_div(pixels, ceil_div(threads, size)), least, most);
   const std::int64_t chunks = ceil_div(pixels, chunk);
@@ -207,7 +207,7 @@ bool input_gradient_gpu(const OpCall& call, const Geometry& g, Tensor& x) {
   const Tensor given = call.in[1].contiguous();
   if (!g.pointwise() && input_gradient_by_cubin(call, g, y, given, bias, x)) return true;
   if (g.unit_stride()) return multiply_patches(call, y, g.flipped(), weight_columns(given, g), bias, x, true);
-  // With a stride most of y's patches would be zeros. x's patches are computed instead, in f32, and added up.
+  // With a stride, most of y's patches would be zeros. So x's patches are computed in f32 and added up.
   const Tensor weight = weight_rows(given, g);
   const std::int64_t rows_of_image = g.out_pixels(), row = padded(g.taps() * g.c_per_group());
   const std::int64_t step = images_at_a_time(g.n, g.groups * rows_of_image * row, f32);

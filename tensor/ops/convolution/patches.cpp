@@ -7,7 +7,8 @@
 #include <etna/tensor/ops/kernel.h>
 #include <etna/tensor/ops/rows/internal/rows.h>
 
-// The patches that a kernel visits (im2col), and their sum at their places (col2im): each the other's gradient.
+// The patches that a kernel visits (im2col), and their sum at their positions (col2im): each is the gradient of the
+// other.
 namespace etna {
 namespace convolution {
 namespace {
@@ -53,7 +54,7 @@ struct Pixel {
   }
 };
 
-/// Calls use(tap, place) for each tap of a pixel that falls on x, in order; place is the element of x's image.
+/// Calls use(tap, place) for each tap of a pixel that falls on x, in order; `place` is the element of x's image.
 template <typename Use, typename Outside>
 void each_tap(const Geometry& g, const Pixel& pixel, const Use& use, const Outside& outside) {
   std::int64_t tap = 0;
@@ -133,7 +134,7 @@ void gather_patches_cpu(const Tensor& given, const Geometry& g, Tensor& patches)
 void add_patches_cpu(const Tensor& given, const Geometry& g, Tensor& x) {
   const Tensor patches = given.contiguous();
   const std::int64_t row = g.taps() * g.c, image = g.in_pixels() * g.c;
-  // Channels go to different tasks, so that no two add to the same place.
+  // Each task takes its own channels, so that no two tasks add to the same element.
   visit(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
     if constexpr (std::is_floating_point_v<T> || std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
@@ -173,7 +174,7 @@ void add_patches_cpu(const Tensor& given, const Geometry& g, Tensor& x) {
 }
 
 bool gathers_elements(const Geometry& g, std::int64_t row, DType t) {
-  constexpr std::int64_t kLongest = 1024;  // of the shader: elements of a row, and offsets of taps
+  constexpr std::int64_t kLongest = 1024;  // in the shader: elements of a row, and offsets of taps
   const auto item = static_cast<std::int64_t>(item_size(t));
   bool near = true;
   for (std::size_t d = 0; d < 3; ++d) near = near && (g.kernel[d] - 1) * g.dilation[d] < kLongest;

@@ -10,10 +10,10 @@
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 
-// einsum, lowered to one matmul for each pair of operands. A pair's labels fall into four kinds: of a batch (in both
-// operands and wanted later), of rows (only in a), of columns (only in b), and contracted (in both, wanted no more).
-// Each kind is one dimension of a [batch, rows, columns] matmul after a permute and a reshape, which are views where
-// strides allow. A pair without a contracted label is an elementwise product.
+// einsum, lowered to one matmul for each pair of operands. A pair's labels are of four kinds: batch (in both operands
+// and needed later), rows (only in a), columns (only in b), and contracted (in both, not needed later). Each kind
+// becomes one dimension of a [batch, rows, columns] matmul after a permute and a reshape, which are views if strides
+// allow. A pair without a contracted label is multiplied elementwise.
 namespace etna {
 namespace {
 
@@ -60,7 +60,7 @@ class Equation {
   }
 
  private:
-  /// Letters in order; `dots` is where "..." stands among them, or -1.
+  /// Parses letters in order; `dots` becomes the position of "..." among them, or -1.
   Labels letters(std::string_view part, int& dots) const {
     Labels list;
     dots = -1;
@@ -160,7 +160,7 @@ Term permuted(const Term& term, const Labels& order) {
   return {term.x.permute(dims), order};
 }
 
-/// Sums over the labels that `drop` accepts. In a pair the dtype stays: i32 products of i32 sums.
+/// Sums over the labels that `drop` accepts. Within a pair the dtype stays, so i32 operands are summed in i32.
 template <typename Drop>
 Term summed(Term term, const Drop& drop, bool keep_dtype) {
   Dims dims;
@@ -176,7 +176,7 @@ Term summed(Term term, const Drop& drop, bool keep_dtype) {
   return {keep_dtype ? y.to(term.x.dtype()) : y, kept};
 }
 
-/// Drops dimensions of size 1 that the other operand has with more elements: these broadcast.
+/// Drops dimensions of size 1 that broadcast to a larger dimension of the other operand.
 Term without_broadcast(Term term, const Term& other) {
   for (std::size_t i = term.labels.size(); i-- > 0;) {
     const Label l = term.labels[i];
@@ -206,7 +206,7 @@ Kinds kinds_of(const Term& a, const Term& b, const Labels& wanted) {
   return kinds;
 }
 
-Labels joined(Labels a, const Labels& b, const Labels& c = {}) {
+Labels concatenated(Labels a, const Labels& b, const Labels& c = {}) {
   a.insert(a.end(), b.begin(), b.end());
   a.insert(a.end(), c.begin(), c.end());
   return a;
@@ -219,14 +219,15 @@ std::int64_t elements(const Term& term, const Labels& labels) {
 }
 
 Term elementwise_product(const Term& a, const Term& b, const Kinds& kinds) {
-  const Labels result = joined(kinds.batch, kinds.rows, kinds.columns);
-  Tensor x = permuted(a, joined(kinds.batch, kinds.rows)).x, y = permuted(b, joined(kinds.batch, kinds.columns)).x;
+  const Labels result = concatenated(kinds.batch, kinds.rows, kinds.columns);
+  Tensor x = permuted(a, concatenated(kinds.batch, kinds.rows)).x,
+         y = permuted(b, concatenated(kinds.batch, kinds.columns)).x;
   for (std::size_t i = 0; i < kinds.columns.size(); ++i) x = x.unsqueeze(-1);
   for (std::size_t i = 0; i < kinds.rows.size(); ++i) y = y.unsqueeze(static_cast<std::int64_t>(kinds.batch.size()));
   return {mul(x, y), result};
 }
 
-/// @param wanted labels of the output and of the operands still to come
+/// @param wanted labels of the output and of the remaining operands
 Term contract(const Equation& equation, Term a, Term b, const Labels& wanted) {
   const auto drop_of = [&wanted](const Term& other) {
     return [&wanted, &other](Label l) { return !contains(other.labels, l) && !contains(wanted, l); };
@@ -236,7 +237,7 @@ Term contract(const Equation& equation, Term a, Term b, const Labels& wanted) {
   a = summed(a, drop_of(b), true);
   b = summed(b, drop_of(a), true);
   const Kinds kinds = kinds_of(a, b, wanted);
-  const Labels result = joined(kinds.batch, kinds.rows, kinds.columns);
+  const Labels result = concatenated(kinds.batch, kinds.rows, kinds.columns);
   if (result.size() > kMaxRank) {
     equation.fail(
         fmt::format("a product of two operands has {} dimensions, at most {} are possible", result.size(), kMaxRank));
@@ -245,10 +246,10 @@ Term contract(const Equation& equation, Term a, Term b, const Labels& wanted) {
   const std::int64_t batch = elements(a, kinds.batch), m = elements(a, kinds.rows), n = elements(b, kinds.columns),
                      k = elements(a, kinds.contracted);
   Shape shape;
-  for (Label l : joined(kinds.batch, kinds.rows)) shape.push_back(a.size(l));
+  for (Label l : concatenated(kinds.batch, kinds.rows)) shape.push_back(a.size(l));
   for (Label l : kinds.columns) shape.push_back(b.size(l));
-  Tensor x = permuted(a, joined(kinds.batch, kinds.rows, kinds.contracted)).x;
-  Tensor y = permuted(b, joined(kinds.batch, kinds.contracted, kinds.columns)).x;
+  Tensor x = permuted(a, concatenated(kinds.batch, kinds.rows, kinds.contracted)).x;
+  Tensor y = permuted(b, concatenated(kinds.batch, kinds.contracted, kinds.columns)).x;
   if (kinds.batch.empty()) return {matmul(x.reshape({m, k}), y.reshape({k, n})).reshape(shape), result};
   return {matmul(x.reshape({batch, m, k}), y.reshape({batch, k, n})).reshape(shape), result};
 }
@@ -256,12 +257,12 @@ Term contract(const Equation& equation, Term a, Term b, const Labels& wanted) {
 Labels wanted_besides(const std::vector<Term>& terms, std::size_t i, std::size_t j, const Labels& output) {
   Labels wanted = output;
   for (std::size_t t = 0; t < terms.size(); ++t) {
-    if (t != i && t != j) wanted = joined(wanted, terms[t].labels);
+    if (t != i && t != j) wanted = concatenated(wanted, terms[t].labels);
   }
   return wanted;
 }
 
-/// How many elements contracting a and b adds. A negative number frees memory.
+/// The number of elements that contracting a and b adds. A negative number frees memory.
 double growth(const Term& a, const Term& b, const Labels& wanted) {
   double result = 1;
   for (Label l : a.labels) {

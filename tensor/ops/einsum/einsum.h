@@ -8,14 +8,14 @@
 
 /// Sums of products in Einstein's notation, and the products of linear algebra with PyTorch's names. All are composed
 /// of matmul and elementwise ops, so they run wherever these do, with gradients of every order. Integers multiply
-/// exactly and wrap around; bool has no products.
+/// exactly and wrap around; bool is not supported.
 namespace etna {
 
-/// Sums products of elements as the equation says: "bij,bjk->bik" is a batch of matrix products. Letters name
-/// dimensions; one that the output leaves out is summed over; one that an operand repeats takes its diagonal; "..."
-/// stands for leading dimensions that broadcast. Without "->" the output has the dimensions of "..." and then the
-/// letters that occur once, in alphabetical order (capitals first). A size of 1 broadcasts. Spaces are skipped.
-/// Several operands are contracted two at a time, each time the pair whose result grows least; a pair is one matmul.
+/// Sums products of elements as the equation says: "bij,bjk->bik" is a batched matmul. Letters name dimensions. A
+/// letter that the output omits is summed over; a letter that an operand repeats takes its diagonal; "..." stands for
+/// leading dimensions that broadcast. Without "->" the output has the dimensions of "..." and then the letters that
+/// occur once, in alphabetical order (capitals first). A size of 1 broadcasts. Spaces are skipped. Several operands are
+/// contracted two at a time, each time the pair whose result grows least; a pair is one matmul.
 /// @throws ShapeError quoting the equation if it is malformed, or does not fit the operands
 Tensor einsum(std::string_view equation, const std::vector<Tensor>& operands);
 template <typename... More>
@@ -29,47 +29,48 @@ Tensor tensordot(const Tensor& a, const Tensor& b, std::int64_t dims = 2);
 Tensor tensordot(const Tensor& a, const Tensor& b, const std::vector<std::int64_t>& dims_a,
                  const std::vector<std::int64_t>& dims_b);
 
-// The shapes of these are not broadcast: another rank is a ShapeError.
+// These do not broadcast: another rank is a ShapeError.
 Tensor mm(const Tensor& a, const Tensor& b);     ///< [M, K] · [K, N]
 Tensor bmm(const Tensor& a, const Tensor& b);    ///< [B, M, K] · [B, K, N]
 Tensor mv(const Tensor& a, const Tensor& x);     ///< [M, K] · [K]
 Tensor dot(const Tensor& a, const Tensor& b);    ///< [K] · [K]
 Tensor vdot(const Tensor& a, const Tensor& b);   ///< dot: there are no complex numbers to conjugate
 Tensor outer(const Tensor& a, const Tensor& b);  ///< [M], [N] → [M, N]
-/// Sums over the last dimensions of both; with a 0-d operand the product of elements.
+/// Sums over the last dimensions of both; with a 0-d operand it multiplies elementwise.
 Tensor inner(const Tensor& a, const Tensor& b);
 
-// beta · input + alpha · product; input broadcasts to the product. With beta 0 the input is not read, so its NaN do not
-// pass.
+// beta · input + alpha · (the product); input broadcasts to the product's shape. With beta 0 the input is not read, so
+// its NaNs do not propagate.
 Tensor addmm(const Tensor& input, const Tensor& a, const Tensor& b, double beta = 1, double alpha = 1);
 Tensor addmv(const Tensor& input, const Tensor& a, const Tensor& x, double beta = 1, double alpha = 1);
 Tensor addr(const Tensor& input, const Tensor& a, const Tensor& b, double beta = 1, double alpha = 1);
 Tensor baddbmm(const Tensor& input, const Tensor& a, const Tensor& b, double beta = 1, double alpha = 1);
-/// The products of the batch are added up. @param input broadcasts to [M, N]
+/// Adds up the products of the batch. @param input broadcasts to [M, N]
 Tensor addbmm(const Tensor& input, const Tensor& a, const Tensor& b, double beta = 1, double alpha = 1);
 
-/// Kronecker product. The operand of fewer dimensions gets leading ones of size 1. @param a, b at most 4 dimensions
+/// Kronecker product. The operand with fewer dimensions gets leading dimensions of size 1. @param a, b at most 4
+/// dimensions
 Tensor kron(const Tensor& a, const Tensor& b);
 /// The sum of a matrix's diagonal. Integers sum to i64.
 Tensor trace(const Tensor& x);
-/// x [..., N, N] multiplied by itself n times, by squaring. A negative n takes the inverse's powers.
+/// x [..., N, N] multiplied by itself n times, by squaring. A negative n takes powers of the inverse.
 Tensor matrix_power(const Tensor& x, std::int64_t n);
-/// The product of matrices in the order of fewest multiplications. The first operand may be a row [K], the last a
+/// The product of matrices in the order with the fewest multiplications. The first operand may be a row [K], the last a
 /// column [K]; that dimension is then dropped.
 Tensor multi_dot(const std::vector<Tensor>& matrices);
-/// multi_dot() of matrices alone.
+/// multi_dot() of matrices only.
 Tensor chain_matmul(const std::vector<Tensor>& matrices);
 /// Cross product along a dimension of size 3 of broadcasting operands; by default the first such dimension.
 Tensor cross(const Tensor& a, const Tensor& b);
 Tensor cross(const Tensor& a, const Tensor& b, std::int64_t dim);
 
 namespace detail {
-/// The n x n identity matrix, made on the device.
+/// The n x n identity matrix, generated on the device.
 Tensor identity(std::int64_t n, TensorOptions options);
-/// The elements of x whose indices along dimensions `a` and `b`, of one size, are equal; as the last dimension of the
-/// result. A view where strides allow it.
+/// The elements of x whose indices along dimensions `a` and `b`, of equal size, are equal; they become the last
+/// dimension of the result. A view if strides allow it.
 Tensor equal_indices(const Tensor& x, int a, int b);
-/// Integer matrices multiplied exactly, modulo 2^bits. What matmul() runs for integer operands.
+/// Multiplies integer matrices exactly, modulo 2^bits. matmul() calls it for integer operands.
 Tensor integer_matmul(const Tensor& a, const Tensor& b);
 }  // namespace detail
 

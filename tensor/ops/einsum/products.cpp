@@ -161,7 +161,7 @@ Tensor addbmm(const Tensor& input, const Tensor& a, const Tensor& b, double beta
   if (a.size(0) != b.size(0) || a.size(2) != b.size(1)) {
     throw ShapeError(fmt::format("addbmm: a {} and b {} do not fit", str(a.shape()), str(b.shape())));
   }
-  // Adding up the products of a batch is one longer product.
+  // Adding up the products of a batch is one product with a longer k.
   const std::int64_t k = checked_product(a.size(0), a.size(2), "addbmm");
   const Tensor rows = a.permute({1, 0, 2}).reshape({a.size(1), k}), columns = b.reshape({k, b.size(2)});
   return products_added("addbmm", input, matmul(rows, columns), beta, alpha);
@@ -171,8 +171,8 @@ Tensor kron(const Tensor& a, const Tensor& b) {
   detail::require_defined("kron", a, b);
   const int rank = std::max(a.dim(), b.dim());
   if (2 * rank > kMaxRank) {
-    throw ShapeError(fmt::format("kron: {} and {}; at most {} dimensions are possible", str(a.shape()), str(b.shape()),
-                                 kMaxRank / 2));
+    throw ShapeError(
+        fmt::format("kron: got {} and {}; wanted at most {} dimensions", str(a.shape()), str(b.shape()), kMaxRank / 2));
   }
   Shape of_a, of_b, result;
   for (int d = 0; d < rank; ++d) {
@@ -195,7 +195,7 @@ Tensor trace(const Tensor& x) {
 Tensor matrix_power(const Tensor& x, std::int64_t n) {
   detail::require_defined("matrix_power", x);
   if (x.dim() < 2 || x.size(-1) != x.size(-2)) {
-    throw ShapeError(fmt::format("matrix_power: {} holds no square matrices", str(x.shape())));
+    throw ShapeError(fmt::format("matrix_power: x is {}; wanted square matrices [..., N, N]", str(x.shape())));
   }
   if (n == std::numeric_limits<std::int64_t>::min()) throw ShapeError("matrix_power: the power is out of range");
   if (n == 0) return identity_like(x);
@@ -209,14 +209,14 @@ Tensor matrix_power(const Tensor& x, std::int64_t n) {
 
 Tensor multi_dot(const std::vector<Tensor>& matrices) {
   const std::size_t n = matrices.size();
-  if (n < 2) throw ShapeError(fmt::format("multi_dot: {} matrices were given, at least two are wanted", n));
+  if (n < 2) throw ShapeError(fmt::format("multi_dot: got {} matrices; wanted at least two", n));
   TensorList list = matrices;
   for (std::size_t i = 0; i < n; ++i) {
     if (!list[i].defined()) throw UndefinedTensor("multi_dot", i + 1);
     const bool end = i == 0 || i + 1 == n;
     if (list[i].dim() != 2 && !(end && list[i].dim() == 1)) {
       throw ShapeError(
-          fmt::format("multi_dot: operand {} is {}; all are matrices, but the first and the last may be "
+          fmt::format("multi_dot: operand {} is {}; all must be matrices, except that the first and the last may be "
                       "vectors",
                       i, str(list[i].shape())));
     }
@@ -230,7 +230,7 @@ Tensor multi_dot(const std::vector<Tensor>& matrices) {
                                    str(list[i + 1].shape())));
     }
   }
-  // The textbook's dynamic program: cost[i][j] of the product of operands i ... j, split after operand at[i][j].
+  // The textbook's dynamic program: cost[i][j] of multiplying operands i ... j, split after operand at[i][j].
   std::vector<std::vector<double>> cost(n, std::vector<double>(n, 0));
   std::vector<std::vector<std::size_t>> at(n, std::vector<std::size_t>(n, 0));
   const auto size = [&list](std::size_t i) {
@@ -266,11 +266,11 @@ Tensor cross(const Tensor& a, const Tensor& b, std::int64_t dim) {
   const Shape shape = broadcast(a.shape(), b.shape(), "cross");
   const int d = wrap_dim(dim, shape.rank(), "cross");
   if (shape.rank() == 0 || shape[d] != 3) {
-    throw ShapeError(fmt::format("cross: dimension {} of {} has not three elements", dim, str(shape)));
+    throw ShapeError(fmt::format("cross: dimension {} of {} must have three elements", dim, str(shape)));
   }
   const Tensor x = a.expand(shape), y = b.expand(shape);
-  const auto turned = [d](const Tensor& t, std::int64_t by) { return cat({t.slice(d, by, 3), t.slice(d, 0, by)}, d); };
-  return turned(x, 1) * turned(y, 2) - turned(x, 2) * turned(y, 1);
+  const auto rolled = [d](const Tensor& t, std::int64_t by) { return cat({t.slice(d, by, 3), t.slice(d, 0, by)}, d); };
+  return rolled(x, 1) * rolled(y, 2) - rolled(x, 2) * rolled(y, 1);
 }
 
 Tensor cross(const Tensor& a, const Tensor& b) {

@@ -26,7 +26,7 @@ double largest(DType t) {
   }
 }
 
-/// Integers whose differences are wanted: i32 at least.
+/// Prepares integers for subtraction: converts to i32 at least.
 Tensor widened(const Tensor& x) {
   if (is_floating(x.dtype())) return item_size(x.dtype()) == 2 ? x.to(f32) : x;
   return x.dtype() == i64 ? x : x.to(i32);

@@ -10,8 +10,8 @@
 #include <etna/tensor/ops/rows/internal/rows.h>
 
 // Works in chunks that fit the L1 cache. Each operand is copied into a contiguous buffer of the compute type, or used
-// in place if it is contiguous and of that type already. The row's loop runs over the buffers, then the result is
-// stored. A row is therefore compiled only three times (f32, f64, i64) for all dtypes and strides, and its loop always
+// in place if it is contiguous and already of that type. The row's loop runs over the buffers, then the result is
+// stored. So a row is compiled only three times (f32, f64, i64) for all dtypes and strides, and its loop always
 // vectorizes.
 namespace etna::elementwise {
 namespace {
@@ -80,7 +80,7 @@ void activation_derivative_row(const float* x, float* y, std::int64_t n) {
   cpu::activation_derivative(activation, x, y, n);
 }
 
-/// f32 rows computed with vectors chosen at run time: a function of a, or, for gradients, a times a function of b.
+/// f32 rows computed with vectors chosen at run time: a function of a; for gradients, a times a function of b.
 struct UnaryRow {
   Row row;
   void (*compute)(const float* x, float* y, std::int64_t n);

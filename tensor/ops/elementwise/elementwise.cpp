@@ -99,7 +99,7 @@ const OpDef kElementwiseCopy = {.name = "copy",
 constexpr int category(DType t) { return is_floating(t) ? 2 : t == boolean ? 0 : 1; }
 
 /// PyTorch's promotion rule. Tensors with dimensions decide within their kind (bool < integer < floating). 0-d tensors,
-/// and then numbers, count only if their kind is higher. `skip`: an operand to ignore (the condition of where).
+/// and after them numbers, count only if their kind is higher. `skip`: an operand to ignore (the condition of where).
 DType result_dtype(std::span<const Tensor> operands, int scalar_at, double scalar, bool skip_first) {
   std::optional<DType> dimensioned, zero_d;
   for (std::size_t k = skip_first ? 1 : 0; k < operands.size(); ++k) {
@@ -117,7 +117,7 @@ DType result_dtype(std::span<const Tensor> operands, int scalar_at, double scala
   return t;
 }
 
-/// True for rows whose results overflow or lose their digits in 16 bits.
+/// True for rows whose results overflow or lose digits in 16 bits.
 bool raised_by_autocast(ElementwiseRow row) {
   switch (row) {
     case ElementwiseRow::exp_:
@@ -142,8 +142,8 @@ bool raised_by_autocast(ElementwiseRow row) {
   }
 }
 
-/// True for rows whose result may be the number itself, which the result's dtype must then hold: the smaller of an
-/// operand and a number beyond all others is the operand.
+/// True for rows whose result may be the scalar itself, so that the result's dtype must be able to hold it.
+/// minimum with a large positive number, or maximum with a large negative one, returns the operand.
 bool may_choose(ElementwiseRow row, double number) {
   switch (row) {
     case ElementwiseRow::where_:
@@ -162,7 +162,7 @@ bool may_choose(ElementwiseRow row, double number) {
   }
 }
 
-/// Images whose channels are adjacent stay so on the CPU, where convolutions and pooling want them so.
+/// On the CPU, images stay channels-last: convolutions and pooling want adjacent channels.
 /// @return the order of dimensions in memory, or none
 Dims channels_last_order(std::span<const Tensor> operands) {
   const Tensor* only = nullptr;
@@ -198,9 +198,10 @@ Tensor call_row(ElementwiseRow row, Result kind, std::initializer_list<Tensor> g
   DType t = result_dtype(operands, scalar_at, scalar, row == ElementwiseRow::where_);
   if (kind == Result::real && !is_floating(t)) t = f32;
   if (kind == Result::same && t == boolean && row != ElementwiseRow::where_) {
-    throw DtypeError(fmt::format(
-        "{}: arithmetic on bool tensors is not defined; cast them first, or use logical_and, logical_or, logical_not",
-        op));
+    throw DtypeError(
+        fmt::format("{}: arithmetic on bool tensors is not defined; convert them first, or use logical_and, "
+                    "logical_or, logical_not",
+                    op));
   }
   if (kind == Result::bits && is_floating(t)) {
     throw DtypeError(fmt::format(
@@ -213,7 +214,7 @@ Tensor call_row(ElementwiseRow row, Result kind, std::initializer_list<Tensor> g
   }
   if (row == ElementwiseRow::bitwise_not_ && t == boolean) return logical_not(operands[0]);
   if (scalar_at != 0 && is_integral(t) && may_choose(row, scalar)) detail::number_held(op, t, scalar);
-  // GPUs compute i32 in 32 bits, where a larger number would wrap.
+  // GPUs compute i32 in 32 bits, in which a larger number would wrap.
   const bool large = scalar_at != 0 && (scalar < -0x1p31 || scalar >= 0x1p31);
   const DType compute = large && !is_floating(t) ? i64 : t;
   const auto run = [&](std::span<const Tensor> in) {
@@ -299,7 +300,7 @@ Tensor masked_fill(const Tensor& x, const Tensor& mask, double value) {
   if (mask.dtype() != boolean)
     throw DtypeError(fmt::format("masked_fill: the mask is {}, it must be bool", name(mask.dtype())));
   value = detail::number_held("masked_fill", x.dtype(), value);
-  // As a tensor, a number neither widens bool nor leaves i64.
+  // As a tensor, a number neither promotes bool nor demotes i64.
   if (x.dtype() == boolean || x.dtype() == i64) return where(mask, scalar(value, {x.dtype(), x.device()}), x);
   return where(mask, value, x);
 }

@@ -21,8 +21,8 @@ struct Iteration {
   std::uint32_t strides[kMaxOperands][4] = {};  ///< per operand
 };
 
-/// The variant for these dtypes, or null. The f32 variant loads and stores every dtype except f64; i64 is needed only
-/// to compute in it.
+/// The variant for these dtypes, or null. The f32 variant loads and stores every dtype except f64; the i64 variant is
+/// needed only to compute in i64.
 const gpu::Shader* shader_for(const Evaluation& e) {
   const gpu::Capabilities& can = gpu::capabilities(e.y.device());
   DType compute = e.attributes.compute;
@@ -82,7 +82,7 @@ std::uint32_t runs_of(const Evaluation& e, const Iteration& it, const Tensor* co
     if (it.operands[k].address % (4 * item_size(t)) != 0 || (strided && strides[3] != 1)) return 0;
     if (strided && (strides[0] % 4 != 0 || strides[1] % 4 != 0 || strides[2] % 4 != 0)) return 0;
   }
-  // As many runs as leave every compute unit fully occupied.
+  // As many runs as still leave every compute unit fully occupied.
   const std::uint32_t units = gpu::capabilities(e.y.device()).compute_units;
   return it.n >= 8 * units * 4096 ? 4 : it.n >= 8 * units * 2048 ? 2 : 1;
 }

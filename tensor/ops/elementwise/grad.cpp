@@ -5,8 +5,8 @@
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/elementwise/internal/elementwise.h>
 
-// The last three columns of elementwise.def as functions. An operand is a Tensor, or a double if the call had a number
-// there.
+// The last three columns of elementwise.def as functions. An operand is a Tensor, or a double if the caller passed a
+// number.
 namespace etna::elementwise {
 namespace {
 
@@ -26,13 +26,13 @@ Tensor gelu_tanh_second(const Tensor& a) {
   constexpr double k = 0.7978845608028654, cubic = 0.044715;
   Tensor x = in_f32(a), squared = etna::square(x);
   Tensor t = tanh((x + x * squared * cubic) * k);
-  Tensor slope = (squared * (3 * cubic) + 1.0) * k, rest = 1.0 - etna::square(t);
-  return rest * slope + x * 0.5 * (rest * x * (6 * cubic * k) - t * rest * etna::square(slope) * 2.0);
+  Tensor d_inner = (squared * (3 * cubic) + 1.0) * k, rest = 1.0 - etna::square(t);
+  return rest * d_inner + x * 0.5 * (rest * x * (6 * cubic * k) - t * rest * etna::square(d_inner) * 2.0);
 }
 
 using etna::log;
 
-/// g b a^(b-1), and 0 for b = 0, whatever a is. Where a^-1 is not finite, the power is computed of 1 instead and then
+/// g b a^(b-1), and 0 for b = 0, whatever a is. If a^-1 is not finite, pow() gets 1 instead of a and its result is
 /// dropped, so that its own gradient stays finite.
 Tensor pow_base_gradient(const Tensor& g, const Tensor& a, const Tensor& b) {
   const Tensor dropped = logical_and(eq(b, 0.0), logical_not(isfinite(reciprocal(a))));
@@ -52,7 +52,7 @@ Tensor pow_exponent_gradient(const Tensor& g, double a, const Tensor& b) {
   return g * where(ge(b, 0.0), 0.0, where(isnan(b), b, -std::numeric_limits<double>::infinity()));
 }
 
-/// Operands of which one may be a number.
+/// Functions of an operand that may be a number.
 double square_of(double x) { return x * x; }
 Tensor square_of(const Tensor& x) { return etna::square(x); }
 template <typename A, typename B>
@@ -69,7 +69,7 @@ Tensor not_positive(const Tensor& x) { return le(x, 0.0); }
 double is_zero(double x) { return x == 0 ? 1 : 0; }
 Tensor is_zero(const Tensor& x) { return eq(x, 0.0); }
 
-/// 1 where fmax(a, b) is a, else 0; and the opposite. The same of fmin.
+/// 1 where fmax(a, b) is a, else 0; and the reverse. The same for fmin.
 template <typename B>
 Tensor takes_larger(const Tensor& a, const B& b) {
   if constexpr (std::is_same_v<B, double>)
@@ -95,13 +95,13 @@ Tensor leaves_smaller(const A& a, const B& b) {
   return logical_not(takes_smaller(a, b));
 }
 
-/// I0(a) - I1(a)/a, ½ at 0.
+/// I0(a) - I1(a)/a; ½ at 0.
 Tensor i1_derivative(const Tensor& a) {
   const Tensor zero = eq(a, 0.0), x = where(zero, 1.0, in_f32(a));
   return where(zero, 0.5, i0(x) - i1(x) / x);
 }
 
-/// The derivative of a log(b) by a, which is 0 for a = 0 where log(b) is not finite.
+/// The derivative of a log(b) by a. It is 0 for a = 0, where log(b) may not be finite.
 Tensor log_where_used(const Tensor& a, const Tensor& b) {
   const Tensor unused = logical_and(eq(a, 0.0), le(b, 0.0));
   return where(unused, 0.0, log(where(unused, 1.0, b)));

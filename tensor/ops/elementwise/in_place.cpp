@@ -15,7 +15,7 @@ namespace {
 using InPlaceAttrs = elementwise::ElementwiseAttrs;
 using InPlaceRow = elementwise::Row;
 
-/// Checks what is to be written into x.
+/// Checks an operand that will be written into x.
 void in_place_check_operand(const Tensor& x, const Tensor& other, const char* method) {
   if (!other.defined()) throw UndefinedTensor(method, 1);
   if (broadcast(x.shape(), other.shape(), method) != x.shape()) {
@@ -25,7 +25,7 @@ void in_place_check_operand(const Tensor& x, const Tensor& other, const char* me
 
 int kind(DType t) { return is_floating(t) ? 2 : t == boolean ? 0 : 1; }
 
-/// A result of another kind than x's must not be cut down in silence: 0.5 added to an integer.
+/// A result of a higher kind than x's must not be truncated silently, such as 0.5 added to an integer.
 void check_kind(const Tensor& x, DType other, const char* method) {
   if (kind(other) > kind(x.dtype())) {
     throw DtypeError(fmt::format("{}: the result would be {}, which a tensor of {} cannot hold; convert it first",
@@ -42,8 +42,8 @@ void check_number(const Tensor& x, double value, const char* method) {
   if (x.dtype() == boolean) check_kind(x, i64, method);
 }
 
-/// x may be both result and operand. An operand that overlaps x with other strides is copied first.
-Tensor apart(const Tensor& x, const Tensor& other) {
+/// `other`, or a copy of it if it overlaps x with different strides. x may be both result and operand.
+Tensor without_overlap(const Tensor& x, const Tensor& other) {
   bool shared = x.storage() == other.storage() &&
                 !(x.offset() == other.offset() && x.strides() == other.strides() && x.shape() == other.shape());
   return shared ? other.clone() : other;
@@ -58,7 +58,7 @@ void write_cpu(const OpCall& call, std::span<Tensor> out) {
   auto a = call.as<WriteAttrs>();
   elementwise::run({call.op.name, a.attributes, a.arity, call.in, out[0]});
 }
-/// Op definitions for steps captured on the CPU. Not in all_ops(): these are methods.
+/// Op definitions for steps captured on the CPU. Not in all_ops(), because these are methods.
 const OpDef kInPlaceCopy = {.name = "copy_", .cpu = write_cpu}, kFill = {.name = "fill_", .cpu = write_cpu},
             kAdd = {.name = "add_", .cpu = write_cpu}, kMul = {.name = "mul_", .cpu = write_cpu},
             kDiv = {.name = "div_", .cpu = write_cpu};
@@ -98,7 +98,7 @@ Tensor& Tensor::copy_(const Tensor& source) {
   }
   GradMode off(false);
   Tensor from = source.to(device()).to(dtype());
-  write(kInPlaceCopy, *this, InPlaceRow::identity, 1, 0, 0, {apart(*this, from)});
+  write(kInPlaceCopy, *this, InPlaceRow::identity, 1, 0, 0, {without_overlap(*this, from)});
   return *this;
 }
 
@@ -114,7 +114,7 @@ Tensor& Tensor::fill_(double value) {
 
 namespace {
 
-/// The result of the op that is not in place, in x's dtype.
+/// Computes with the op that is not in place, and converts to x's dtype.
 template <typename Result>
 Tensor& in_place_composed(const char* method, Tensor& x, Result result) {
   return in_place::record(method, x, [&](const Tensor& old) { return result(old).to(old.dtype()); });
@@ -131,9 +131,9 @@ Tensor& add_scaled(Tensor& x, const Tensor& other, double alpha, double sign, co
                              [&](const Tensor& old) { return factor == 1 ? old + other : old + other * factor; });
   }
   if (factor == 1)
-    write(kAdd, x, InPlaceRow::add_, 2, 0, 0, {x, apart(x, other)});
+    write(kAdd, x, InPlaceRow::add_, 2, 0, 0, {x, without_overlap(x, other)});
   else
-    write(kAdd, x, InPlaceRow::add_scaled_, 3, 3, factor, {x, apart(x, other), Tensor()});
+    write(kAdd, x, InPlaceRow::add_scaled_, 3, 3, factor, {x, without_overlap(x, other), Tensor()});
   return x;
 }
 
@@ -157,7 +157,7 @@ Tensor& Tensor::mul_(const Tensor& other) {
   in_place_check_operand(*this, other, "mul_");
   check_kind(*this, other.dtype(), "mul_");
   if (recorded) return in_place_composed("mul_", *this, [&](const Tensor& old) { return old * other; });
-  write(kMul, *this, InPlaceRow::mul_, 2, 0, 0, {*this, apart(*this, other)});
+  write(kMul, *this, InPlaceRow::mul_, 2, 0, 0, {*this, without_overlap(*this, other)});
   return *this;
 }
 
@@ -174,7 +174,7 @@ Tensor& Tensor::div_(const Tensor& other) {
   in_place_check_operand(*this, other, "div_");
   check_kind(*this, f32, "div_");
   if (recorded) return in_place_composed("div_", *this, [&](const Tensor& old) { return old / other; });
-  write(kDiv, *this, InPlaceRow::div_, 2, 0, 0, {*this, apart(*this, other)});
+  write(kDiv, *this, InPlaceRow::div_, 2, 0, 0, {*this, without_overlap(*this, other)});
   return *this;
 }
 
@@ -187,7 +187,7 @@ Tensor& Tensor::div_(double value) {
 }
 
 bool in_place::wants_record(const char* op, const Tensor& x, const Tensor& source) {
-  const TensorImpl* impl = (x.shape(), x.impl());  // shape() throws where x is undefined
+  const TensorImpl* impl = (x.shape(), x.impl());  // shape() throws if x is undefined
   for (int i = 0; i < x.dim() && x.numel() > 0; ++i) {
     if (x.shape()[i] > 1 && x.strides()[i] == 0) {
       throw ShapeError(fmt::format(

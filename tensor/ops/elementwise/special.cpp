@@ -9,11 +9,11 @@
 namespace etna {
 namespace {
 
-/// f32 at least: for formulas whose steps leave the range of 16 bits, and for integers.
+/// At least f32: for integers, and for formulas whose intermediate results overflow f16.
 Tensor special_wide(const Tensor& x) { return !is_floating(x.dtype()) || item_size(x.dtype()) == 2 ? x.to(f32) : x; }
 DType special_floating(const Tensor& x) { return is_floating(x.dtype()) ? x.dtype() : f32; }
 
-/// 2^exponent for whole exponents, whose halves stay in the range of f32.
+/// 2^exponent for integer exponents, as two factors that stay within the range of f32.
 Tensor times_power(const Tensor& x, const Tensor& exponent) {
   const Tensor half = floor(exponent * 0.5);
   return x * exp2(half) * exp2(exponent - half);
@@ -56,7 +56,7 @@ Frexp frexp(const Tensor& x) {
   if (!is_floating(x.dtype()))
     throw DtypeError(fmt::format("frexp: {} is not floating; convert it first, e.g. with .to(f32)", name(x.dtype())));
   const Tensor a = special_wide(x), size = abs(a.detach()), plain = logical_and(gt(size, 0.0), isfinite(size));
-  // A logarithm may round to the next whole number: the quotient tells.
+  // The logarithm may round up to the next integer; the quotient shows whether it did.
   const Tensor guess = floor(log2(where(plain, size, 0.5))) + 1.0;
   const Tensor scaled = times_power(where(plain, size, 0.5), -guess);
   const Tensor exponent = where(plain, guess + ge(scaled, 1.0).to(a.dtype()) - lt(scaled, 0.5).to(a.dtype()), 0.0);

@@ -8,13 +8,13 @@
 namespace etna::elementwise {
 namespace {
 
-constexpr std::int64_t kLeast = 16;  ///< fewest rows and columns: with fewer, a tile would be mostly empty
+constexpr std::int64_t kLeast = 16;  ///< fewest rows and columns: below it most of a tile would be empty
 
-/// The matrices of an iteration. `column` is the dimension in which the result is contiguous, `row` the one in which
-/// the operands in `turned` (1: a, 2: b, 4: c) are contiguous.
+/// The matrices of an iteration. The result is contiguous in dimension `column`; the operands in `transposed_operands`
+/// (bits 1: a, 2: b, 4: c) are contiguous in dimension `row`.
 struct Matrices {
   int row = -1, column = -1;
-  std::uint32_t turned = 0;
+  std::uint32_t transposed_operands = 0;
 };
 
 Matrices matrices_of(const Layout& layout) {
@@ -29,7 +29,7 @@ Matrices matrices_of(const Layout& layout) {
     for (int d = 0; d < layout.shape.rank(); ++d) {
       if (strides[d] != 1 || layout.shape[d] < kLeast || (m.row >= 0 && m.row != d)) continue;
       m.row = d;
-      m.turned |= 1u << (k - 1);
+      m.transposed_operands |= 1u << (k - 1);
     }
   }
   return m;
@@ -41,7 +41,7 @@ bool transposed(const Evaluation& e, const Layout& layout, const Tensor* const* 
   const int rank = layout.shape.rank();
   if (rank < 2 || rank > 4) return false;
   const Matrices m = matrices_of(layout);
-  if (m.turned == 0) return false;
+  if (m.transposed_operands == 0) return false;
   int dims[4] = {-1, -1, m.row, m.column};
   for (int d = 0, next = rank == 4 ? 0 : 1; d < rank; ++d) {
     if (d != m.row && d != m.column) dims[next++] = d;
@@ -57,7 +57,7 @@ bool transposed(const Evaluation& e, const Layout& layout, const Tensor* const* 
   gpu::Kernel kernel(
       is_floating(e.attributes.compute) ? shaders::elementwise_transposed_float : shaders::elementwise_transposed_int,
       e.name);
-  kernel.on(e.y.device()).spec(e.attributes.row, m.turned, e.attributes.scalar_at);
+  kernel.on(e.y.device()).spec(e.attributes.row, m.transposed_operands, e.attributes.scalar_at);
   for (int k = 0; k < kMaxOperands; ++k) kernel.spec(operand(k) != nullptr ? operand(k)->dtype() : DType{});
   kernel.spec(e.arity, side).write(e.y);
   for (int k = 1; k < kMaxOperands; ++k) kernel.read(operand(k) != nullptr ? gpu::pointer(*operand(k)) : Pointer{});

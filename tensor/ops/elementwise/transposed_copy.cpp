@@ -6,12 +6,12 @@
 #include <etna/tensor/ops/elementwise/internal/elementwise.h>
 #include <etna/tensor/ops/rows/internal/rows.h>
 
-// Copies whose neighbours in memory are not neighbours in the result, as from [N, C, H, W] to [N, H, W, C]: bound by
-// bytes if both sides are touched in whole lines. A copy that also converts turns a block first.
+// Copies between layouts with different contiguous dimensions, as from [N, C, H, W] to [N, H, W, C]. Bound by bytes if
+// reads and writes touch whole cache lines. A copy that also converts transposes a block first.
 namespace etna::elementwise {
 namespace {
 
-/// Where a block of rows lies. Steps are in elements.
+/// The memory layout of a block of rows. Steps are in elements.
 struct Block {
   const std::byte* from;
   std::int64_t from_step;
@@ -21,12 +21,12 @@ struct Block {
 
 template <typename S, typename T>
 void turn_and_convert(const Block& b) {
-  cpu::Scratch<S> turned(static_cast<std::size_t>(b.rows * b.columns));
-  cpu::transpose(b.from, b.from_step, turned.data(), b.columns, b.rows, b.columns, sizeof(S));
+  cpu::Scratch<S> transposed(static_cast<std::size_t>(b.rows * b.columns));
+  cpu::transpose(b.from, b.from_step, transposed.data(), b.columns, b.rows, b.columns, sizeof(S));
   T* to = reinterpret_cast<T*>(b.to);
-  if (b.to_step == b.columns) return rows::convert_run(turned.data(), to, b.rows * b.columns);
+  if (b.to_step == b.columns) return rows::convert_run(transposed.data(), to, b.rows * b.columns);
   for (std::int64_t r = 0; r < b.rows; ++r)
-    rows::convert_run(turned.data() + r * b.columns, to + r * b.to_step, b.columns);
+    rows::convert_run(transposed.data() + r * b.columns, to + r * b.to_step, b.columns);
 }
 
 }  // namespace

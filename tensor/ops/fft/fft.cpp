@@ -16,9 +16,9 @@
 #include <etna/tensor/ops/kernel.h>
 #include <etna/tensor/ops/rows/internal/rows.h>
 
-// The complex transform along one dimension, with a factor. It is linear and its matrix is symmetric, so its gradient
-// is the transform of the other direction with the same factor. On the CPU kissfft computes in f64; a size with a large
-// prime factor goes through a convolution of a power of two (Bluestein 1970).
+// The complex transform along one dimension, times a factor. It is linear and its matrix is symmetric, so its gradient
+// is the transform in the other direction with the same factor. On the CPU kissfft computes in f64; a size with a large
+// prime factor is computed as a convolution whose size is a power of two (Bluestein 1970).
 namespace etna {
 namespace fft {
 namespace {
@@ -136,11 +136,11 @@ void fft_cpu(const OpCall& call, std::span<Tensor> out) {
   });
 }
 
-constexpr std::int64_t kMost = 2048;  // elements of a workgroup
+constexpr std::int64_t kMost = 2048;  // most elements of a workgroup
 
 bool power_of_two(std::int64_t n) { return (n & (n - 1)) == 0; }
 
-/// A factor of n, nearest to its root, so that neither it nor the other is above kMost; 0: there is none.
+/// A factor of n near its root, such that neither it nor n divided by it exceeds kMost; 0: there is none.
 std::int64_t factor_of(std::int64_t n) {
   for (auto k = static_cast<std::int64_t>(std::sqrt(static_cast<double>(n))) + 1; k > 1; --k) {
     if (n % k == 0 && k <= kMost && n / k <= kMost) return k;
@@ -148,7 +148,7 @@ std::int64_t factor_of(std::int64_t n) {
   return 0;
 }
 
-/// One dispatch of shaders/fft/fft.comp, which explains the numbers.
+/// One dispatch of shaders/fft/fft.comp, which explains the arguments.
 void launch(const OpCall& call, const Tensor& x, const Tensor& y, const LineLayout& layout,
             std::array<std::int64_t, 3> two_steps, double scale) {
   const std::int64_t lines = layout.outer * layout.inner, each = kMost / layout.n;

@@ -7,8 +7,8 @@
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/fft/fft.h>
 
-// Short-time transforms. Frames overlap: one is c chunks of hop_length samples, and frames t, t + 1, ... begin at
-// chunks t, t + 1, ... So frames are c slices of the signal's chunks side by side, and adding up frames adds c shifted
+// Short-time transforms. Frames overlap: a frame is c chunks of hop_length samples, and frames t, t + 1, ... start at
+// chunks t, t + 1, ... So framing is c slices of the signal's chunks side by side, and adding up frames adds c shifted
 // tensors; neither needs an index.
 namespace etna::fft {
 namespace {
@@ -47,7 +47,7 @@ Tensor zeros_beside(const Tensor& x, int dim, std::int64_t n) {
   return zeros(shape, {x.dtype(), x.device()});
 }
 
-/// [B, T] → [B, p + T + p], the ends reflected without repeating the first and the last sample.
+/// [B, T] → [B, p + T + p], reflected at the ends without repeating the first and the last sample.
 Tensor reflected(const Tensor& x, std::int64_t p) {
   if (p == 0) return x;
   const Tensor back = (cumsum(ones({p}, {f32, x.device()}), 0, true) - 1.0).to(i32);
@@ -65,7 +65,7 @@ Tensor framed(const Tensor& x, const Framing& f, std::int64_t frames) {
   return cat(parts, 2).slice(2, 0, f.n_fft);
 }
 
-/// [B, frames, n_fft] → [B, n_fft + (frames - 1) · hop], frames added up where they overlap.
+/// [B, frames, n_fft] → [B, n_fft + (frames - 1) · hop]: adds up frames where they overlap.
 Tensor overlapped(const Tensor& x, const Framing& f) {
   const std::int64_t frames = x.size(1), whole = f.chunks * f.hop;
   const Tensor padded = whole > f.n_fft ? cat({x, zeros_beside(x, 2, whole - f.n_fft)}, 2) : x;

@@ -6,7 +6,7 @@
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/fft/internal/transform.h>
 
-// The family of transforms, composed of the complex one along one dimension.
+// The family of transforms, composed of the complex transform along one dimension.
 namespace etna {
 
 namespace {
@@ -52,7 +52,7 @@ Tensor complex_abs(const Tensor& x) {
 namespace fft {
 namespace {
 
-/// A complex tensor of floating numbers.
+/// Checks for a complex tensor of a floating dtype.
 Tensor checked(const char* op, const Tensor& x) {
   require_complex(op, x);
   if (x.dim() < 2) throw ShapeError(fmt::format("{}: {} has no dimension to transform", op, str(x.shape())));
@@ -64,9 +64,9 @@ Tensor checked_real(const char* op, const Tensor& x) {
   return is_floating(x.dtype()) ? x : x.to(f32);
 }
 
-/// Cut, or padded with zeros, to n elements along a dimension.
+/// Cuts, or pads with zeros, to n elements along a dimension.
 Tensor resized(const char* op, const Tensor& x, int dim, std::int64_t n) {
-  if (n < 1) throw ShapeError(fmt::format("{}: a length of {} was asked for, it must be at least 1", op, n));
+  if (n < 1) throw ShapeError(fmt::format("{}: the length is {}; it must be at least 1", op, n));
   const std::int64_t size = x.shape()[dim];
   if (size == n) return x;
   if (size > n) return x.slice(dim, 0, n);
@@ -98,14 +98,14 @@ Tensor real_along(const char* op, const Tensor& given, std::optional<std::int64_
   return transform(complex(x), d, inverse, scale_of(norm, inverse, size)).slice(d, 0, size / 2 + 1);
 }
 
-/// The other half of a Hermitian signal repeats the first, conjugated, so that each of its elements counts twice in the
-/// real part; but for frequency 0 and, for an even n, n / 2.
+/// The other half of a Hermitian signal repeats the first half, conjugated, so each element of the first half counts
+/// twice in the real part, except frequency 0 and, for an even n, n / 2.
 Tensor half_along(const char* op, const Tensor& given, std::optional<std::int64_t> length, std::int64_t dim, Norm norm,
                   bool inverse) {
   Tensor x = checked(op, given);
   const int d = wrap_dim(dim, x.dim() - 1, op);
   const std::int64_t n = length.value_or(2 * (x.shape()[d] - 1));
-  if (n < 1) throw ShapeError(fmt::format("{}: a length of {} was asked for, it must be at least 1", op, n));
+  if (n < 1) throw ShapeError(fmt::format("{}: the length is {}; it must be at least 1", op, n));
   const std::int64_t half = n / 2 + 1, middle = (n + 1) / 2;
   x = resized(op, x, d, half);
   const Tensor first = x.slice(d, 0, 1);
@@ -213,7 +213,7 @@ namespace {
 Tensor frequencies(const char* op, std::int64_t n, bool half, double d, TensorOptions options) {
   if (n < 1) throw ShapeError(fmt::format("{}: n is {}, it must be at least 1", op, n));
   if (!is_floating(options.dtype)) {
-    throw DtypeError(fmt::format("{}: {} was asked for; frequencies are floating", op, name(options.dtype)));
+    throw DtypeError(fmt::format("{}: got dtype {}; frequencies are floating", op, name(options.dtype)));
   }
   std::vector<double> list;
   for (std::int64_t i = 0; i < (half ? n / 2 + 1 : n); ++i) {

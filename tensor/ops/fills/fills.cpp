@@ -15,8 +15,8 @@ TensorOptions like(const char* op, const Tensor& x) {
   return {x.dtype(), x.device()};
 }
 
-/// Uploads numbers that rise or fall; for integers they are cut. A step that is being captured gets a copy at every
-/// replay, since the caller may change it in place.
+/// Uploads numbers; integers are truncated. A step that is being captured uploads a copy at every replay, since the
+/// caller may change the tensor in place.
 Tensor uploaded(const char* op, const std::vector<double>& values, TensorOptions options) {
   for (std::size_t i : {std::size_t{0}, values.size() - 1}) {
     if (values.empty()) break;
@@ -30,7 +30,7 @@ Tensor uploaded(const char* op, const std::vector<double>& values, TensorOptions
   return capturing() ? copy(x) : x;
 }
 
-/// From both ends to the middle, so that both are exact.
+/// Computed from both ends toward the middle, so that both ends are exact.
 std::vector<double> spaced(const char* op, double begin, double end, std::int64_t steps) {
   if (steps < 0) throw ShapeError(fmt::format("{}: {} steps; the number of steps must not be negative", op, steps));
   std::vector<double> values(static_cast<std::size_t>(steps), begin);

@@ -5,7 +5,7 @@
 
 #include <etna/tensor/tensor.h>
 
-/// Tensors of numbers by a rule; zeros(), ones(), full() and arange() are in <etna/tensor/tensor.h>.
+/// Tensors filled by a rule; zeros(), ones(), full() and arange() are in <etna/tensor/tensor.h>.
 namespace etna {
 
 /// `value` everywhere, in the shape, dtype and device of x.
@@ -16,7 +16,7 @@ Tensor rand_like(const Tensor& x);
 Tensor randn_like(const Tensor& x);
 /// randint() of the shape, dtype and device of x.
 Tensor randint_like(const Tensor& x, std::int64_t low, std::int64_t high);
-/// `steps` numbers from begin to end, both exact. @throws ShapeError for negative steps
+/// `steps` evenly spaced numbers from begin to end, both exact. @throws ShapeError for negative steps
 Tensor linspace(double begin, double end, std::int64_t steps, TensorOptions options = {});
 /// base^linspace(begin, end, steps)
 Tensor logspace(double begin, double end, std::int64_t steps, double base = 10, TensorOptions options = {});

@@ -11,16 +11,16 @@
 #include <etna/tensor/ops/indexing/internal/rows.h>
 #include <etna/tensor/ops/indexing/internal/select_true.h>
 
-// x[{...}]. Integers, slices, None and Ellipsis make a view first. Slices with negative steps are that view with some
-// dimensions reversed. Index tensors and masks then select rows of the view: places of a table (put.h).
+// x[{...}]. Integers, slices, None and Ellipsis first make a view. A slice with a negative step is that view with a
+// dimension reversed. Index tensors and masks then select rows of the view: places of a table (put.h).
 namespace etna {
 namespace {
 
-/// What is left after the view: index tensors, one a dimension of the view, and reversed dimensions.
+/// The rest of an index after the view: index tensors, one per dimension of the view, and reversed dimensions.
 struct Plan {
   const char* op;
   Tensor view;
-  std::vector<Tensor> tensors;  ///< undefined for whole dimensions
+  std::vector<Tensor> tensors;  ///< undefined for dimensions taken whole
   std::vector<bool> reversed;
 
   bool advanced() const {
@@ -35,7 +35,7 @@ Tensor reverse(const Tensor& x, int dim) {
   return index_select(x, dim, static_cast<double>(n - 1) - indexing::numbers(n, x.device()));
 }
 
-/// A slice with a negative step: the same elements upwards.
+/// A slice with a negative step as the same elements in ascending order.
 Tensor upwards(const Tensor& x, int dim, const Slice& s) {
   const std::int64_t n = x.shape()[dim];
   auto bound = [&](const Slice::Bound& b, std::int64_t otherwise) {
@@ -100,7 +100,7 @@ Plan make_plan(const char* op, const Tensor& x, const std::vector<Index>& indice
       plan.view = plan.view.select(d, at);
     } else if (i.kind() == Index::Kind::slice) {
       const Slice& s = i.slice();
-      if (s.step == 0) throw ShapeError(fmt::format("{}: the step of a slice is 0", op));
+      if (s.step == 0) throw ShapeError(fmt::format("{}: the step of a slice is 0; it must not be 0", op));
       const std::int64_t n = plan.view.shape()[d];
       if (!s.start && !s.stop && s.step == 1) {
         whole();
@@ -136,13 +136,13 @@ Plan make_plan(const char* op, const Tensor& x, const std::vector<Index>& indice
   return plan;
 }
 
-/// How the indexed view is laid out as a table: dimensions up to the last indexed one choose a row.
+/// The layout of the indexed view as a table: dimensions up to the last indexed one choose a row.
 struct Table {
-  Tensor places;       ///< [those of the index tensors, other dimensions before the last indexed one]
-  Shape natural;       ///< shape of the selected rows: places, then the dimensions behind
-  Dims order;          ///< of natural's dimensions in the result
-  std::int64_t width;  ///< of a row
-  Dims slices;         ///< dimension of the result, for each whole dimension of the view; -1 for indexed ones
+  Tensor places;       ///< [dimensions of the index tensors, other dimensions before the last indexed one]
+  Shape natural;       ///< shape of the selected rows: places, then the dimensions after the last indexed one
+  Dims order;          ///< order of natural's dimensions in the result
+  std::int64_t width;  ///< elements per row
+  Dims slices;         ///< dimension of the result for each whole dimension of the view; -1 for indexed ones
 };
 
 Table make_table(const Plan& plan) {
@@ -157,7 +157,7 @@ Table make_table(const Plan& plan) {
     first = std::min(first, d), last = d;
     if (t.dim() > 0) first_list = std::min(first_list, d), last_list = d, ++count;
   }
-  // A 0-d index is an integer that the device knows: it does not count.
+  // A 0-d index tensor is an integer on the device: it does not count.
   scattered = count > 0 && last_list - first_list + 1 != count ? 1 : 0;
   Table table;
   table.width = numel(Shape(std::span(shape.begin() + last + 1, shape.end())), plan.op);
@@ -187,7 +187,7 @@ Table make_table(const Plan& plan) {
     table.places = indexing::linear_index(t.reshape(aligned).expand(full), table.places,
                                           {plan.op, shape[d], row_strides[d], true, wide, once});
   }
-  // Where the common dimensions go in the result.
+  // Position of the common dimensions in the result.
   const int lists = common.rank();
   int before = 0;
   if (scattered == 0) {
@@ -205,7 +205,7 @@ Table make_table(const Plan& plan) {
   return table;
 }
 
-/// Index tensors of dimensions beside each other, as list of places in those dimensions merged.
+/// Combines index tensors of adjacent dimensions into a list of places in those dimensions merged.
 Tensor select_adjacent(const Plan& plan, int first, int last) {
   const Tensor& x = plan.view;
   Shape common, merged(std::span(x.shape().begin() + first, x.shape().begin() + last + 1)), result;
@@ -252,7 +252,7 @@ Tensor read(const Plan& plan) {
   return index_select(rows, 0, table.places.reshape({count_rows})).reshape(table.natural).permute(table.order);
 }
 
-/// Values of the result's shape, with reversed dimensions turned back, as rows for the table.
+/// Values of the result's shape, with reversed dimensions flipped back, as rows for the table.
 Tensor advanced_as_rows(const Plan& plan, const Table& table, const Tensor& values) {
   Shape shape;
   for (std::int64_t d : table.order) shape.push_back(table.natural[static_cast<int>(d)]);
@@ -269,10 +269,11 @@ Tensor advanced_as_rows(const Plan& plan, const Table& table, const Tensor& valu
   return from.permute(inverse).reshape({table.places.numel(), table.width});
 }
 
-/// Values for a view without index tensors.
-Tensor turned(const Plan& plan, const Tensor& values) {
+/// Values for a view without index tensors, with reversed dimensions flipped back.
+Tensor unflipped(const Plan& plan, const Tensor& values) {
   if (!plan.reverses()) return values;
-  if (broadcast(plan.view.shape(), values.shape(), plan.op) != plan.view.shape()) return values;  // copy_() refuses
+  // copy_() reports the mismatch.
+  if (broadcast(plan.view.shape(), values.shape(), plan.op) != plan.view.shape()) return values;
   Tensor from = values.expand(plan.view.shape());
   for (int d = 0; d < plan.view.dim(); ++d) {
     if (plan.reversed[static_cast<std::size_t>(d)]) from = reverse(from, d);
@@ -280,7 +281,8 @@ Tensor turned(const Plan& plan, const Tensor& values) {
   return from;
 }
 
-/// The mask, if it is the only index and one value goes to all its elements: then nothing needs to be read on the host.
+/// The mask, if it is the only index and one value is written to all its elements: then the host need not read
+/// anything.
 const Tensor* lone_mask(const Tensor& x, const std::vector<Index>& indices, std::int64_t values) {
   if (indices.size() != 1 || values != 1) return nullptr;
   if (indices[0].kind() != Index::Kind::tensor) return nullptr;
@@ -311,7 +313,7 @@ Tensor advanced_put(const char* op, const Tensor& x, const std::vector<Index>& i
     return put_rows(x.reshape({x.numel() / table.width, table.width}), table.places.reshape({rows.size(0)}), rows, mode)
         .reshape(x.shape());
   }
-  // Of a view: the places of its elements in x, found by indexing the numbers of x's elements.
+  // For a view: finds the places of its elements in x by indexing the numbers of x's elements.
   const Tensor numbers = indexing::numbers(x.numel(), x.device()).reshape(x.shape());
   const Tensor places = read(make_plan(op, numbers, indices));
   if (broadcast(places.shape(), values.shape(), op) != places.shape()) {
@@ -345,7 +347,7 @@ Tensor& index_put_(Tensor& x, const std::vector<Index>& indices, const Tensor& g
   const Plan plan = make_plan(op, x, indices);
   Tensor view = plan.view;
   if (!plan.advanced()) {
-    values = turned(plan, values);
+    values = unflipped(plan, values);
     accumulate ? view.add_(values) : view.copy_(values);
     return x;
   }

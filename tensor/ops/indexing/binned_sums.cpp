@@ -8,7 +8,7 @@
 namespace etna::indexing {
 namespace {
 
-// As in the shader.
+// Must equal the shader's.
 constexpr std::uint32_t kThreads = 256;
 constexpr std::int64_t kBinnedSumsTile = 4096, kChunk = 65536, kBins = 2048, kMostBuckets = 1024,
                        kPlanWords = 2 * kMostBuckets + 2;
@@ -28,7 +28,7 @@ bool can_add_in_bins(const Tensor& y, std::int64_t numbers) {
 void add_in_bins(const OpCall& call, const Tensor& y, const Tensor& places, const Tensor& x) {
   const Device device = y.device();
   const std::int64_t n = places.numel(), tiles = parts(n, kBinnedSumsTile), buckets = parts(y.numel(), kBins);
-  const bool direct = buckets == 1, shares = n > kChunk;  // else every bucket has one chunk
+  const bool direct = buckets == 1, shares = n > kChunk;  // otherwise every bucket has one chunk
   Tensor plan, pairs, states, sums;
   if (shares) {
     states = words(y.numel(), device);
@@ -39,7 +39,7 @@ void add_in_bins(const OpCall& call, const Tensor& y, const Tensor& places, cons
     sums.zero_();
   }
   if (!direct) {
-    // Few groups have few counts to add up; the others keep every compute unit busy.
+    // With few groups, few counts must be added up; more groups keep every compute unit busy.
     const std::int64_t at_once = 4 * std::int64_t{gpu::capabilities(device).compute_units};
     const std::int64_t per_group = std::min<std::int64_t>(parts(tiles, at_once), 256), groups = parts(tiles, per_group);
     const Tensor counts = words(checked_product(groups, buckets, call.op.name), device);

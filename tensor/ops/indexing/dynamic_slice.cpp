@@ -12,8 +12,9 @@
 #include <etna/tensor/ops/kernel.h>
 #include <etna/tensor/ops/rows/internal/strided.h>
 
-// Slices whose start is a number on the device: every replay of a captured step may start elsewhere. Elements are
-// copied as bytes. A start out of range throws on the CPU. On a GPU it is clamped, since the host does not wait for it.
+// Slices whose start is a number on the device: every replay of a captured step may start at another element. Elements
+// are copied as bytes. A start out of range throws on the CPU. On a GPU it is clamped, since the host does not wait for
+// it.
 namespace etna {
 namespace {
 
@@ -57,8 +58,8 @@ struct Run {
     return static_cast<const std::byte*>(x.x.raw_data()) +
            (o * x.strides[0] + j * x.strides[2] + i * x.strides[1]) * item;
   }
-  /// Copies elements [first, first + length) of the dimension into a contiguous [outer, size, inner], from its element
-  /// `to` on.
+  /// Copies elements [first, first + length) of the dimension into a contiguous [outer, size, inner], starting at its
+  /// element `to`.
   void copy(std::int64_t first, std::int64_t length, std::byte* target, std::int64_t size, std::int64_t to) const {
     const std::int64_t row = x.inner * item, runs = outer * length;
     const bool whole = x.strides[1] == 1 || x.inner == 1, dense = whole && x.strides[2] == x.inner;
@@ -164,7 +165,7 @@ std::vector<OutputSpec> dynamic_update_slice_infer(const OpCall& call) {
   if (update.dim() == x.dim()) wanted[dim] = length;
   if (update.shape() != wanted) {
     throw ShapeError(
-        fmt::format("dynamic_update_slice: an update {} does not go into {}; it must be alike but for "
+        fmt::format("dynamic_update_slice: an update {} does not fit {}; it must be equal except for "
                     "dimension {}",
                     str(update.shape()), str(x.shape()), dim));
   }
@@ -224,7 +225,7 @@ const OpDef kUpdateSlice = {.name = "dynamic_update_slice",
 
 Tensor dynamic_slice(const Tensor& x, std::int64_t dim, const Tensor& start, std::int64_t length) {
   detail::require_defined("dynamic_slice", x, start);
-  if (x.dim() == 0) throw ShapeError("dynamic_slice: x is 0-d, it has no dimension to take a run of");
+  if (x.dim() == 0) throw ShapeError("dynamic_slice: got a 0-d tensor; wanted at least one dimension");
   return apply1(kDynamicSlice, {x, start},
                 Attrs::of(DynamicSliceAttrs{wrap_dim(dim, x.dim(), "dynamic_slice"), length}));
 }
@@ -232,8 +233,9 @@ Tensor dynamic_slice(const Tensor& x, std::int64_t dim, const Tensor& start, std
 Tensor dynamic_update_slice(const Tensor& x, const Tensor& update, std::int64_t dim, const Tensor& start) {
   detail::require_defined("dynamic_update_slice", x, update, start);
   if (x.dim() == 0 || update.dim() != x.dim()) {
-    throw ShapeError(fmt::format("dynamic_update_slice: an update {} does not go into {}; both need as many dimensions",
-                                 str(update.shape()), str(x.shape())));
+    throw ShapeError(
+        fmt::format("dynamic_update_slice: an update {} does not fit {}; both need equally many dimensions",
+                    str(update.shape()), str(x.shape())));
   }
   const int at = wrap_dim(dim, x.dim(), "dynamic_update_slice");
   return apply1(kUpdateSlice, {x, update, start}, Attrs::of(DynamicSliceAttrs{at, update.shape()[at]}));

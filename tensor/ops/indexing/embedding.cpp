@@ -16,7 +16,7 @@
 #include <etna/tensor/ops/sorting/order/internal/order.h>
 
 // Rows of a table, and the table's gradient, alone or added to existing values. The gradients of equal indices are
-// added in order of position. That order depends on the index alone, so the bits never vary.
+// added in order of position. That order depends only on the index, so the bits never vary.
 namespace etna {
 namespace {
 
@@ -59,7 +59,7 @@ TensorList embedding_vjp(const VjpCall& call) {
   return {call.needs[0] ? embedding_backward(call.grad[0], call.in[1], call.in[0].size(0)) : Tensor(), Tensor()};
 }
 
-/// A table that is also the output layer already has a gradient of all rows here.
+/// A table that is also the output layer already has a gradient for all rows here.
 bool embedding_vjp_into(const VjpCall& call, Tensor& sum) {
   if (sum.dtype() != call.grad[0].dtype() || !sum.is_contiguous()) return false;
   index_add_(sum, call.in[1], call.grad[0]);
@@ -85,7 +85,7 @@ void check_gradient(const OpCall& call, const Tensor& grad, const Tensor& index,
   wanted.push_back(grad.dim() > 0 ? grad.size(-1) : 1);
   if (grad.shape() != wanted || table_rows < 0 || (table_rows == 0 && index.numel() > 0)) {
     throw ShapeError(
-        fmt::format("{}: a gradient {} does not belong to an index {} into {} rows; it must be the index's shape and a "
+        fmt::format("{}: a gradient {} does not match an index {} into {} rows; it must be the index's shape and a "
                     "width",
                     call.op.name, str(grad.shape()), str(index.shape()), table_rows));
   }
@@ -109,7 +109,7 @@ std::vector<OutputSpec> index_add_infer(const OpCall& call) {
   return {{table.shape(), table.dtype(), 2}};
 }
 
-/// Sums, for each row of the table, the gradients of the positions that selected it.
+/// For each row of the table, sums the gradients of the positions that selected it.
 /// @param adds adds to the rows' existing values
 template <typename T>
 void sum_rows(const Tensor& grad, std::span<const std::int64_t> begin, std::span<const std::int64_t> order,
@@ -184,7 +184,7 @@ void cpu_sum(const OpCall& call, Tensor& y, bool adds) {
 void embedding_backward_cpu(const OpCall& call, std::span<Tensor> out) { cpu_sum(call, out[0], false); }
 void index_add_cpu(const OpCall& call, std::span<Tensor> out) { cpu_sum(call, out[0], true); }
 
-/// The steps are explained in shaders/indexing/embedding.comp.
+/// shaders/indexing/embedding.comp explains the steps.
 bool gpu_sum(const OpCall& call, Tensor& y, bool adds) {
   constexpr std::int64_t tokens_a_group = 32, segment = 32;
   constexpr std::int64_t kCompared = 32768;  // more tokens are sorted by digits, not by comparing all pairs
@@ -210,7 +210,7 @@ bool gpu_sum(const OpCall& call, Tensor& y, bool adds) {
         .read(index)
         .write(order)
         .write(keys)
-        .index_faults()
+        .index_errors()
         .u32(count, y.size(0))
         .dispatch(gpu::grid(count, tokens_a_group));
   }

@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kEmbeddingBagMinusInfinity = -std::numeric_limits<double>::infinity();
 
-/// Bags are dimension 0, their rows dimension 1. @param counted undefined, or [B, N, 1]: which rows count; the others
+/// Reduces dimension 1; dimension 0 is bags. @param counted undefined, or [B, N, 1]: the rows that count; the others
 /// are 0 in sums
 Tensor embedding_bag_reduce(const Tensor& rows, const Tensor& counted, BagMode mode) {
   if (mode == BagMode::max) {
@@ -27,7 +27,7 @@ Tensor embedding_bag_reduce(const Tensor& rows, const Tensor& counted, BagMode m
   return total / clamp_min(sum(counted.to(f32), {1}), 1.0).to(total.dtype());
 }
 
-/// The bag of each of n rows, counted on the device: how many offsets lie at or before a row. @return [n] i64
+/// The bag of each of n rows: the number of offsets at or before the row, counted on the device. @return [n] i64
 Tensor bag_of_rows(const Tensor& offsets, std::int64_t n) {
   const Tensor begins = zeros({checked_sum(n, 1, "embedding_bag")}, {i64, offsets.device()});
   const Tensor counts = scatter_add(begins, 0, offsets.to(i64), ones(offsets.shape(), {i64, offsets.device()}));
@@ -65,7 +65,7 @@ Tensor embedding_bag(const Tensor& weight, const Tensor& index, const Tensor& of
   Tensor rows = embedding(weight, index), counted;
   if (const auto& row = options.padding_idx)
     counted = ne(index, static_cast<double>(*row < 0 ? *row + weight.size(0) : *row)).unsqueeze(-1);
-  // Selected, not multiplied: a row that does not count may hold an infinity.
+  // where() instead of a multiplication: a row that does not count may contain an infinity.
   if (counted.defined() && options.mode != BagMode::max) rows = where(counted, rows, 0.0);
   if (factors.defined()) {
     const Tensor each = factors.to(rows.dtype()).unsqueeze(-1);

@@ -13,8 +13,8 @@
 #include <etna/tensor/ops/indexing/internal/rows.h>
 #include <etna/tensor/ops/kernel.h>
 
-// Selecting along one dimension, and adding back. An index outside throws IndexError: on the CPU at
-// the call, on a GPU at the next wait for the device.
+// Selecting along one dimension, and adding back. An index out of range throws IndexError: on the CPU at the call, on a
+// GPU at the next wait for the device.
 namespace etna {
 namespace {
 
@@ -97,7 +97,7 @@ void check_lines(const char* op, const Tensor& x, int dim, const Tensor& index) 
   for (int d = 0; fits && d < x.dim(); ++d) fits = d == dim || index.shape()[d] <= x.shape()[d];
   if (!fits) {
     throw ShapeError(fmt::format(
-        "{}: an index {} does not go with {}; it must have as many dimensions, none larger but dimension {}", op,
+        "{}: an index {} does not match {}; it must have as many dimensions, none larger except dimension {}", op,
         str(index.shape()), str(x.shape()), dim));
   }
   if (index.numel() > 0 && x.shape()[dim] == 0) {
@@ -153,7 +153,7 @@ bool gather_gpu(const OpCall& call, std::span<Tensor> out) {
       .write(out[0])
       .read(x)
       .read(index)
-      .index_faults()
+      .index_errors()
       .u32(index.numel(), x.shape()[dim])
       .u32(sizes)
       .u32(strides)
@@ -238,7 +238,7 @@ bool scatter_add_gpu(const OpCall& call, std::span<Tensor> out) {
   if (y.dtype() == f64) return false;
   if (y.numel() == 0) return true;
   int dim = call.as<DimAttrs>().dim;
-  // The kernel below reads a whole line of the index for each element of y. Beyond short lines, sorting is cheaper.
+  // The kernel below reads a whole line of the index for each element of y. For longer lines, sorting is cheaper.
   if (call.in[1].numel() > 0 && call.in[1].shape()[dim] > 128) {
     const std::int64_t n = call.in[1].numel();
     const Tensor places = indexing::places_along("scatter_add", y.shape(), dim, call.in[1]).reshape({n});
@@ -260,7 +260,7 @@ bool scatter_add_gpu(const OpCall& call, std::span<Tensor> out) {
       .read(x)
       .read(index)
       .read(source)
-      .index_faults()
+      .index_errors()
       .u32(y.numel(), contiguous_strides(index.shape())[dim])
       .u32(sizes)
       .u32(extents)

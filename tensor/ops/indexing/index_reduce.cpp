@@ -13,7 +13,7 @@ Tensor index_reduce_reduced(const char* op, const Tensor& x, std::int64_t dim, c
                             const Tensor& source, std::string_view reduce, bool include_self) {
   detail::require_defined(op, x, index, source);
   if (reduce != "prod" && reduce != "mean" && reduce != "amax" && reduce != "amin")
-    throw Error(fmt::format("{}: there is no reduction '{}'; there are prod, mean, amax and amin", op, reduce));
+    throw Error(fmt::format("{}: unknown reduction '{}'; wanted prod, mean, amax or amin", op, reduce));
   const int d = wrap_dim(dim, x.dim(), op);
   Shape wanted = x.shape();
   if (x.dim() > 0) wanted[d] = index.numel();

@@ -7,8 +7,8 @@
 #include <etna/tensor/ops/kernel.h>
 #include <etna/tensor/ops/rows/internal/rows.h>
 
-// Index tensors as places in a table. An index outside throws IndexError under the name of the op that the user called:
-// on the CPU at the call, on a GPU at the next wait for the device.
+// Index tensors as places in a table. An index out of range throws IndexError under the name of the op that the user
+// called: on the CPU at the call, on a GPU at the next wait for the device.
 namespace etna::indexing {
 namespace {
 
@@ -32,7 +32,7 @@ void fill(const LinearIndexAttrs& a, const Tensor& index, const Tensor& base, Pl
   const bool plain = !strided && from == nullptr && !a.wraps && a.factor == 1;
   cpu::parallel_for(index.numel(), 8192, [&](std::int64_t begin, std::int64_t end) {
     if (plain) {
-      // Without a branch in the loop it vectorizes; the loop below finds the index that is outside.
+      // Branch-free, so that it vectorizes; the loop below finds the index that is out of range.
       const auto limit = static_cast<std::uint64_t>(a.limit);
       std::uint64_t outside = 0;
       for (std::int64_t i = begin; i < end; ++i) {
@@ -71,7 +71,7 @@ bool linear_index_gpu(const OpCall& call, std::span<Tensor> out) {
   if (out[0].numel() == 0) return true;
   const Tensor index = call.in[0].contiguous(), base = call.in[1].defined() ? call.in[1].contiguous() : Tensor();
   std::array<std::uint32_t, 8> sizes = {}, strides = {};
-  int rank = 0;  // none if no coordinate counts
+  int rank = 0;  // 0 if no coordinate counts
   for (int d = 0; d < index.dim(); ++d) {
     sizes[static_cast<std::size_t>(d)] = gpu::u32(index.shape()[d]);
     strides[static_cast<std::size_t>(d)] = gpu::u32(a.strides[d]);
@@ -82,7 +82,7 @@ bool linear_index_gpu(const OpCall& call, std::span<Tensor> out) {
       .write(out[0])
       .read(index)
       .read(base)
-      .index_faults()
+      .index_errors()
       .u32(index.numel(), a.limit, a.factor)
       .u32(sizes)
       .u32(strides)
@@ -100,7 +100,7 @@ Tensor linear_index(const Tensor& index, const Tensor& base, const LinearIndexAt
 }
 
 Tensor numbers(std::int64_t count, Device device) {
-  // Nothing but the coordinate counts.
+  // Only the coordinate of the element counts.
   return linear_index(zeros({count}, {i32, device}), {}, {"numbers", 1, 0, false, count > 0x7fffffff, Strides{1}});
 }
 

@@ -16,8 +16,8 @@
 #include <etna/tensor/ops/rows/internal/rows.h>
 #include <etna/tensor/ops/sorting/order/internal/order.h>
 
-// The order in which rows of one place count is that of the source, on every device. A GPU sorts the places, so that
-// rows of one place come together; many single numbers it adds in bins, where no order counts.
+// Rows for one place are combined in the order of the source, on every device. A GPU sorts the places, so that rows for
+// one place become adjacent; it adds many single numbers in bins, where order does not matter.
 namespace etna::indexing {
 namespace {
 
@@ -32,7 +32,7 @@ std::vector<OutputSpec> put_infer(const OpCall& call) {
   if (table.dim() != 2 || places.dim() != 1 || source.dim() != 2 || source.size(0) != places.size(0) ||
       source.size(1) != table.size(1)) {
     throw ShapeError(
-        fmt::format("{}: rows {} do not go to places {} of a table {}; they must be [M, W], [M] and [N, W]",
+        fmt::format("{}: rows {} do not match places {} of a table {}; they must be [M, W], [M] and [N, W]",
                     call.op.name, str(source.shape()), str(places.shape()), str(table.shape())));
   }
   if (source.dtype() != table.dtype()) {
@@ -60,7 +60,8 @@ T combine(PutMode mode, T a, T b) {
   }
 }
 
-/// Calls body(row of the source, place) in order. Wide rows go to several threads, each with some of the places.
+/// Calls body(row of the source, place) in order. Wide rows are divided among several threads, each with some of the
+/// places.
 template <typename Place, typename Body>
 void for_each_place(const Place* places, std::int64_t count, std::int64_t table_rows, std::int64_t width,
                     const Body& body) {
@@ -74,7 +75,7 @@ void for_each_place(const Place* places, std::int64_t count, std::int64_t table_
   });
 }
 
-/// @param to the table's values in T: its own memory, or wider copies
+/// @param to the table's values in T: its own memory, or converted copies
 template <typename T, typename S>
 void combine_into(T* to, const Tensor& y, const Tensor& places, const Tensor& source, PutMode mode) {
   const std::int64_t width = y.size(1), count = places.numel();
@@ -120,7 +121,7 @@ void put_cpu(const OpCall& call, std::span<Tensor> out) {
   if (a.mode == PutMode::add && y.size(1) == 1 && add_numbers(y, places, source)) return;
   visit(y.dtype(), [&](auto zero) {
     using S = decltype(zero);
-    // Sums and products of halves, and of many floats, are rounded once.
+    // Sums and products of f16 and bf16, and of many floats, are rounded once.
     auto through = [&](auto wide_zero) {
       using T = decltype(wide_zero);
       const std::int64_t n = y.numel();
@@ -221,7 +222,7 @@ Tensor number(const Tensor& like, const Tensor& places, double value) {
 }
 Tensor rows_at(const Tensor& table, const Tensor& places) { return index_select(table, 0, places); }
 
-/// True for the rows of the source that are in the table afterwards: of several for one place only the last.
+/// True for the rows of the source that remain in the table: the last of several rows for one place.
 Tensor is_last(const Tensor& table, const Tensor& places) {
   const std::int64_t count = places.numel();
   const Tensor own = numbers(count, places.device()).reshape({count, 1});
@@ -240,7 +241,8 @@ TensorList replace_vjp(const VjpCall& call, const Tensor& g) {
   return to;
 }
 
-/// The product of all factors but the own one. Zeros are counted, so that a single one does not spoil its gradient.
+/// For each factor, the product of all other factors. Zeros are counted, so that a single zero does not spoil its
+/// gradient.
 TensorList multiply_vjp(const VjpCall& call, const Tensor& g) {
   const Tensor &x = call.in[0], &places = call.in[1], &source = call.in[2];
   const DType counting = x.dtype() == f64 ? f64 : f32;
@@ -285,7 +287,7 @@ TensorList put_vjp(const VjpCall& call) {
   }
 }
 
-// ---- rows of distinct places: no sum, and no sort, in the gradient
+// ---- rows of distinct places: the gradient needs neither a sum nor a sort
 
 std::vector<OutputSpec> take_distinct_infer(const OpCall& call) {
   return {{Shape{call.in[1].numel(), call.in[0].size(1)}, call.in[0].dtype()}};
@@ -313,7 +315,7 @@ const OpDef kTake = {.name = "take_distinct",
                      .saved = Saved::inputs,
                      .saved_inputs = 0b10};
 
-// One definition for each of what backward reads.
+// One definition for each set of tensors that backward reads.
 const OpDef kPut = {.name = "put_rows",
                     .infer = put_infer,
                     .cpu = put_cpu,

@@ -49,7 +49,7 @@ Tensor checked_index(const char* op, const Tensor& index, std::int64_t limit) {
 
 namespace {
 
-/// Single elements of x, which are aligned as such.
+/// Copies single elements of x, which are aligned to their size.
 template <typename Item, typename Index>
 void take_elements(const char* op, const Selection& s, const Tensor& x, const Index* chosen, std::int64_t count) {
   const Item* from = static_cast<const Item*>(x.raw_data());
@@ -104,7 +104,7 @@ bool select_gpu(const OpCall& call, const Selection& s) {
       .write(s.y)
       .read(x)
       .read(index)
-      .index_faults()
+      .index_errors()
       .u32(n, inner, index.numel(), s.size)
       .dispatch(gpu::grid(n, 1024));
   return true;

@@ -11,7 +11,7 @@
 #include <etna/tensor/ops/indexing/internal/put.h>
 #include <etna/tensor/ops/indexing/internal/rows.h>
 
-// scatter, index_add and their family: each is rows put to places of x (tensor/ops/indexing/internal/put.h).
+// scatter, index_add and their family: each writes rows to places of x (tensor/ops/indexing/internal/put.h).
 namespace etna {
 
 Tensor& indexing::replace_in_place(const char* op, Tensor& x, const Tensor& source,
@@ -48,7 +48,7 @@ struct ScatterRows {
   }
   void put_in_place(Tensor& x, const Tensor& values) const {
     indexing::write_in_place(x, [&](const Tensor& to) {
-      // The values may be a view of x.
+      // The values may be a view of x, which writing would overwrite.
       const Tensor from = values.defined() && values.storage() == x.storage() ? source.clone() : source;
       if (to.numel() > 0) put_rows_(table(to), places, from, mode, distinct);
     });
@@ -68,7 +68,7 @@ Tensor scatter_number(const char* op, const Tensor& x, double value, std::int64_
   return full({1, 1}, detail::number_held(op, x.dtype(), value), {x.dtype(), x.device()}).expand({rows, width});
 }
 
-/// @param source undefined where a number is written
+/// @param source undefined if a number is written
 ScatterRows scattered(const char* op, const Tensor& given, std::int64_t dim, const Tensor& index,
                       const Tensor& source) {
   const Tensor x = scatter_at_least_1d(given), at = scatter_at_least_1d(index);
@@ -77,7 +77,7 @@ ScatterRows scattered(const char* op, const Tensor& given, std::int64_t dim, con
   for (int i = 0; fits && i < x.dim(); ++i) fits = i == d || at.shape()[i] <= x.shape()[i];
   if (!fits) {
     throw ShapeError(fmt::format(
-        "{}: an index {} does not go with {}; it must have as many dimensions, none larger but dimension {}", op,
+        "{}: an index {} does not match {}; it must have as many dimensions, none larger except dimension {}", op,
         str(index.shape()), str(given.shape()), d));
   }
   ScatterRows rows;
@@ -105,7 +105,7 @@ ScatterRows scattered(const char* op, const Tensor& x, std::int64_t dim, const T
   return rows;
 }
 
-/// Whole slices of one dimension: rows of the dimensions behind it.
+/// Whole slices of one dimension: rows made of the dimensions after it.
 ScatterRows indexed(const char* op, const Tensor& given, std::int64_t dim, const Tensor& index, const Tensor& source) {
   const Tensor x = scatter_at_least_1d(given);
   const int d = wrap_dim(dim, x.dim(), op);
@@ -162,7 +162,7 @@ ScatterRows listed(const char* op, const Tensor& x, const Tensor& index, const T
   return accumulate ? scatter_added(rows, op, x) : rows;
 }
 
-/// Infinity, the largest or smallest value of a floating dtype, 0 or 1: what combines with any value to that value.
+/// The neutral element of a mode: infinity, the largest or smallest value of a floating dtype, 0 or 1.
 double identity(PutMode mode) {
   if (mode == PutMode::add) return 0;
   if (mode == PutMode::multiply) return 1;
@@ -182,7 +182,7 @@ Tensor scatter_reduced(const char* op, const Tensor& x, std::int64_t dim, const 
   } else if (reduce == "amin") {
     mode = PutMode::smallest;
   } else if (reduce != "sum" && !mean) {
-    throw Error(fmt::format("{}: there is no reduction '{}'; there are sum, prod, mean, amax and amin", op, reduce));
+    throw Error(fmt::format("{}: unknown reduction '{}'; wanted sum, prod, mean, amax or amin", op, reduce));
   }
   if (mean && !is_floating(x.dtype())) {
     throw DtypeError(fmt::format("{}: a mean of {} is not defined; convert to f32 first", op, name(x.dtype())));
@@ -211,8 +211,8 @@ Tensor scatter_reduced(const char* op, const Tensor& x, std::int64_t dim, const 
   return y.reshape(x.shape());
 }
 
-/// Puts into x itself the rows that `rows` makes for it.
-/// @param source undefined where a number is written
+/// Writes the rows that `rows` makes for x into x itself.
+/// @param source undefined if a number is written
 template <typename Rows>
 Tensor& put_in_place(const char* op, Tensor& x, const Tensor& source, Rows rows) {
   if (in_place::wants_record(op, x, source))

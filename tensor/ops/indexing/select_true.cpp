@@ -12,7 +12,7 @@
 #include <etna/tensor/ops/kernel.h>
 #include <etna/tensor/ops/rows/internal/rows.h>
 
-// A tile of the mask is counted and placed on its own, given the true elements before it.
+// Each tile of the mask is counted, and later placed, on its own, given the number of true elements before it.
 namespace etna::indexing {
 namespace {
 
@@ -68,7 +68,7 @@ struct CountAttrs {
   std::int64_t count;
 };
 
-/// Calls body(place, position) for every true element; both rise within a tile.
+/// Calls body(place, position) for every true element; both increase within a tile.
 template <typename Body>
 void for_each_true(const Tensor& given, const Tensor& before, const Body& body) {
   const Tensor mask = given.contiguous();
@@ -80,7 +80,7 @@ void for_each_true(const Tensor& given, const Tensor& before, const Body& body) 
     for (std::int64_t t = begin; t < end; ++t) {
       const std::int64_t first = t * kSelectTrueTile, count = std::min(kSelectTrueTile, n - first);
       std::int64_t hits = 0;
-      // Without a branch: a random mask would mispredict every other one.
+      // Branch-free: a branch on a random mask would be mispredicted half of the time.
       for (std::int64_t i = 0; i < count; ++i) {
         found[static_cast<std::size_t>(hits)] = static_cast<std::int32_t>(i);
         hits += truth[first + i] != 0 ? 1 : 0;
@@ -90,7 +90,7 @@ void for_each_true(const Tensor& given, const Tensor& before, const Body& body) 
   });
 }
 
-/// @param x undefined if places are wanted
+/// @param x undefined: writes places
 void select_on_gpu(const OpCall& call, const Tensor& x, const Tensor& given, const Tensor& before, const Tensor& y) {
   if (y.numel() == 0) return;
   const Tensor mask = given.contiguous();
@@ -209,7 +209,7 @@ namespace {
 
 constexpr const char* kWhyNotCaptured = "the result has as many elements as are true, which the host must read";
 
-/// A list of the mask's elements, of which there are at most 2^31.
+/// The mask's elements as a list of at most 2^31 elements.
 Tensor flags_of(const char* op, const Tensor& mask) {
   capture_hooks::forbid(op, kWhyNotCaptured);
   if (mask.numel() > std::int64_t{0x7fffffff}) {
@@ -270,7 +270,7 @@ Tensor masked_scatter(const Tensor& x, const Tensor& mask, const Tensor& source)
   const Tensor list = source.numel() > 0 ? source.reshape({source.numel()}) : zeros({1}, {x.dtype(), x.device()});
   const Tensor flags = mask.expand(shape).reshape({numel(shape)});
   if (flags.numel() == 0) return x.expand(shape).clone();
-  // True elements count those before them; the others read any element and do not use it.
+  // True elements count the true elements before them; the others read any element and ignore it.
   const Tensor rank = where(flags, cumsum(flags, 0) - 1.0, 0.0);
   return where(flags.reshape(shape), index_select(list, 0, rank).reshape(shape), x);
 }

@@ -12,7 +12,7 @@
 #include <etna/tensor/ops/indexing/internal/rows.h>
 #include <etna/tensor/ops/kernel.h>
 
-// Concatenation. The result is a matrix whose rows are the parts' rows, one after the other. Elements are copied as
+// Concatenation. The result is a matrix in which each row is the tensors' rows side by side. Elements are copied as
 // bytes.
 namespace etna {
 namespace {
@@ -30,17 +30,17 @@ std::vector<OutputSpec> cat_infer(const OpCall& call) {
     Shape fitting = x.shape();
     if (fitting.rank() == shape.rank()) fitting[dim] = shape[dim];
     if (fitting != shape) {
-      throw ShapeError(fmt::format("cat: part {} is {}, it must be like the first, {}, but in dimension {}", k,
+      throw ShapeError(fmt::format("cat: tensor {} is {}; it must equal the first, {}, except in dimension {}", k,
                                    str(x.shape()), str(call.in[0].shape()), dim));
     }
     if (__builtin_add_overflow(shape[dim], x.shape()[dim], &shape[dim]))
-      throw ShapeError("cat: the parts together are too large");
+      throw ShapeError("cat: the tensors together are too large");
     dtype = promote(dtype, x.dtype());
   }
   return {{shape, dtype}};
 }
 
-/// The nonempty parts, contiguous and in the result's dtype, and the bytes of one row of each.
+/// The nonempty tensors, contiguous and in the result's dtype, and the bytes of one row of each.
 struct Parts {
   TensorList tensors;
   std::vector<std::uint64_t> widths;
@@ -72,15 +72,15 @@ void cat_cpu(const OpCall& call, std::span<Tensor> out) {
   for (std::size_t k = 0; k < parts.tensors.size(); ++k) {
     const auto* from = static_cast<const std::byte*>(parts.tensors[k].raw_data());
     std::uint64_t width = parts.widths[k];
-    // A single long row is split into pages as well.
-    auto piece = static_cast<std::uint64_t>(parts.outer == 1 ? std::min<std::uint64_t>(width, 1 << 16) : width);
-    auto pieces = static_cast<std::int64_t>((width + piece - 1) / piece) * parts.outer;
-    std::int64_t grain = std::max<std::int64_t>(1, (1 << 16) / static_cast<std::int64_t>(piece));
-    cpu::parallel_for(pieces, grain, [&](std::int64_t begin, std::int64_t end) {
+    // A single long row is split into chunks as well.
+    auto chunk_bytes = static_cast<std::uint64_t>(parts.outer == 1 ? std::min<std::uint64_t>(width, 1 << 16) : width);
+    auto chunks = static_cast<std::int64_t>((width + chunk_bytes - 1) / chunk_bytes) * parts.outer;
+    std::int64_t grain = std::max<std::int64_t>(1, (1 << 16) / static_cast<std::int64_t>(chunk_bytes));
+    cpu::parallel_for(chunks, grain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         auto at = static_cast<std::uint64_t>(i);
         if (parts.outer == 1)
-          std::memcpy(to + at * piece, from + at * piece, std::min(piece, width - at * piece));
+          std::memcpy(to + at * chunk_bytes, from + at * chunk_bytes, std::min(chunk_bytes, width - at * chunk_bytes));
         else
           std::memcpy(to + at * parts.width, from + at * width, width);
       }
@@ -99,7 +99,7 @@ bool cat_gpu(const OpCall& call, std::span<Tensor> out) {
     std::uint32_t unit = indexing::unit({y.address(), begin, parts.width});
     for (std::size_t k = first; k < first + count; ++k)
       unit = indexing::unit({unit, parts.widths[k], parts.tensors[k].address()});
-    std::uint64_t end = 0;  // bytes of a row of these parts
+    std::uint64_t end = 0;  // bytes of a row of these tensors
     std::array<std::uint32_t, 8> ends = {};
     for (std::size_t k = 0; k < count; ++k) {
       end += parts.widths[first + k];
@@ -135,13 +135,13 @@ const OpDef kCat = {.name = "cat", .infer = cat_infer, .cpu = cat_cpu, .gpu = ca
 }  // namespace
 
 Tensor cat(const std::vector<Tensor>& tensors, std::int64_t dim) {
-  if (tensors.empty()) throw ShapeError("cat: no tensors were given; it wants at least one");
+  if (tensors.empty()) throw ShapeError("cat: got no tensors; wanted at least one");
   if (tensors[0].dim() == 0) throw ShapeError("cat: a tensor without dimensions cannot be joined; use stack");
   return apply(kCat, tensors, Attrs::of(CatAttrs{wrap_dim(dim, tensors[0].dim(), "cat")}))[0];
 }
 
 Tensor stack(const std::vector<Tensor>& tensors, std::int64_t dim) {
-  if (tensors.empty()) throw ShapeError("stack: no tensors were given; it wants at least one");
+  if (tensors.empty()) throw ShapeError("stack: got no tensors; wanted at least one");
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (!tensors[i].defined()) throw UndefinedTensor("stack", i + 1);
   }
@@ -149,7 +149,7 @@ Tensor stack(const std::vector<Tensor>& tensors, std::int64_t dim) {
   TensorList wider;
   for (std::size_t k = 0; k < tensors.size(); ++k) {
     if (tensors[k].shape() != tensors[0].shape()) {
-      throw ShapeError(fmt::format("stack: part {} is {}, the first is {}; they must be alike", k,
+      throw ShapeError(fmt::format("stack: tensor {} is {}, the first is {}; they must have one shape", k,
                                    str(tensors[k].shape()), str(tensors[0].shape())));
     }
     wider.push_back(tensors[k].unsqueeze(at));

@@ -8,9 +8,9 @@
 /// Joining tensors.
 namespace etna {
 
-/// Joins tensors along a dimension that they have. Other sizes are equal; dtypes are promoted.
+/// Joins tensors along an existing dimension. Other sizes must be equal; dtypes are promoted.
 Tensor cat(const std::vector<Tensor>& tensors, std::int64_t dim = 0);
-/// Joins tensors of one shape along a dimension that the result gets.
+/// Joins tensors of one shape along a new dimension.
 Tensor stack(const std::vector<Tensor>& tensors, std::int64_t dim = 0);
 Tensor hstack(const std::vector<Tensor>& tensors);        ///< along dimension 1; lists along dimension 0
 Tensor vstack(const std::vector<Tensor>& tensors);        ///< along dimension 0, after atleast_2d()

@@ -35,9 +35,9 @@ void require_decompositions(const char*, std::int64_t, std::int64_t) {}
 
 bool svd(std::int64_t m, std::int64_t n, Vectors vectors, double* a, double* s, double* u, double* vh) {
   const std::int64_t k = std::min(m, n);
-  const unsigned what = vectors == Vectors::none   ? 0
-                        : vectors == Vectors::thin ? Eigen::ComputeThinU | Eigen::ComputeThinV
-                                                   : Eigen::ComputeFullU | Eigen::ComputeFullV;
+  const unsigned what = vectors == Vectors::none      ? 0
+                        : vectors == Vectors::reduced ? Eigen::ComputeThinU | Eigen::ComputeThinV
+                                                      : Eigen::ComputeFullU | Eigen::ComputeFullV;
   const Eigen::BDCSVD<Eigen::MatrixXd> found(as_rows(a, m, n), what);
   std::copy_n(found.singularValues().data(), k, s);
   if (vectors != Vectors::none) {
@@ -70,7 +70,7 @@ bool eig(std::int64_t n, double* a, double* real, double* imag, double* vectors_
 template <typename T>
 void qr(std::int64_t m, std::int64_t n, std::int64_t k, const T* a, T* q, T* r) {
   using Plain = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-  // Eigen squares elements as they are: a power of two brings the largest near 1.
+  // Eigen squares elements without scaling: a power of two brings the largest near 1.
   const Eigen::Map<const Plain> given(a, to_index(m), to_index(n));
   using Limits = std::numeric_limits<T>;
   int exponent = 0;

@@ -11,13 +11,13 @@
 #include <etna/tensor/ops/linalg/linalg.h>
 #include <etna/tensor/ops/matmul/gemm/internal/cpu/libraries.h>
 
-// LAPACK reads matrices by columns, and so takes a row-major A for Aᵀ. Where that serves as well, A is not transposed:
-// Aᵀ = V · S · Uᵀ.
+// LAPACK reads matrices by columns, so a row-major A appears as Aᵀ. Where Aᵀ serves as well, A is not transposed: Aᵀ =
+// V · S · Uᵀ.
 namespace etna::linalg::raw {
 namespace {
 
 using Int = std::int32_t;
-using Length = std::size_t;  // of a character argument, which Fortran passes last
+using Length = std::size_t;  // length of a string argument, which Fortran passes last
 
 using Gesdd = void(const char* vectors, const Int* m, const Int* n, double* a, const Int* lda, double* s, double* u,
                    const Int* ldu, double* vt, const Int* ldvt, double* work, const Int* lwork, Int* iwork, Int* info,
@@ -63,7 +63,7 @@ std::unique_ptr<T[]> workspace(std::int64_t n) {
   return std::make_unique_for_overwrite<T[]>(static_cast<std::size_t>(n));
 }
 
-// What LAPACK's manual asks for, and 64 columns or rows more for blocked code.
+// The minimum from LAPACK's manual, plus 64 columns or rows for blocked code.
 std::int64_t gesdd_work(std::int64_t m, std::int64_t n) {
   const std::int64_t k = std::min(m, n);
   return 4 * k * k + 7 * k + std::max(m, n) + 64 * (m + n);
@@ -86,7 +86,7 @@ void require_decompositions(const char* op, std::int64_t m, std::int64_t n) {
 }
 
 bool svd(std::int64_t m, std::int64_t n, Vectors vectors, double* a, double* s, double* u, double* vh) {
-  const char* job = vectors == Vectors::none ? "N" : vectors == Vectors::thin ? "S" : "A";
+  const char* job = vectors == Vectors::none ? "N" : vectors == Vectors::reduced ? "S" : "A";
   const std::int64_t k = std::min(m, n), length = gesdd_work(m, n);
   const Int rows = to_int(n), columns = to_int(m), lwork = to_int(length),
             ldvt = to_int(vectors == Vectors::full ? m : k);
@@ -119,7 +119,7 @@ bool eig(std::int64_t n, double* a, double* real, double* imag, double* vectors_
   lapack().geev("N", "V", &side, a, &side, real, imag, nullptr, &side, vectors_real, &side, work.get(), &lwork, &info,
                 1, 1);
   if (info != 0) return false;
-  // Of a conjugate pair LAPACK gives the real part, then the imaginary part.
+  // For a conjugate pair, LAPACK returns the real part, then the imaginary part.
   std::fill_n(vectors_imag, n * n, 0.0);
   for (std::int64_t k = 0; k + 1 < n; ++k) {
     if (imag[k] == 0) continue;

@@ -53,7 +53,7 @@ void eig_cpu(const OpCall& call, std::span<Tensor> out) {
 }
 
 Complex operator-(const Complex& a, const Complex& b) { return {a.real - b.real, a.imag - b.imag}; }
-Complex product(const Complex& a, const Complex& b) {
+Complex complex_matmul(const Complex& a, const Complex& b) {
   return {matmul(a.real, b.real) - matmul(a.imag, b.imag), matmul(a.real, b.imag) + matmul(a.imag, b.real)};
 }
 Complex adjoint(const Complex& a) { return {a.real.t(), -a.imag.t()}; }
@@ -79,14 +79,14 @@ TensorList eig_vjp(const VjpCall& call) {
   if (call.grad[2].defined() || call.grad[3].defined()) {
     const Tensor lr = call.out[0], li = call.out[1];
     const Tensor same = detail::identity(lr.size(-1), {boolean, lr.device()});
-    const Complex apart{masked_fill(lr.unsqueeze(-2) - lr.unsqueeze(-1), same, 1),
-                        masked_fill(li.unsqueeze(-1) - li.unsqueeze(-2), same, 0)};
-    const Complex turned = product(vh, {given(2), given(3)});
-    const Tensor lengths = linalg::diagonal(turned.real).unsqueeze(-2);
-    const Complex rest = quotient(turned - product(vh, {v.real * lengths, v.imag * lengths}), apart);
+    const Complex differences{masked_fill(lr.unsqueeze(-2) - lr.unsqueeze(-1), same, 1),
+                              masked_fill(li.unsqueeze(-1) - li.unsqueeze(-2), same, 0)};
+    const Complex rotated = complex_matmul(vh, {given(2), given(3)});
+    const Tensor lengths = linalg::diagonal(rotated.real).unsqueeze(-2);
+    const Complex rest = quotient(rotated - complex_matmul(vh, {v.real * lengths, v.imag * lengths}), differences);
     inner = {inner.real + masked_fill(rest.real, same, 0), inner.imag + masked_fill(rest.imag, same, 0)};
   }
-  return {real_of_solved(vh, product(inner, vh))};
+  return {real_of_solved(vh, complex_matmul(inner, vh))};
 }
 
 const OpDef kEig = {.name = "eig", .infer = eig_infer, .cpu = eig_cpu, .vjp = eig_vjp, .saved = Saved::outputs};

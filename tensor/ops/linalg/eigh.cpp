@@ -27,7 +27,7 @@ void eigh_cpu(const OpCall& call, std::span<Tensor> out) {
   each_matrix(call.op.name, a, [&](auto zero, std::int64_t i) -> const char* {
     using T = decltype(zero);
     std::vector<double> x = copied<double, T>(a, i), values(static_cast<std::size_t>(n));
-    // Only the lower triangle is read, so only that must be finite.
+    // Only the lower triangle is read, so only it must be finite.
     for (std::int64_t row = 0; row < n; ++row) std::fill_n(x.data() + row * n + row + 1, n - row - 1, 0.0);
     if (!raw::all_finite(x.data(), n * n) || !raw::eigh(n, x.data(), values.data())) return kEighNotFinite;
     convert(values.data(), n, out[0].host<T>() + i * n);
@@ -44,8 +44,8 @@ TensorList eigh_vjp(const VjpCall& call) {
   const Tensor &l = call.out[0], &v = call.out[1], &gl = call.grad[0], &gv = call.grad[1];
   if (!gv.defined()) return {matmul(v * gl.unsqueeze(-2), v.t())};
   const Tensor same = detail::identity(l.size(-1), {boolean, l.device()});
-  const Tensor apart = masked_fill(l.unsqueeze(-2) - l.unsqueeze(-1), same, 1);
-  Tensor inner = masked_fill(matmul(v.t(), gv) / apart, same, 0);
+  const Tensor differences = masked_fill(l.unsqueeze(-2) - l.unsqueeze(-1), same, 1);
+  Tensor inner = masked_fill(matmul(v.t(), gv) / differences, same, 0);
   if (gl.defined()) inner = inner + as_diagonal(gl);
   return {matmul(matmul(v, inner), v.t())};
 }

@@ -19,7 +19,7 @@ void subtract_row(T f, const T* x, std::int64_t n, T* y) {
   for (std::int64_t j = 0; j < n; ++j) y[j] -= f * x[j];
 }
 
-/// LU of columns [begin, end), from row begin on. Rows are swapped whole.
+/// LU of columns [begin, end), from row begin on. Swaps whole rows.
 template <typename T>
 void lu_of_panel(std::int64_t m, std::int64_t n, std::int64_t begin, std::int64_t end, T* a, std::int32_t* swapped) {
   for (std::int64_t k = begin; k < end; ++k) {
@@ -135,7 +135,8 @@ double largest_of(const std::vector<double>& x) {
   return most;
 }
 
-/// By the inverse. Empty where so few digits of it are right that the last pivot must not be divided by.
+/// The cofactors by the inverse. Empty if so few of its digits are right that dividing by the last pivot would be
+/// wrong.
 std::vector<double> cofactors_by_inverse(std::int64_t n, const std::vector<double>& a) {
   constexpr double kMostCondition = 1e8;
   std::vector<double> factor = a, x(entries(n), 0);
@@ -166,7 +167,7 @@ std::vector<double> cofactors_by_inverse(std::int64_t n, const std::vector<doubl
 
 }  // namespace
 
-/// shaders/linalg/small_matrix.comp explains the second part.
+/// shaders/linalg/small_matrix.comp explains the second half.
 std::vector<double> cofactors(std::int64_t n, const std::vector<double>& a) {
   if (std::vector<double> y = cofactors_by_inverse(n, a); !y.empty()) return y;
   std::vector<double> u = a, x(entries(n), 0), y(entries(n), 0);

@@ -40,13 +40,13 @@ bool lu_factor_gpu(const OpCall& call, std::span<Tensor> out) {
   return run_small(call, Small::lu, call.in[0], {}, out[0], out[1], out[2]);
 }
 
-/// [..., M, M] with P[permutation[i], i] = 1. Compares in f32, which holds indices to 2^24.
+/// [..., M, M] with P[permutation[i], i] = 1. Compares in f32, which represents indices exactly up to 2^24.
 Tensor permutation_matrix(const Tensor& permutation, DType dtype) {
   const Tensor row = cumsum(ones({permutation.size(-1)}, {f32, permutation.device()}), 0) - 1.0;
   return eq(row.unsqueeze(1), permutation.to(f32).unsqueeze(-2)).to(dtype);
 }
 
-/// The part of a rectangular factor that is L, ones included, and U.
+/// L of a rectangular factor, including its ones; and U.
 Tensor lower(const Tensor& lu) {
   const std::int64_t k = std::min(lu.size(-1), lu.size(-2));
   const Tensor one = tril(triu(ones({lu.size(-2), k}, {boolean, lu.device()})));

@@ -39,7 +39,7 @@ Elements pade_coefficients(int order) {
 
 /// The even and the odd part of the numerator p(A); p(-A) is the denominator.
 struct PadeParts {
-  Elements even, odd, spare;  ///< the spare has any contents
+  Elements even, odd, spare;  ///< the contents of `spare` do not matter
 };
 
 PadeParts pade(std::int64_t n, const Elements& a, int order) {
@@ -69,7 +69,7 @@ PadeParts pade(std::int64_t n, const Elements& a, int order) {
   return parts;
 }
 
-/// Of finite a.
+/// The exponential of a finite matrix.
 Elements exponential(std::int64_t n, Elements a) {
   constexpr double kMostOf13 = 5.371920351148152;
   constexpr std::array<std::pair<int, double>, 4> kMostOf = {
@@ -106,7 +106,7 @@ void matrix_exp_cpu(const OpCall& call, std::span<Tensor> out) {
   if (a.numel() == 0) return;
   each_matrix(call.op.name, a, [&](auto zero, std::int64_t i) -> const char* {
     using T = decltype(zero);
-    // Scaling by powers of two would not end.
+    // For a matrix that is not finite, scaling by powers of two would not end.
     if (!raw::all_finite(matrix<T>(a, i), n * n)) return "is not finite";
     convert(exponential(n, copied<double, T>(a, i)).data(), n * n, result<T>(out[0], i));
     return nullptr;

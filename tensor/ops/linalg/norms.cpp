@@ -8,7 +8,7 @@
 #include <etna/tensor/ops/einsum/einsum.h>
 #include <etna/tensor/ops/linalg/internal/matrices.h>
 
-// Norms, and what follows from singular values. All composed.
+// Norms, and functions of singular values. All are composed.
 namespace etna::linalg {
 namespace {
 
@@ -18,7 +18,7 @@ void require_floating(const char* op, const Tensor& x) {
   }
 }
 
-/// x with the two dimensions last.
+/// x with the two dimensions moved last.
 Tensor matrices_last(const char* op, const Tensor& x, const Dims& dims) {
   detail::require_defined(op, x);
   require_floating(op, x);
@@ -53,7 +53,7 @@ Tensor matrix_norm(const Tensor& x, std::string_view ord, Dims dims, bool keepdi
   const Tensor a = matrices_last("matrix_norm", x, dims);
   if (ord == "fro") return vector_norm(x, 2, dims, keepdim);
   if (ord == "nuc") return kept("matrix_norm", sum(svdvals(a), -1), x, dims, keepdim);
-  throw ShapeError(fmt::format("matrix_norm: there is no norm '{}'; 'fro', 'nuc' or a number is wanted", ord));
+  throw ShapeError(fmt::format("matrix_norm: unknown norm '{}'; wanted 'fro', 'nuc' or a number", ord));
 }
 
 Tensor matrix_norm(const Tensor& x, double ord, Dims dims, bool keepdim) {
@@ -65,8 +65,7 @@ Tensor matrix_norm(const Tensor& x, double ord, Dims dims, bool keepdim) {
   else if (size == 1 || std::isinf(size))
     each = sum(abs(a), size == 1 ? -2 : -1);
   else
-    throw ShapeError(
-        fmt::format("matrix_norm: there is no norm of order {}; 1, 2, inf or their negatives are wanted", ord));
+    throw ShapeError(fmt::format("matrix_norm: order is {}; wanted 1, 2, inf or their negatives", ord));
   return kept("matrix_norm", ord > 0 ? max(each, {-1}) : min(each, {-1}), x, dims, keepdim);
 }
 
@@ -76,8 +75,8 @@ Tensor norm(const Tensor& x, std::optional<double> ord, Dims dims, bool keepdim)
   const int rank = dims.empty() ? x.dim() : dims.rank();
   if (rank == 2) return matrix_norm(x, *ord, dims.empty() ? Dims{-2, -1} : dims, keepdim);
   if (rank > 2) {
-    throw ShapeError(fmt::format("norm: {} over {} dimensions; with an order, a vector or a matrix is wanted",
-                                 str(x.shape()), rank));
+    throw ShapeError(
+        fmt::format("norm: got {} over {} dimensions; with an order, wanted one or two", str(x.shape()), rank));
   }
   return vector_norm(x, *ord, dims, keepdim);
 }

@@ -59,9 +59,9 @@ TensorList qr_vjp(const VjpCall& call) {
   const Tensor gq = call.grad[0].defined() ? call.grad[0] : zeros_like(q);
   const Tensor gr = call.grad[1].defined() ? call.grad[1] : zeros_like(r);
   if (m >= n) return {tall_gradient(q, r, gq, gr)};
-  // Q and the first M columns of R are those of the first M columns of A; the other columns of R are Qᵀ · A's.
+  // Q and the first M columns of R come from the first M columns of A; the other columns of R are Qᵀ times A's.
   const Tensor rest = r.slice(-1, m, n), g_rest = gr.slice(-1, m, n);
-  // A's other columns are Q · rest.
+  // The other columns of A are Q · rest.
   const Tensor columns = matmul(q, rest);
   const Tensor first = tall_gradient(q, r.slice(-1, 0, m), gq + matmul(columns, g_rest.t()), gr.slice(-1, 0, m));
   return {cat({first, matmul(q, g_rest)}, -1)};

@@ -5,7 +5,7 @@
 #include <etna/tensor/ops/linalg/internal/factors.h>
 #include <etna/tensor/ops/linalg/internal/matrices.h>
 
-// Cholesky factors, triangular systems, systems of equations, inverses and determinants. factors.h on the CPU,
+// Cholesky factors, triangular systems, systems of equations, inverses and determinants: factors.h on the CPU,
 // shaders/linalg/small_matrix.comp on a GPU.
 namespace etna {
 namespace linalg {
@@ -192,7 +192,7 @@ bool det_gpu(const OpCall& call, std::span<Tensor> out) { return run_small(call,
 bool slogdet_gpu(const OpCall& call, std::span<Tensor> out) {
   return run_small(call, Small::slogdet, call.in[0], {}, out[0], out[1]);
 }
-/// det A · A⁻ᵀ, which singular matrices have too: entry i, j is ± the determinant of A without row i and column j.
+/// det A · A⁻ᵀ, also for singular matrices: entry i, j is ± the determinant of A without row i and column j.
 TensorList cofactor_reference(const OpCall& call) {
   const Tensor& a = call.in[0];
   return {det(a).unsqueeze(-1).unsqueeze(-1) * inv(a).t()};

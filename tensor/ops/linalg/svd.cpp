@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kSvdNotFinite = "is not finite, or its singular values do not converge";
 
-/// Of a matrix by rows. Computed in double for f32, too: exact to the last digits.
+/// The factors of a row-major matrix. Computed in double, for f32 too: exact to the last digits.
 struct SvdFactors {
   template <typename T>
   SvdFactors(const T* a, std::int64_t m, std::int64_t n, raw::Vectors vectors) : s(elements(std::min(m, n), 1)) {
@@ -29,7 +29,7 @@ struct SvdFactors {
   static std::size_t elements(std::int64_t m, std::int64_t n) { return static_cast<std::size_t>(m * n); }
 
   std::vector<double> u, s, vh;
-  bool converged = false;  ///< false also for a matrix that is not finite
+  bool converged = false;  ///< also false for a matrix that is not finite
 };
 
 struct SvdAttrs {
@@ -62,7 +62,7 @@ void svd_cpu(const OpCall& call, std::span<Tensor> out) {
       return nullptr;
     }
     const SvdFactors found(matrix<T>(a, i), a.size(-2), a.size(-1),
-                           call.as<SvdAttrs>().full ? raw::Vectors::full : raw::Vectors::thin);
+                           call.as<SvdAttrs>().full ? raw::Vectors::full : raw::Vectors::reduced);
     if (!found.converged) return kSvdNotFinite;
     convert(found.u.data(), a.size(-2) * u_columns, u);
     convert(found.s.data(), k, out[1].host<T>() + i * k);
@@ -75,7 +75,7 @@ Tensor skew(const Tensor& x) { return x - x.t(); }
 
 /// With E_ij = s_j² - s_i² off the diagonal, for K = min(M, N):
 ///   G = U [ (skew(Uᵀ G_U) / E) S + S (skew(Vᵀ G_V) / E) + diag(G_S) ] Vᵀ
-/// and, for M > K, (G_U - U Uᵀ G_U) S⁻¹ Vᵀ more; for N > K, U S⁻¹ (G_V - V Vᵀ G_V)ᵀ.
+/// plus (G_U - U Uᵀ G_U) S⁻¹ Vᵀ for M > K, or U S⁻¹ (G_V - V Vᵀ G_V)ᵀ for N > K.
 TensorList svd_vjp(const VjpCall& call) {
   const Tensor &u = call.out[0], &s = call.out[1], &vh = call.out[2];
   const Tensor &gu = call.grad[0], &gs = call.grad[1], &gvh = call.grad[2];
@@ -101,7 +101,7 @@ TensorList svd_vjp(const VjpCall& call) {
 
 const OpDef kSvd = {.name = "svd", .infer = svd_infer, .cpu = svd_cpu, .vjp = svd_vjp, .saved = Saved::outputs};
 
-// ---- singular values alone
+// ---- singular values only
 
 std::vector<OutputSpec> svdvals_infer(const OpCall& call) {
   const Tensor& a = call.in[0];
@@ -143,7 +143,7 @@ void pinv_cpu(const OpCall& call, std::span<Tensor> out) {
   raw::require_decompositions(call.op.name, m, n);
   each_matrix(call.op.name, a, [&](auto zero, std::int64_t i) -> const char* {
     using T = decltype(zero);
-    SvdFactors found(matrix<T>(a, i), m, n, raw::Vectors::thin);
+    SvdFactors found(matrix<T>(a, i), m, n, raw::Vectors::reduced);
     if (!found.converged) return kSvdNotFinite;
     const double least = rtol * found.s[0];
     double* row = found.vh.data();

@@ -6,7 +6,7 @@
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/linalg/linalg.h>
 
-// Functions that are a reshape away from others.
+// Functions that reshape and call another function.
 namespace etna::linalg {
 
 Tensor logdet(const Tensor& a) {
@@ -16,9 +16,9 @@ Tensor logdet(const Tensor& a) {
 
 Tensor vander(const Tensor& x, std::optional<std::int64_t> count) {
   detail::require_defined("vander", x);
-  if (x.dim() < 1) throw ShapeError("vander: a tensor without dimensions has no powers to put side by side");
+  if (x.dim() < 1) throw ShapeError("vander: got a 0-d tensor; wanted at least one dimension");
   const std::int64_t n = count.value_or(x.size(-1));
-  if (n < 1) throw ShapeError(fmt::format("vander: {} powers were asked for", n));
+  if (n < 1) throw ShapeError(fmt::format("vander: count is {}; it must not be negative", n));
   TensorList columns = {ones_like(x)};
   while (static_cast<std::int64_t>(columns.size()) < n) columns.push_back(columns.back() * x);
   return stack(columns, -1);
@@ -27,7 +27,8 @@ Tensor vander(const Tensor& x, std::optional<std::int64_t> count) {
 Tensor tensorinv(const Tensor& a, std::int64_t ind) {
   detail::require_defined("tensorinv", a);
   if (ind < 1 || ind >= a.dim()) {
-    throw ShapeError(fmt::format("tensorinv: {} of the dimensions of {} are its rows", ind, str(a.shape())));
+    throw ShapeError(
+        fmt::format("tensorinv: ind is {} for {}; it must be from 1 to the number of dimensions", ind, str(a.shape())));
   }
   Shape rows, columns;
   for (int d = 0; d < a.dim(); ++d) (d < ind ? rows : columns).push_back(a.shape()[d]);

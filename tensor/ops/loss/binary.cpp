@@ -2,7 +2,7 @@
 
 #include <etna/tensor/ops/loss/internal/reduction.h>
 
-// Losses of probabilities and of yes or no.
+// Losses of probabilities and of binary targets.
 namespace etna {
 namespace {
 
@@ -48,9 +48,9 @@ Tensor binary_cross_entropy_with_logits(const Tensor& given, const Tensor& targe
 Tensor sigmoid_focal_loss(const Tensor& given, const Tensor& target, double alpha, double gamma, Reduction reduction) {
   constexpr const char* op = "sigmoid_focal_loss";
   require_same(op, given, target);
-  if (!(gamma >= 0)) throw Error(fmt::format("{}: a gamma of {} is negative", op, gamma));
+  if (!(gamma >= 0)) throw Error(fmt::format("{}: gamma is {}; it must not be negative", op, gamma));
   const Tensor x = widened(op, given), t = target.to(x.dtype());
-  const Tensor missing = sigmoid(x) * (1.0 - t) + sigmoid(-x) * t;  // 1 - pₜ, without a difference of close numbers
+  const Tensor missing = sigmoid(x) * (1.0 - t) + sigmoid(-x) * t;  // 1 - pₜ, without subtracting close numbers
   Tensor losses = logits_losses(x, t, {});
   losses = losses * (gamma == 2 ? square(missing) : pow(missing, gamma));
   if (alpha >= 0) losses = losses * (t * alpha + (1.0 - t) * (1 - alpha));

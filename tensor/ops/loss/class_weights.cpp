@@ -16,7 +16,7 @@ void require_weight(const char* op, const Tensor& weight, std::int64_t classes) 
   }
 }
 
-/// [rows, C] with the classes of [N, C, ...] or [C] last.
+/// Reshapes [N, C, ...] or [C] to [rows, C], with the classes last.
 Tensor classes_last(const char* op, const Tensor& x) {
   if (x.dim() == 0) throw ShapeError(fmt::format("{}: got a 0-d tensor, wanted [N, C, ...] or [C]", op));
   if (x.dim() == 1) return x.unsqueeze(0);
@@ -29,7 +29,7 @@ Tensor classes_last(const char* op, const Tensor& x) {
   return x.permute(order).reshape({rows, x.size(1)});
 }
 
-/// The shape without the classes.
+/// The shape without the dimension of classes.
 Shape without_classes(const Tensor& x) {
   Shape shape;
   for (int i = 0; i < x.dim(); ++i) {
@@ -38,7 +38,7 @@ Shape without_classes(const Tensor& x) {
   return shape;
 }
 
-/// The losses of rows of log-probabilities, and the weights that the mean divides by.
+/// The losses of rows of log-probabilities, and the weights whose sum the mean divides by.
 struct WeightedRows {
   Tensor losses, weights;
 };
@@ -61,7 +61,7 @@ WeightedRows picked_rows(const char* op, const Tensor& given, const Tensor& log_
     const Tensor smooth = sum(all, {1}) * counts.to(log_probs.dtype()) / static_cast<double>(classes);
     losses = losses * (1 - smoothing) - smooth * smoothing;
   }
-  // Without this, an infinite loss of an ignored row would be NaN.
+  // Without this, an ignored row with an infinite loss would give NaN.
   return {masked_fill(losses, logical_not(counts), 0.0), weights};
 }
 

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int64_t kGrainElements = 16384;
 
-/// A row converted to the compute type, or in place if it has that type already.
+/// A row converted to the compute type, or in place if it already has that type.
 template <typename T, typename S>
 const T* row_of(const S* from, std::int64_t n, cpu::Scratch<T>& buffer) {
   if constexpr (std::is_same_v<S, T>) {
@@ -69,7 +69,7 @@ void forward(const OpCall& call, std::span<Tensor> out) {
   }
   double total = 0;
   for (T value : losses) total += value;
-  // If no row counts, the mean is 0 / 0: NaN shows it.
+  // If no row counts, the mean is 0 / 0, which is NaN.
   *loss = static_cast<T>(attributes.reduction == Reduction::mean ? total / static_cast<double>(counted) : total);
 }
 

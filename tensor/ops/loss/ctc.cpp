@@ -7,9 +7,9 @@
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops/loss/internal/reduction.h>
 
-// Connectionist temporal classification. Sequences run through S labels with a blank before, between and after them:
-// 2S + 1 states. Forward variables are log-probabilities; "impossible" is a large negative number and not -infinity, so
-// that differences of two of them stay numbers.
+// Connectionist temporal classification. A sequence passes through S labels with a blank before, between and after
+// them: 2S + 1 states. Forward variables are log-probabilities. "Impossible" is a large negative number instead of
+// -infinity, so that the difference of two of them is not NaN.
 namespace etna {
 namespace {
 
@@ -25,7 +25,7 @@ void require_lengths(const char* op, const Tensor& lengths, const char* what, st
   }
 }
 
-/// 0, 1 ... on the device; also in a captured step.
+/// 0, 1 ... generated on the device; works in a captured step.
 Tensor ctc_counted(std::int64_t n, Device device) { return cumsum(ones({n}, {i64, device}), 0) - 1.0; }
 
 /// -log p of each sequence. @param log_probs [T, N, C] @param targets [N, S]
@@ -35,7 +35,7 @@ Tensor sequence_losses(const Tensor& log_probs, const Tensor& targets, const Ten
                      states = 2 * labels + 1;
   const Device device = log_probs.device();
   const TensorOptions numbers{log_probs.dtype(), device};
-  // Labels past a target's length may hold anything; as blanks they are valid indices.
+  // Labels after a target's length may have any value; replacing them by blanks makes them valid indices.
   const Tensor used = ctc_counted(labels, device).unsqueeze(0) < target_lengths.unsqueeze(1);
   const Tensor blanks = full({n, labels}, static_cast<double>(blank), {i64, device});
   const Tensor inner = where(used, targets, blanks);
@@ -62,7 +62,7 @@ Tensor sequence_losses(const Tensor& log_probs, const Tensor& targets, const Ten
   const Tensor on_blank = gather(forward, 1, last);
   const Tensor on_label = where(last > 0.0, gather(forward, 1, clamp(last - 1.0, 0.0, {})), kImpossible);
   const Tensor losses = -logsumexp(cat({on_blank, on_label}, 1), {1});
-  // Without a step in time only the empty target is possible, and certain.
+  // Without time steps only the empty target is possible, and certain.
   const Tensor certain = (target_lengths == 0.0).to(losses.dtype());
   return where(input_lengths == 0.0, (1.0 - certain) * -kImpossible, losses);
 }
@@ -80,7 +80,8 @@ Tensor ctc_loss(const Tensor& given, const Tensor& targets, const Tensor& input_
                                  str(given.shape()), str(targets.shape())));
   }
   if (one) x = x.unsqueeze(1);
-  if (x.size(0) == 0) throw ShapeError(fmt::format("{}: got {}, there is no step in time", op, str(given.shape())));
+  if (x.size(0) == 0)
+    throw ShapeError(fmt::format("{}: got {}; wanted at least one time step", op, str(given.shape())));
   if (blank < 0 || blank >= x.size(2))
     throw IndexError(fmt::format("{}: blank is {}, it must lie in [0, {})", op, blank, x.size(2)));
   const std::int64_t n = x.size(1);
@@ -107,12 +108,12 @@ Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const std::vecto
   const auto n = static_cast<std::size_t>(one ? 1 : log_probs.size(1));
   const auto most = [](const std::vector<std::int64_t>& v) { return v.empty() ? 0 : *std::ranges::max_element(v); };
   const auto least = [](const std::vector<std::int64_t>& v) { return v.empty() ? 0 : *std::ranges::min_element(v); };
-  const bool joined = !one && targets.dim() == 1;
+  const bool concatenated = !one && targets.dim() == 1;
   const std::int64_t total = std::accumulate(target_lengths.begin(), target_lengths.end(), std::int64_t{0});
-  const std::int64_t room = targets.dim() == 0 ? 0 : joined ? total : targets.size(-1);
+  const std::int64_t room = targets.dim() == 0 ? 0 : concatenated ? total : targets.size(-1);
   if (input_lengths.size() != n || target_lengths.size() != n || most(input_lengths) > log_probs.size(0) ||
       least(input_lengths) < 0 || least(target_lengths) < 0 || most(target_lengths) > room ||
-      (joined && targets.size(0) != total)) {
+      (concatenated && targets.size(0) != total)) {
     throw ShapeError(
         fmt::format("{}: {} input lengths up to {} and {} target lengths up to {} (sum {}) do not fit {} "
                     "and targets {}",
@@ -127,7 +128,7 @@ Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const std::vecto
     return all.empty() ? zeros({0}, {i64, device}) : cat(all);
   };
   Tensor rows = targets;
-  if (joined) {
+  if (concatenated) {
     const std::int64_t widest = most(target_lengths);
     std::vector<Tensor> padded;
     std::int64_t begin = 0;

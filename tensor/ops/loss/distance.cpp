@@ -19,10 +19,11 @@ Tensor cosine_similarity(const Tensor& x1, const Tensor& x2, std::int64_t dim, d
     throw ShapeError(
         fmt::format("{}: there is no dimension {} of {} and {}", op, dim, str(x1.shape()), str(x2.shape())));
   }
-  // From the end: the inputs broadcast there.
+  // Counted from the end, since the inputs broadcast from the end.
   const Dims along = {dim < 0 ? dim : dim - rank};
   const Shape shape = broadcast(a.shape(), b.shape(), op);
-  // Over a norm of at least eps. As in PyTorch, the bound raises the square, and its gradient is that of the square.
+  // Divides by a norm of at least eps. As in PyTorch, the bound applies to the square, and its gradient is that of the
+  // square.
   const auto unit = [&](const Tensor& x) {
     const Tensor size = vector_norm(x.expand(shape), 2, along, true), fixed = detail::alias(size);
     const Tensor bounded = clamp(fixed, eps, {});
@@ -53,8 +54,8 @@ Tensor pdist(const Tensor& given, double p) {
   if (x.dim() != 2) throw ShapeError(fmt::format("{}: x is {}, wanted [P, M]", op, str(given.shape())));
   const std::int64_t n = x.size(0), pairs = n < 2 ? 0 : checked_product(n, n - 1, op) / 2;
   if (pairs == 0) return zeros({0}, {result_dtype(given), x.device()});
-  // Row i has n-1-i later rows; pair k belongs to the first row whose pairs end behind k.
-  // The numbers are counted on the device: arange() would upload them.
+  // Row i has n-1-i later rows; pair k belongs to the first row whose last pair is at or after k. The integers are
+  // generated on the device: arange() would upload them.
   const auto counted = [&](std::int64_t count) { return cumsum(ones({count}, {i64, x.device()}), 0); };
   const Tensor counts = static_cast<double>(n) - counted(n - 1), ends = cumsum(counts, 0), k = counted(pairs) - 1.0;
   const Tensor first = searchsorted(ends, k, false, true), begins = index_select(ends - counts, 0, first);

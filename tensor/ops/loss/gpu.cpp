@@ -15,8 +15,8 @@ std::int64_t chunks_of(const Tensor& logits) {
                                   std::clamp<std::int64_t>(logits.size(1) / kElements, 1, 16));
 }
 
-/// True if vectors of four after a row's unaligned head are aligned in all of these tensors at once: their rows have
-/// equal alignment.
+/// True if, after a row's unaligned head, vectors of four are aligned in all of these tensors: their rows have equal
+/// alignment.
 bool aligned(const Tensor& logits, const Tensor* dlogits = nullptr) {
   std::uint64_t bytes = 4 * item_size(logits.dtype());
   if (logits.address() % bytes != 0) return false;
@@ -37,7 +37,7 @@ void launch(const gpu::Shader& shader, const OpCall& call, const Tensor& logits,
   gpu::Kernel kernel(shader, call);
   kernel.spec(call.in[0].dtype(), call.in[1].dtype(), a.reduction, a.label_smoothing != 0, vectors ? 4 : 1, chunks);
   memory(kernel);
-  kernel.index_faults()
+  kernel.index_errors()
       .u64(static_cast<std::uint64_t>(a.ignore_index))
       .u32(logits.size(0), logits.size(1), logits.strides()[0])
       .f32(static_cast<float>(a.label_smoothing))

@@ -7,14 +7,14 @@
 #include <etna/tensor/ops/optimizer/internal/optimizer.h>
 
 // A linear layer and the cross-entropy of its result. Forward also computes the gradients while a chunk of logits is in
-// memory. Backward multiplies them by the gradient of the loss, which is known only then.
+// memory. Backward multiplies them by the gradient of the loss, which is not known earlier.
 namespace etna {
 namespace {
 
 using LinearCrossEntropyAttrs = loss::chunked::LinearCrossEntropyAttrs;
 enum LinearCrossEntropyInput { kLossX, kLossWeight, kLossBias, kLossTarget };
 
-/// In f16 the gradients of x would underflow before a loss scale reaches them.
+/// In f16 the gradients of x would underflow before a loss scale is applied.
 DType gradient_dtype(DType x) { return x == f16 ? f32 : x; }
 /// As in linear: rounded only when a narrower leaf accumulates them.
 DType sum_dtype(DType t) { return t == f64 ? f64 : f32; }
@@ -36,7 +36,7 @@ std::vector<OutputSpec> linear_cross_entropy_infer(const OpCall& call) {
                                  bias.defined() ? fmt::format(", the bias {}", name(bias.dtype())) : ""));
   }
   if (target.dtype() != i64 && target.dtype() != i32) {
-    throw DtypeError(fmt::format("linear_cross_entropy: the targets hold {}, they are class indices: i64 or i32",
+    throw DtypeError(fmt::format("linear_cross_entropy: the targets hold {}; class indices must be i64 or i32",
                                  name(target.dtype())));
   }
   if (x.dim() != 2 || target.dim() != 1 || x.size(0) != target.size(0)) {

@@ -13,7 +13,7 @@
 #include <etna/tensor/ops/rows/internal/rows.h>
 
 // Bound by three gemms; the data between them must stay in the cache. A chunk of rows is divided into tiles of 128 rows
-// and 512 classes. A tile and its part of the weight fit a core's L2. While a tile is in the cache, its logits become
+// and 512 classes. A tile and its share of the weight fit a core's L2. While a tile is in the cache, its logits become
 // exponentials e relative to the largest logit so far, as in an online softmax, and e · weight is added to the rows'
 // gradient, which is rescaled when a larger logit arrives. After all classes, one factor per row turns e into
 // probabilities. It is applied to the rows of x, not to the tiles, so the second and last pass over the tiles is only
@@ -22,7 +22,7 @@
 // The target is left out of the tile and of the sum: its coefficient p - 1 is the negated sum of the other
 // probabilities, which avoids cancellation.
 //
-// Tasks, their order of additions and their outputs depend on sizes alone, and so do the bits. Lost: one gemm on all
+// Tasks, their order of additions and their outputs depend only on sizes, and so do the bits. Lost: one gemm on all
 // threads for the logits of 64 whole rows, a pass for the softmax, one for the gradient, and two more gemms (three
 // times as long: 8 MiB per pass, and a gemm as skinny as the chunk); strides that are powers of two (eᵀ · x at a third
 // of the speed).
@@ -35,7 +35,7 @@ constexpr std::int64_t kMostGroups = 32;             ///< most tasks per row of 
 /// Bytes of a chunk: about an L3 cache. A chunk holds twice the bytes of the weight if that is more, since each chunk
 /// reads the weight twice and reads and writes its gradient.
 constexpr std::int64_t kChunkBytes = std::int64_t{24} << 20;
-/// Fewest blocks of rows per chunk: how often a tile of the weight is used before it leaves the caches.
+/// Fewest blocks of rows per chunk, since each block reuses a tile of the weight that is in the caches.
 constexpr std::int64_t kFewestBlocks = 4;
 
 struct Span {
@@ -45,7 +45,7 @@ struct Span {
   static Span part(std::int64_t n, std::int64_t parts, std::int64_t i) { return {n * i / parts, n * (i + 1) / parts}; }
 };
 
-/// What a row has accumulated so far: the sum of the exponentials except the target's, relative to exp(largest), and
+/// The online softmax state of a row: the sum of the exponentials except the target's, relative to exp(largest), and
 /// for label smoothing the sum of all logits.
 struct SoftmaxState {
   double others = 0, total = 0;
@@ -60,8 +60,8 @@ T shift_of(T largest) {
   return largest == kLowest<T> ? T(0) : largest;
 }
 
-/// M is the type of the gemm operands: T, or the bits of bf16 on processors that multiply it. The exponentials e, and x
-/// times its factors, are then rounded to bf16. Sums, exponentials and the loss are f32 either way.
+/// M is the type of the gemm operands: T, or the bits of bf16 on processors that multiply bf16. Then the exponentials
+/// e, and x times its factors, are rounded to bf16. Sums, exponentials and the loss are f32 either way.
 template <typename T, typename M>
 class Loss {
   static constexpr bool kRounds = !std::is_same_v<T, M>;
@@ -127,7 +127,7 @@ class Loss {
     if (smoothing_ != 0) smooth_weight();
     double loss = 0;
     for (double value : losses_) loss += value;
-    // If no row counts, the mean is 0 / 0: NaN shows it.
+    // If no row counts, the mean is 0 / 0, which is NaN.
     out_.loss.fill_(a_.loss.reduction == Reduction::mean ? loss / counted_ : loss);
     if (rows_ > 0) return;
     for (Tensor* t : {&out_.x, &out_.weight, &out_.bias}) {
@@ -191,7 +191,7 @@ class Loss {
                            multiplied(rows.begin), w, T(0), logits);
       for (std::int64_t i = rows.begin; i < rows.end; ++i) {
         T* row = logits + (i - rows.begin) * stride_;
-        meet_tile(row, t, i, group, t == tiles.begin);
+        softmax_update_tile(row, t, i, group, t == tiles.begin);
         if constexpr (kRounds) cpu::narrow_bf16(row, e + (i - rows.begin) * stride_, in.size());
       }
       if (!a_.wants_x) continue;
@@ -200,8 +200,9 @@ class Loss {
     }
   }
 
-  /// Turns the logits of one row in one tile into exponentials; the target's becomes 0.
-  void meet_tile(T* row, std::int64_t t, std::int64_t i, std::int64_t group, bool first) {
+  /// Turns the logits of one row in one tile into exponentials and updates the row's softmax state; the target's
+  /// becomes 0.
+  void softmax_update_tile(T* row, std::int64_t t, std::int64_t i, std::int64_t group, bool first) {
     const Span in = columns(t);
     T& now = largest(t, i);
     if (ignored(chunk_.begin + i)) {
@@ -225,7 +226,7 @@ class Loss {
     so_far.others += cpu::exp_sum(row, shift_of(now), row, in.size());
   }
 
-  /// Between the passes: combines the groups' states of a row. Leaves the coefficient of its target in at_target_.
+  /// Between the passes: combines the groups' states of a row. Stores the coefficient of its target in at_target_.
   void finish_row(std::int64_t i) {
     const std::int64_t row = chunk_.begin + i;
     if (ignored(row)) {
@@ -267,8 +268,8 @@ class Loss {
     rows::write(out_.x, row * width_, 1, width_, dx.data());
   }
 
-  /// Second pass: adds what all rows of the chunk contribute to a tile's classes, in columns [of.begin, of.end) of the
-  /// weight.
+  /// Second pass: adds the contributions of all rows of the chunk to a tile's classes, in columns [of.begin, of.end) of
+  /// the weight.
   void add_to_weight(std::int64_t t, Span of, bool bias_too) {
     const Span in = columns(t);
     const std::int64_t stride = of.size() + kGap;
@@ -338,7 +339,7 @@ class Loss {
     for (std::size_t i = 0; i < sums.size(); ++i) weight_sums_[i % width] += sums[i];
   }
 
-  /// Adds the part of label smoothing that is equal for all classes.
+  /// Adds the term of label smoothing that is equal for all classes.
   void smooth_weight() {
     const double base = smoothing_ / static_cast<double>(classes_) * divisor_;
     std::vector<double> x_sums(static_cast<std::size_t>(width_));
@@ -363,13 +364,13 @@ class Loss {
   Tensor x_, multiplied_, weight_, bias_;  ///< x as T, and x in the gemm's operand type
   std::int64_t rows_, width_, classes_;
   cpu::Scratch<std::int64_t> targets_;
-  std::int64_t stride_;  ///< of the rows of a tile
+  std::int64_t stride_;  ///< row stride of a tile
   std::int64_t tiles_, groups_, blocks_ = 1;
   double smoothing_, counted_ = 0, divisor_ = 1;
   Span chunk_;
   Tensor tile_room_;  ///< [blocks, tiles, rows, stride]
   Tensor partial_;    ///< [groups, rows, width]: e · weight
-  Tensor largest_;    ///< [tiles, rows]: the logit that a tile's exponentials are relative to
+  Tensor largest_;    ///< [tiles, rows]: the largest logit that a tile's exponentials are relative to
   const T* x_at_ = nullptr;
   const M* multiplied_at_ = nullptr;
   M* room_at_ = nullptr;

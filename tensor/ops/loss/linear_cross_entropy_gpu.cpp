@@ -9,8 +9,8 @@
 namespace etna::loss::chunked {
 namespace {
 
-/// Most 16-byte vectors of a row that a thread holds: 80 registers.
-constexpr std::int64_t kMostHeld = 20;
+/// Most 16-byte vectors of a row that a thread keeps in registers: 80 registers.
+constexpr std::int64_t kMostVectorsPerThread = 20;
 
 struct Chunk {
   std::int64_t begin, end;
@@ -29,25 +29,25 @@ std::int64_t padded(std::int64_t classes, DType t) {
 }
 
 /// Adds a chunk's contribution, computed from its gradient of the logits, to the wanted gradients.
-/// @param product gemm (a, b, epilogue, y) @param scale factor @param scale_by a further factor on the device, or
+/// @param multiply gemm (a, b, epilogue, y) @param scale factor @param scale_by a further factor on the device, or
 /// undefined
 void add_gradients(const LinearCrossEntropyAttrs& a, const Outputs& out, const Chunk& chunk, const Tensor& x,
                    const Tensor& weight, const Tensor& dlogits, float scale, const Tensor& scale_by,
-                   const auto& product) {
+                   const auto& multiply) {
   auto into = [&](const Tensor& y) {
     return gemm::Epilogue{.scale = scale, .scale_by = scale_by, .residual = chunk.begin > 0 ? y : Tensor()};
   };
   if (a.wants_x) {
     Tensor y = chunk.of(out.x);
-    product(dlogits, weight, gemm::Epilogue{.scale = scale, .scale_by = scale_by}, y);
+    multiply(dlogits, weight, gemm::Epilogue{.scale = scale, .scale_by = scale_by}, y);
   }
   if (a.wants_weight) {
     Tensor y = out.weight;
-    product(dlogits.t(), chunk.of(x), into(y), y);
+    multiply(dlogits.t(), chunk.of(x), into(y), y);
   }
   if (a.wants_bias) {
     Tensor y = out.bias.unsqueeze(0);
-    product(ones({1, dlogits.size(0)}, {dlogits.dtype(), dlogits.device()}), dlogits, into(y), y);
+    multiply(ones({1, dlogits.size(0)}, {dlogits.dtype(), dlogits.device()}), dlogits, into(y), y);
   }
 }
 
@@ -82,9 +82,9 @@ bool gpu(const OpCall& call, std::span<Tensor> out) {
                       std::array<std::uint32_t, 3> groups, const auto& memory) {
     gpu::Kernel kernel(shader, call);
     kernel.spec(t, target.dtype(), mean, a.loss.label_smoothing != 0, a.wants_any());
-    kernel.spec(each <= kMostHeld ? each : 0);
+    kernel.spec(each <= kMostVectorsPerThread ? each : 0);
     memory(kernel);
-    kernel.index_faults()
+    kernel.index_errors()
         .u64(static_cast<std::uint64_t>(a.loss.ignore_index))
         .u32(count, classes, stride, first)
         .f32(static_cast<float>(a.loss.label_smoothing))
@@ -92,7 +92,7 @@ bool gpu(const OpCall& call, std::span<Tensor> out) {
         .dispatch(groups);
   };
   const Tensor unused;
-  auto product = [&](const Tensor& l, const Tensor& r, const gemm::Epilogue& e, Tensor& y) {
+  auto multiply = [&](const Tensor& l, const Tensor& r, const gemm::Epilogue& e, Tensor& y) {
     gemm::on_gpu(call, l, r, e, y);
   };
 
@@ -100,7 +100,7 @@ bool gpu(const OpCall& call, std::span<Tensor> out) {
            [&](gpu::Kernel& kernel) { kernel.read(unused).read(target).read(unused).write(divisor).read(unused); });
   for (const Chunk& chunk : all) {
     Tensor logits = room.slice(0, 0, chunk.end - chunk.begin).slice(1, 0, classes);
-    product(chunk.of(x), weight.t(), {.bias = bias}, logits);
+    multiply(chunk.of(x), weight.t(), {.bias = bias}, logits);
     const std::int64_t count = chunk.end - chunk.begin;
     dispatch(wide ? shaders::linear_cross_entropy : shaders::linear_cross_entropy_narrow, chunk.begin, count,
              gpu::grid(count), [&](gpu::Kernel& kernel) {
@@ -111,7 +111,7 @@ bool gpu(const OpCall& call, std::span<Tensor> out) {
                }
                kernel.read(chunk.of(target)).write(chunk.of(losses)).read(unused).read(unused);
              });
-    add_gradients(a, to, chunk, x, weight, logits, 1 / stored_factor(t), divisor.select(0, 0), product);
+    add_gradients(a, to, chunk, x, weight, logits, 1 / stored_factor(t), divisor.select(0, 0), multiply);
   }
   dispatch(shaders::linear_cross_entropy_total, 0, rows, {1, 1, 1},
            [&](gpu::Kernel& kernel) { kernel.read(unused).read(unused).read(losses).read(divisor).write(to.loss); });

@@ -18,7 +18,7 @@ void loss_check_rows(const char* op, const Tensor& x, const Tensor& target) {
   }
   if (target.dtype() != i64 && target.dtype() != i32) {
     throw DtypeError(
-        fmt::format("{}: the targets hold {}, they are class indices: i64 or i32", op, name(target.dtype())));
+        fmt::format("{}: the targets hold {}; class indices must be i64 or i32", op, name(target.dtype())));
   }
   if (x.dim() != 2 || target.dim() != 1 || x.size(0) != target.size(0)) {
     throw ShapeError(
@@ -26,7 +26,7 @@ void loss_check_rows(const char* op, const Tensor& x, const Tensor& target) {
   }
 }
 
-/// Classes in the last of two dimensions, from [N, C], [N, C, d...] or [C].
+/// Reshapes [N, C], [N, C, d...] or [C] to two dimensions with the classes last.
 struct ClassRows {
   Tensor x;       ///< [rows, C]
   Tensor target;  ///< [rows]
@@ -39,7 +39,7 @@ ClassRows class_rows(const char* op, const Tensor& x, const Tensor& target) {
     if (i != 1 && x.dim() > 1) wanted.push_back(x.shape()[i]);
   }
   if (x.dim() == 0 || target.shape() != wanted) {
-    // The layout of a transformer's logits.
+    // Classes last: the layout of a transformer's logits.
     const bool last =
         x.dim() == target.dim() + 1 && std::equal(target.shape().begin(), target.shape().end(), x.shape().begin());
     throw ShapeError(fmt::format(
@@ -165,7 +165,7 @@ Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction) {
   detail::require_defined("mse_loss", x, target);
   if (x.shape() != target.shape()) {
     throw ShapeError(
-        fmt::format("mse_loss: x {} and target {} differ in shape; expand one on purpose, if that is meant",
+        fmt::format("mse_loss: x {} and target {} differ in shape; expand one explicitly if that is intended",
                     str(x.shape()), str(target.shape())));
   }
   return loss_reduce(square(detail::raised(x) - detail::raised(target)), reduction);

@@ -16,13 +16,13 @@ Tensor margin_as_rows(const char* op, const Tensor& x) {
   return x.unsqueeze(0);
 }
 
-/// Unreduced losses [N] as the caller has them: [] for one row without N.
+/// Reduces losses [N] to the caller's shape: unreduced, one row without N gives [].
 Tensor margin_reduced_rows(const Tensor& losses, const Tensor& given, Reduction reduction) {
   const bool one = given.dim() == 1;
   return reduced(one ? losses.reshape({}) : losses, reduction, result_dtype(given));
 }
 
-/// The triplet loss of inputs that are checked and widened.
+/// The triplet loss of inputs that are already checked and converted.
 template <typename Distance>
 Tensor triplet(const Tensor& anchor, const Tensor& positive, const Tensor& negative, const Distance& distance,
                double margin, bool swap, Reduction reduction, DType dtype) {
@@ -91,7 +91,7 @@ Tensor multilabel_margin_loss(const Tensor& given, const Tensor& target, Reducti
   require_same(op, given, target);
   const Tensor x = margin_as_rows(op, widened(op, given)), labels = target.reshape(x.shape());
   const TensorOptions options{x.dtype(), x.device()};
-  // Labels count up to the first negative one.
+  // Labels before the first negative one count.
   const Tensor ends = cumsum((labels < 0.0).to(x.dtype()), 1), counts = ends == 0.0;
   const Tensor index = where(counts, labels, 0.0), valid = counts.to(x.dtype());
   const Tensor others = (scatter_add(zeros(x.shape(), options), 1, index, valid) == 0.0).to(x.dtype());

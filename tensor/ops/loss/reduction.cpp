@@ -30,8 +30,8 @@ Tensor reduced(const Tensor& losses, Reduction reduction, DType dtype) {
 void require_same(const char* op, const Tensor& x, const Tensor& target) {
   detail::require_defined(op, x, target);
   if (x.shape() != target.shape()) {
-    throw ShapeError(fmt::format("{}: x {} and target {} differ in shape; expand one on purpose, if that is meant", op,
-                                 str(x.shape()), str(target.shape())));
+    throw ShapeError(fmt::format("{}: x {} and target {} differ in shape; expand one explicitly if that is intended",
+                                 op, str(x.shape()), str(target.shape())));
   }
 }
 
@@ -53,7 +53,7 @@ void require_classes(const char* op, const Tensor& target) {
 }
 
 Tensor norm_of_last(const char* op, const Tensor& x, double p, bool keepdim) {
-  if (!(p >= 0)) throw Error(fmt::format("{}: there is no norm of order {}; p is at least 0", op, p));
+  if (!(p >= 0)) throw Error(fmt::format("{}: the order is {}; p must be at least 0", op, p));
   if (x.dim() == 0) throw ShapeError(fmt::format("{}: the inputs are 0-d; they need a last dimension", op));
   return vector_norm(x, p, {-1}, keepdim);
 }

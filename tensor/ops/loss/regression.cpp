@@ -5,7 +5,7 @@
 
 #include <etna/tensor/ops/loss/internal/reduction.h>
 
-// Losses of numbers.
+// Regression losses.
 namespace etna {
 namespace {
 
@@ -17,7 +17,7 @@ Tensor distance(const char* op, const Tensor& given, const Tensor& target) {
   return abs(x - target.to(x.dtype()));
 }
 
-/// d²/2 up to the bound, then a straight line of the same slope.
+/// d²/2 up to the bound, then a straight line with the same derivative.
 Tensor bounded_square(const Tensor& d, double bound) {
   const Tensor near = minimum(d, bound);
   return near * (d - near * 0.5);
@@ -30,13 +30,13 @@ Tensor l1_loss(const Tensor& x, const Tensor& target, Reduction reduction) {
 }
 
 Tensor smooth_l1_loss(const Tensor& x, const Tensor& target, Reduction reduction, double beta) {
-  if (!(beta >= 0)) throw Error(fmt::format("smooth_l1_loss: a beta of {} is negative", beta));
+  if (!(beta >= 0)) throw Error(fmt::format("smooth_l1_loss: beta is {}; it must not be negative", beta));
   const Tensor d = distance("smooth_l1_loss", x, target);
   return reduced(beta == 0 ? d : bounded_square(d, beta) / beta, reduction, result_dtype(x));
 }
 
 Tensor huber_loss(const Tensor& x, const Tensor& target, Reduction reduction, double delta) {
-  if (!(delta > 0)) throw Error(fmt::format("huber_loss: a delta of {} is not positive", delta));
+  if (!(delta > 0)) throw Error(fmt::format("huber_loss: delta is {}; it must be positive", delta));
   return reduced(bounded_square(distance("huber_loss", x, target), delta), reduction, result_dtype(x));
 }
 

@@ -24,7 +24,8 @@ Tensor bilinear(const Tensor& a, const Tensor& b, const Tensor& weight, const Te
   shape.back() = 1;
   const std::int64_t rows = numel(shape, "bilinear");
   shape.back() = out;
-  // One gemm for a · weight[o] of all o; the sum over in2 is a product with b. Halves are rounded once, at the end.
+  // One gemm computes a · weight[o] for all o; the sum over in2 multiplies it by b. f16 and bf16 are rounded once, at
+  // the end.
   const std::int64_t both = checked_product(out, in2, "bilinear");
   const bool half = item_size(a.dtype()) == 2;
   const Tensor table = weight.permute({1, 0, 2}).reshape({in1, both}), flat = a.reshape({rows, in1});

@@ -27,7 +27,7 @@ std::vector<OutputSpec> feed_forward_infer(const OpCall& call) {
   return {{out, x.dtype()}, {hidden, x.dtype()}, {hidden, x.dtype()}};
 }
 
-/// @param gemm (a, b, epilogue, y), returns whether it has a kernel
+/// @param gemm called with (a, b, epilogue, y); returns true if it has a kernel
 bool feed_forward_compute(const OpCall& call, std::span<Tensor> out, const auto& gemm) {
   const Tensor x = gemm::as_rows(call.in[kFeedForwardX]);
   gemm::Epilogue first{.bias = call.in[kFeedForwardUpBias], .activation = call.as<FeedForwardAttrs>().activation};

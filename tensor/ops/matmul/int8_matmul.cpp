@@ -38,8 +38,9 @@ std::vector<OutputSpec> int8_matmul_infer(const OpCall& call) {
     }
   }
   if (a.size(-1) != b.size(-2)) {
-    throw ShapeError(fmt::format("{}: inner sizes differ: a {} · b {}; the last of a must equal the last but one of b",
-                                 call.op.name, str(a.shape()), str(b.shape())));
+    throw ShapeError(
+        fmt::format("{}: inner sizes differ: a {} · b {}; the last size of a must equal the second-to-last of b",
+                    call.op.name, str(a.shape()), str(b.shape())));
   }
   if (a.size(-1) > gemm::kLongestInt8) {
     throw ShapeError(fmt::format("{}: sums of {} products may pass 2^31; k is at most {}; split k and add in i64",
@@ -74,7 +75,7 @@ TensorList int8_matmul_reference(const OpCall& call) {
 
 TensorList int8_matmul_vjp(const VjpCall& call) {
   throw Error(
-      fmt::format("{} is not differentiable: whole numbers have no gradients; train with matmul of what they were "
+      fmt::format("{} is not differentiable: integers have no gradients; train with matmul of the numbers they were "
                   "rounded from",
                   call.op.name));
 }

@@ -9,8 +9,8 @@
 #include <etna/tensor/ops/kernel.h>
 #include <etna/tensor/ops/matmul/gemm/internal/gemm.h>
 
-// Matrix products of integers: exact modulo 2^bits, as PyTorch's on the CPU. Sums are kept in 32 bits, or 64 for i64;
-// the low bits of a sum do not depend on its high bits, so what is stored is right for narrower types too.
+// Matmuls of integers: exact modulo 2^bits, as PyTorch's on the CPU. Sums are in 32 bits, or 64 for i64; the low bits
+// of a sum do not depend on its high bits, so the stored result is correct for narrower types too.
 namespace etna {
 namespace {
 
@@ -28,7 +28,7 @@ std::vector<OutputSpec> integer_matmul_infer(const OpCall& call) {
   }
   if (a.size(-1) != b.size(-2)) {
     throw ShapeError(
-        fmt::format("matmul: inner sizes differ: a {} · b {}; the last of a must equal the last but one of b",
+        fmt::format("matmul: inner sizes differ: a {} · b {}; the last size of a must equal the second-to-last of b",
                     str(a.shape()), str(b.shape())));
   }
   Shape shape = gemm::batch_of(call, a, b);
@@ -37,7 +37,7 @@ std::vector<OutputSpec> integer_matmul_infer(const OpCall& call) {
   return {{shape, a.dtype()}};
 }
 
-/// Offset of each matrix of a batch; those of an operand that is repeated are equal.
+/// Offset of each matrix of a batch; the offsets of a repeated operand are equal.
 struct Operand {
   Tensor x;
   Shape batch;
@@ -108,7 +108,7 @@ bool integer_matmul_gpu(const OpCall& call, std::span<Tensor> out) {
   return true;
 }
 
-/// Row by row, by sums of elementwise products.
+/// Computes each row from sums of elementwise products.
 TensorList integer_matmul_reference(const OpCall& call) {
   const Tensor &a = call.in[0], &b = call.in[1];
   return {sum(a.unsqueeze(-1).to(i64) * b.unsqueeze(-3).to(i64), {-2}).to(a.dtype())};

@@ -62,7 +62,7 @@ TensorList linear_vjp(const VjpCall& call) {
   auto a = call.as<LinearAttrs>();
   Tensor g = call.grad[0];
   if (a.activation != Activation::none) {
-    // If this gradient is differentiated in turn, a gradient of the preactivation arrives too.
+    // If this gradient is itself differentiated, a gradient of the preactivation arrives too.
     Tensor through = g.defined() ? activation_backward(g, call.out[1], a.activation) : g;
     const Tensor& inner = call.grad[1];
     g = !inner.defined() ? through : through.defined() ? through + inner : inner;
@@ -78,7 +78,7 @@ TensorList linear_vjp(const VjpCall& call) {
 }
 
 /// Replaces a linear layer and the activation of its result. If backward or the program still needs the layer's result,
-/// it is written, too.
+/// the fused op writes it, too.
 bool fuse_activation(fusion::Calls calls, fusion::Fused& fused) {
   const fusion::Call &layer = calls[0], &activation = calls[1];
   const Tensor& x = layer.out[0];

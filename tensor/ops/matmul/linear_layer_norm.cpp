@@ -13,7 +13,8 @@
 
 // The end of a sublayer of a pre-norm transformer: its last gemm is added to the residual stream, whose norm the next
 // sublayer reads. On a GPU this is one dispatch if rows are short and few (shaders/matmul/gemm_norm.comp), otherwise
-// the gemm and add_layer_norm's kernel. Backward runs add_layer_norm's from the stored sum, then that of the layers.
+// the gemm and add_layer_norm's kernel. Backward runs add_layer_norm's backward from the stored sum, then that of the
+// layers.
 namespace etna {
 namespace {
 
@@ -26,7 +27,7 @@ struct LinearLayerNormAttrs {
 
 // Inputs: those of the layers, followed by these.
 enum End { kNormResidual, kNormWeight, kNormShift, kEndInputs };
-constexpr std::size_t kLayer = 3, kLayers = 5;  ///< inputs of one linear layer, of two
+constexpr std::size_t kLayer = 3, kLayers = 5;  ///< number of inputs of one linear layer, and of two
 
 std::vector<OutputSpec> infer_of(const OpCall& call, std::size_t layers) {
   const Tensor &x = call.in[0], &residual = call.in[layers + kNormResidual];
@@ -59,7 +60,7 @@ std::vector<OutputSpec> linear_layer_norm_infer(const OpCall& call) { return inf
 std::vector<OutputSpec> feed_forward_layer_norm_infer(const OpCall& call) { return infer_of(call, kLayers); }
 
 /// Runs the last layer as a separate gemm, then the sum and its norm in one pass.
-/// @param gemm, normalize return whether they have a kernel
+/// @param gemm, normalize return true if they have a kernel
 bool end_in_two(const OpCall& call, const Tensor& h, std::span<Tensor> out, const auto& gemm, const auto& normalize) {
   auto a = call.as<LinearLayerNormAttrs>();
   std::span<const Tensor> end = call.in.last(kEndInputs);
@@ -90,7 +91,7 @@ bool end_gpu(const OpCall& call, const Tensor& h, std::span<Tensor> out) {
 void linear_layer_norm_cpu(const OpCall& call, std::span<Tensor> out) { end_cpu(call, call.in[0], out); }
 bool linear_layer_norm_gpu(const OpCall& call, std::span<Tensor> out) { return end_gpu(call, call.in[0], out); }
 
-/// @param gemm, end return whether they have a kernel
+/// @param gemm, end return true if they have a kernel
 bool feed_forward(const OpCall& call, std::span<Tensor> out, const auto& gemm, const auto& end) {
   const Tensor& x = call.in[0];
   gemm::Epilogue first{.bias = call.in[2], .activation = call.as<LinearLayerNormAttrs>().activation};

@@ -13,7 +13,7 @@
 namespace etna {
 namespace {
 
-/// Attributes of matmul; they record which operands had one dimension and reach the op as a row or a column.
+/// Attributes of matmul; they record which operands had one dimension, and reach the op as a row or a column.
 struct MatmulAttrs {
   bool a_vector = false, b_vector = false;
   bool widens = false;  ///< f16 and bf16 operands give f32
@@ -51,7 +51,7 @@ std::vector<OutputSpec> matmul_infer(const OpCall& call) {
                                  shape_in_words(a, attributes.a_vector), shape_in_words(b, attributes.b_vector),
                                  transposed_fits
                                      ? fmt::format("; did you mean b.transpose({}, {})?", b.dim() - 2, b.dim() - 1)
-                                     : "; the last of a must equal the last but one of b"));
+                                     : "; the last size of a must equal the second-to-last of b"));
   }
   Shape shape = gemm::batch_of(call, a, b);
   shape.push_back(a.size(-2));
@@ -128,8 +128,8 @@ TensorList matmul_derivative_reference(const OpCall& call) {
   return {activation_backward(y, call.in[2], call.as<MatmulAttrs>().derivative).to(y.dtype())};
 }
 
-/// Replaces a gemm and the gradient of the activation before it, where that gradient is a product: the epilogue
-/// multiplies. (relu's selects, which differs where the gradient is infinite.)
+/// Replaces a gemm and the gradient of the activation before it, if that gradient multiplies: the epilogue does it.
+/// (relu's gradient selects, which differs if the incoming gradient is infinite.)
 bool fuse_derivative(fusion::Calls calls, fusion::Fused& fused) {
   const fusion::Call &gemm = calls[0], &backward = calls[1];
   const Tensor &g = gemm.out[0], &at = backward.in[1];

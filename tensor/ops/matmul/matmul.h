@@ -4,14 +4,14 @@
 #include <etna/tensor/ops/normalization/normalization.h>
 #include <etna/tensor/tensor.h>
 
-/// Matrix products and layers that are made of them.
+/// Matmul, and layers made of matmuls.
 namespace etna {
 
 /// Matrix product. Leading dimensions broadcast. A 1-d a is a row, a 1-d b a column; that dimension is dropped from the
 /// result. f16 and bf16 accumulate in f32.
 /// @param a [..., M, K] @param b [..., K, N] @return [..., M, N]
 Tensor matmul(const Tensor& a, const Tensor& b);
-/// The same with another result dtype: f32 for f16 or bf16 operands, so that the sums are not rounded.
+/// matmul() with another result dtype: f32 for f16 or bf16 operands, so that the sums are not rounded.
 Tensor matmul(const Tensor& a, const Tensor& b, DType out);
 /// activation(x · weightᵀ + bias). For f16 and bf16 the gradients of weight and bias are f32; they are rounded once,
 /// when a leaf accumulates them.
@@ -29,7 +29,7 @@ Tensor feed_forward(const Tensor& x, const Tensor& up, const Tensor& up_bias, co
 Tensor bilinear(const Tensor& a, const Tensor& b, const Tensor& weight, const Tensor& bias = {});
 /// (a · b) · activation'(at): the gradient of a matmul, passed back through the activation. @param at [..., M, N]
 Tensor matmul_derivative(const Tensor& a, const Tensor& b, const Tensor& at, Activation activation);
-/// Matrix product of i8 operands with exact i32 sums. Leading dimensions broadcast. Not differentiable.
+/// Matmul of i8 operands with exact i32 sums. Leading dimensions broadcast. Not differentiable.
 /// @param a [..., M, K] @param b [..., K, N], K ≤ 131071 @return [..., M, N] i32
 Tensor int8_matmul(const Tensor& a, const Tensor& b);
 /// (a · b) · row_scale · column_scale, computed in f32 and rounded once to `out`: f32, f16 or bf16. For quantized

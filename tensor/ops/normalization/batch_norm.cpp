@@ -5,7 +5,7 @@
 #include <etna/tensor/ops.h>
 
 // The ops. Kernels: cpu.cpp and shaders/normalization/batch_norm.comp; public functions: functions.cpp. Backward reads
-// the statistics that forward computed. Its reference computes them anew, since its own derivative goes through them.
+// the statistics that forward computed. Its reference recomputes them, since its own derivative goes through them.
 namespace etna {
 namespace {
 
@@ -58,7 +58,7 @@ std::vector<OutputSpec> batch_norm_backward_infer(const OpCall& call) {
   return specs;
 }
 
-/// [C] as it broadcasts to [A, C, B].
+/// [C] as [1, C, 1], which broadcasts to [A, C, B].
 Tensor batch_norm_along(const Tensor& w, DType t) { return w.to(t).reshape({1, w.numel(), 1}); }
 
 /// Mean and variance of channels of x [A, C, B], as [1, C, 1].

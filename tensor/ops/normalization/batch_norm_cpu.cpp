@@ -5,13 +5,13 @@
 #include <etna/tensor/ops/normalization/internal/batch_norm.h>
 #include <etna/tensor/ops/rows/internal/rows.h>
 
-// Sums are in double. Tasks sum fixed parts of the rows, whose states are merged in order, so that the bits do not
-// depend on the number of threads. A row is the B elements of one channel, or, where B is 1, one element of each of the
+// Sums are in double. Tasks sum fixed chunks of the rows, whose states are merged in order, so that the bits do not
+// depend on the number of threads. A row is the B elements of one channel; if B is 1, it is one element of each of the
 // C channels.
 namespace etna::normalization::batch {
 namespace {
 
-constexpr std::int64_t kPieces = 32;  ///< parts of the rows, at most
+constexpr std::int64_t kMostChunks = 32;  ///< chunks of the rows, at most
 
 struct State {
   double count = 0, mean = 0, squares = 0;
@@ -24,18 +24,20 @@ struct State {
   }
 };
 
-/// x [A, C, B] as the loops see it.
+/// The shape of x [A, C, B] as the loops use it.
 struct Extents {
   std::int64_t a, c, b;
   explicit Extents(const Tensor& x) : a(x.shape()[0]), c(x.shape()[1]), b(x.shape()[2]) {}
-  std::int64_t piece(std::int64_t rows, std::int64_t width) const {
+  std::int64_t chunk_rows(std::int64_t rows, std::int64_t width) const {
     const std::int64_t least = std::max<std::int64_t>(1, rows::kGrain / std::max<std::int64_t>(1, width));
-    return std::max(least, (rows + kPieces - 1) / kPieces);
+    return std::max(least, (rows + kMostChunks - 1) / kMostChunks);
   }
 };
 
-/// Rows of one element a channel are short; so many are read and written together.
-std::int64_t together(std::int64_t width) { return std::max<std::int64_t>(1, 4096 / std::max<std::int64_t>(1, width)); }
+/// Number of rows to read and write together: rows of one element per channel are short.
+std::int64_t short_rows_at_once(std::int64_t width) {
+  return std::max<std::int64_t>(1, 4096 / std::max<std::int64_t>(1, width));
+}
 
 template <typename T>
 std::vector<T> values(const Tensor& w, std::int64_t n, T otherwise) {
@@ -52,14 +54,14 @@ std::vector<State> moments(const Tensor& x) {
   const Extents e(x);
   std::vector<State> channels(static_cast<std::size_t>(e.c));
   if (e.b > 1) {
-    const std::int64_t piece = e.piece(e.a, e.b), pieces = (e.a + piece - 1) / piece;
-    std::vector<State> states(static_cast<std::size_t>(pieces * e.c));
-    cpu::parallel_for(pieces * e.c, 1, [&](auto begin, auto end) {
+    const std::int64_t chunk = e.chunk_rows(e.a, e.b), chunks = (e.a + chunk - 1) / chunk;
+    std::vector<State> states(static_cast<std::size_t>(chunks * e.c));
+    cpu::parallel_for(chunks * e.c, 1, [&](auto begin, auto end) {
       cpu::Scratch<T> buffer(static_cast<std::size_t>(e.b));
       for (std::int64_t t = begin; t < end; ++t) {
-        const std::int64_t c = t / pieces, p = t % pieces;
+        const std::int64_t c = t / chunks, p = t % chunks;
         State& state = states[static_cast<std::size_t>(t)];
-        for (std::int64_t a = p * piece; a < std::min(e.a, (p + 1) * piece); ++a) {
+        for (std::int64_t a = p * chunk; a < std::min(e.a, (p + 1) * chunk); ++a) {
           const T* row = rows::read(x, (a * e.c + c) * e.b, 1, e.b, buffer.data());
           State run{static_cast<double>(e.b), cpu::sum(row, e.b) / static_cast<double>(e.b), 0};
           run.squares = cpu::squares(row, run.mean, e.b);
@@ -67,38 +69,38 @@ std::vector<State> moments(const Tensor& x) {
         }
       }
     });
-    for (std::int64_t t = 0; t < pieces * e.c; ++t)
-      channels[static_cast<std::size_t>(t / pieces)].merge(states[static_cast<std::size_t>(t)]);
+    for (std::int64_t t = 0; t < chunks * e.c; ++t)
+      channels[static_cast<std::size_t>(t / chunks)].merge(states[static_cast<std::size_t>(t)]);
     return channels;
   }
-  // Σ d and Σ d² of differences to the part's first row.
-  const std::int64_t piece = e.piece(e.a, e.c), pieces = (e.a + piece - 1) / piece;
-  std::vector<double> partial(static_cast<std::size_t>(3 * pieces * e.c), 0);
-  cpu::parallel_for(pieces, 1, [&](auto begin, auto end) {
-    const std::int64_t most = together(e.c);
+  // Σ d and Σ d² of differences to the chunk's first row.
+  const std::int64_t chunk = e.chunk_rows(e.a, e.c), chunks = (e.a + chunk - 1) / chunk;
+  std::vector<double> partial(static_cast<std::size_t>(3 * chunks * e.c), 0);
+  cpu::parallel_for(chunks, 1, [&](auto begin, auto end) {
+    const std::int64_t most = short_rows_at_once(e.c);
     cpu::Scratch<T> buffers(static_cast<std::size_t>((2 + most) * e.c));
-    T *first = buffers.data(), *apart = first + e.c, *buffer = apart + e.c;
+    T *first = buffers.data(), *differences = first + e.c, *buffer = differences + e.c;
     const T* read = nullptr;
     for (std::int64_t p = begin; p < end; ++p) {
       double *shift = partial.data() + 3 * p * e.c, *total = shift + e.c, *squares = total + e.c;
-      const std::int64_t end = std::min(e.a, (p + 1) * piece);
-      for (std::int64_t a = p * piece; a < end; ++a) {
-        const std::int64_t back = (a - p * piece) % most;
+      const std::int64_t end = std::min(e.a, (p + 1) * chunk);
+      for (std::int64_t a = p * chunk; a < end; ++a) {
+        const std::int64_t back = (a - p * chunk) % most;
         if (back == 0) read = rows::read(x, a * e.c, 1, std::min(most, end - a) * e.c, buffer);
         const T* row = read + back * e.c;
-        if (a == p * piece) {
+        if (a == p * chunk) {
           std::copy_n(row, e.c, first);
           std::copy_n(row, e.c, shift);
         }
-        for (std::int64_t i = 0; i < e.c; ++i) apart[i] = row[i] - first[i];
-        cpu::add_products(total, apart, static_cast<const T*>(nullptr), e.c);
-        cpu::add_products(squares, apart, apart, e.c);
+        for (std::int64_t i = 0; i < e.c; ++i) differences[i] = row[i] - first[i];
+        cpu::add_products(total, differences, static_cast<const T*>(nullptr), e.c);
+        cpu::add_products(squares, differences, differences, e.c);
       }
     }
   });
-  for (std::int64_t p = 0; p < pieces; ++p) {
+  for (std::int64_t p = 0; p < chunks; ++p) {
     const double* shift = partial.data() + 3 * p * e.c;
-    const auto count = static_cast<double>(std::min(e.a, (p + 1) * piece) - p * piece);
+    const auto count = static_cast<double>(std::min(e.a, (p + 1) * chunk) - p * chunk);
     for (std::int64_t i = 0; i < e.c; ++i) {
       const double total = shift[e.c + i], squares = shift[2 * e.c + i];
       channels[static_cast<std::size_t>(i)].merge(
@@ -135,7 +137,7 @@ void forward(const OpCall& call, std::span<Tensor> out) {
   if (a.training) std::ranges::transform(variance, spread.begin(), [](double v) { return std::sqrt(v); });
   rows::write(out[2], 0, 1, e.c, spread.data());
   if (x.numel() == 0) return;
-  // y = (x - mean) · scale + bias; what rounding takes from the mean goes into the bias.
+  // y = (x - mean) · scale + bias; the rounding error of the mean is added to the bias.
   const std::vector<double> weight = values<double>(call.in[1], e.c, 1), given = values<double>(call.in[2], e.c, 0);
   std::vector<T> center(weight.size()), scale(weight.size()), bias(weight.size());
   for (std::size_t c = 0; c < weight.size(); ++c) {
@@ -144,7 +146,7 @@ void forward(const OpCall& call, std::span<Tensor> out) {
     bias[c] = static_cast<T>(given[c] - (std::isfinite(mean[c]) ? (mean[c] - static_cast<double>(center[c])) * s : 0));
   }
   each_row(e, [&](std::int64_t begin, std::int64_t end, std::int64_t n) {
-    const std::int64_t most = e.b > 1 ? 1 : together(n);
+    const std::int64_t most = e.b > 1 ? 1 : short_rows_at_once(n);
     cpu::Scratch<T> buffers(static_cast<std::size_t>(2 * n * most));
     T *buffer = buffers.data(), *y = buffer + n * most;
     for (std::int64_t r = begin; r < end; r += most) {
@@ -166,25 +168,25 @@ void forward(const OpCall& call, std::span<Tensor> out) {
   });
 }
 
-/// Σ g and Σ g (x - mean) of channels, one behind the other.
+/// Σ g and Σ g (x - mean) of each channel; all sums of the first kind come first.
 template <typename T>
 std::vector<double> gradient_sums(const Tensor& g, const Tensor& x, const std::vector<double>& mean) {
   const Extents e(x);
-  const std::int64_t width = e.b > 1 ? e.b : e.c, piece = e.piece(e.a, width), pieces = (e.a + piece - 1) / piece;
-  std::vector<double> partial(static_cast<std::size_t>(2 * pieces * e.c), 0),
+  const std::int64_t width = e.b > 1 ? e.b : e.c, chunk = e.chunk_rows(e.a, width), chunks = (e.a + chunk - 1) / chunk;
+  std::vector<double> partial(static_cast<std::size_t>(2 * chunks * e.c), 0),
       sums(static_cast<std::size_t>(2 * e.c), 0);
-  const std::int64_t per_piece = e.b > 1 ? e.c : 1;
-  cpu::parallel_for(pieces * per_piece, 1, [&](auto begin, auto end) {
-    const std::int64_t most = e.b > 1 ? 1 : together(width);
+  const std::int64_t per_chunk = e.b > 1 ? e.c : 1;
+  cpu::parallel_for(chunks * per_chunk, 1, [&](auto begin, auto end) {
+    const std::int64_t most = e.b > 1 ? 1 : short_rows_at_once(width);
     cpu::Scratch<T> buffers(static_cast<std::size_t>((2 * most + 1) * width));
-    T *apart = buffers.data(), *buffer_g = apart + width, *buffer_x = buffer_g + most * width;
+    T *differences = buffers.data(), *buffer_g = differences + width, *buffer_x = buffer_g + most * width;
     const T *read_g = nullptr, *read_x = nullptr;
     for (std::int64_t t = begin; t < end; ++t) {
-      const std::int64_t p = t / per_piece, c = t % per_piece;
+      const std::int64_t p = t / per_chunk, c = t % per_chunk;
       double *total = partial.data() + 2 * p * e.c, *products = total + e.c;
-      const std::int64_t end = std::min(e.a, (p + 1) * piece);
-      for (std::int64_t a = p * piece; a < end; ++a) {
-        const std::int64_t at = (a * per_piece + c) * width, back = (a - p * piece) % most;
+      const std::int64_t end = std::min(e.a, (p + 1) * chunk);
+      for (std::int64_t a = p * chunk; a < end; ++a) {
+        const std::int64_t at = (a * per_chunk + c) * width, back = (a - p * chunk) % most;
         if (back == 0) {
           const std::int64_t n = std::min(most, end - a) * width;
           read_g = rows::read(g, at, 1, n, buffer_g), read_x = rows::read(x, at, 1, n, buffer_x);
@@ -192,22 +194,22 @@ std::vector<double> gradient_sums(const Tensor& g, const Tensor& x, const std::v
         const T *grad = read_g + back * width, *row = read_x + back * width;
         if (e.b > 1) {
           const double m = mean[static_cast<std::size_t>(c)];
-          for (std::int64_t i = 0; i < width; ++i) apart[i] = static_cast<T>(static_cast<double>(row[i]) - m);
+          for (std::int64_t i = 0; i < width; ++i) differences[i] = static_cast<T>(static_cast<double>(row[i]) - m);
         } else {
           const double* m = mean.data();
-          for (std::int64_t i = 0; i < width; ++i) apart[i] = static_cast<T>(static_cast<double>(row[i]) - m[i]);
+          for (std::int64_t i = 0; i < width; ++i) differences[i] = static_cast<T>(static_cast<double>(row[i]) - m[i]);
         }
         if (e.b > 1) {
           total[c] += cpu::sum(grad, width);
-          products[c] += cpu::dot(grad, apart, width);
+          products[c] += cpu::dot(grad, differences, width);
         } else {
           cpu::add_products(total, grad, static_cast<const T*>(nullptr), width);
-          cpu::add_products(products, grad, apart, width);
+          cpu::add_products(products, grad, differences, width);
         }
       }
     }
   });
-  for (std::int64_t p = 0; p < pieces; ++p) {
+  for (std::int64_t p = 0; p < chunks; ++p) {
     for (std::int64_t i = 0; i < 2 * e.c; ++i)
       sums[static_cast<std::size_t>(i)] += partial[static_cast<std::size_t>(2 * p * e.c + i)];
   }
@@ -224,8 +226,8 @@ void backward(const OpCall& call, std::span<Tensor> out) {
   std::vector<double> sums(static_cast<std::size_t>(2 * e.c), 0);
   if (x.numel() > 0 && (a.training || a.wants_weight || a.wants_bias)) sums = gradient_sums<T>(g, x, mean);
   const auto count = static_cast<double>(e.a * e.b);
-  // dx = g · scale + normed x · slope + level
-  std::vector<T> scale(weight.size(), 0), slope(weight.size(), 0), level(weight.size(), 0), center(weight.size(), 0),
+  // dx = g · scale + normed x · x_scale + level
+  std::vector<T> scale(weight.size(), 0), x_scale(weight.size(), 0), level(weight.size(), 0), center(weight.size(), 0),
       reciprocal(weight.size(), 0);
   std::vector<double> dweight(weight.size(), 0);
   for (std::size_t c = 0; c < weight.size(); ++c) {
@@ -235,7 +237,7 @@ void backward(const OpCall& call, std::span<Tensor> out) {
     scale[c] = static_cast<T>(weight[c] * rstd);
     center[c] = static_cast<T>(mean[c]), reciprocal[c] = static_cast<T>(rstd);
     if (!a.training || count == 0) continue;
-    slope[c] = static_cast<T>(-weight[c] * rstd * rstd * product / count);
+    x_scale[c] = static_cast<T>(-weight[c] * rstd * rstd * product / count);
     level[c] = static_cast<T>(-weight[c] * rstd * sums[c] / count);
   }
   std::size_t next = 1;
@@ -243,7 +245,7 @@ void backward(const OpCall& call, std::span<Tensor> out) {
   if (a.wants_bias) rows::write(out[next], 0, 1, e.c, sums.data());
   if (x.numel() == 0) return;
   each_row(e, [&](std::int64_t begin, std::int64_t end, std::int64_t n) {
-    const std::int64_t most = e.b > 1 ? 1 : together(n), room = most * n;
+    const std::int64_t most = e.b > 1 ? 1 : short_rows_at_once(n), room = most * n;
     cpu::Scratch<T> buffers(static_cast<std::size_t>(3 * room));
     T *buffer_g = buffers.data(), *buffer_x = buffer_g + room, *dx = buffer_x + room;
     for (std::int64_t r = begin; r < end; r += most) {
@@ -252,10 +254,10 @@ void backward(const OpCall& call, std::span<Tensor> out) {
       const T* row = rows::read(x, r * n, 1, n * count, buffer_x);
       if (e.b > 1) {
         const auto c = static_cast<std::size_t>(r % e.c);
-        const T s = scale[c], k = slope[c], l = level[c], m = center[c], by = reciprocal[c];
+        const T s = scale[c], k = x_scale[c], l = level[c], m = center[c], by = reciprocal[c];
         for (std::int64_t i = 0; i < n; ++i) dx[i] = grad[i] * s + ((row[i] - m) * by * k + l);
       } else {
-        const T *s = scale.data(), *k = slope.data(), *l = level.data(), *m = center.data(), *by = reciprocal.data();
+        const T *s = scale.data(), *k = x_scale.data(), *l = level.data(), *m = center.data(), *by = reciprocal.data();
         T* to = dx;
         for (std::int64_t j = 0; j < count; ++j, grad += n, row += n, to += n) {
           for (std::int64_t i = 0; i < n; ++i) to[i] = grad[i] * s[i] + ((row[i] - m[i]) * by[i] * k[i] + l[i]);

@@ -15,14 +15,14 @@ bool any_f64(std::span<const Tensor> tensors) {
   return std::any_of(tensors.begin(), tensors.end(), [](const Tensor& x) { return x.defined() && x.dtype() == f64; });
 }
 
-/// True if four elements can be loaded at once from runs of all of these.
+/// True if four elements of a run can be loaded at once from all of these.
 bool by_fours(std::int64_t run, std::initializer_list<const Tensor*> tensors) {
   bool fits = run % 4 == 0;
   for (const Tensor* x : tensors) fits = fits && (!x->defined() || x->address() % (4 * item_size(x->dtype())) == 0);
   return fits;
 }
 
-/// Sums over channels: their moments, or (with g) those of the gradient.
+/// Sums over channels: the moments of x, or (with g) the sums for the gradient.
 /// @param second deviation [C], or the sums [2, C]
 void sums(const OpCall& call, const Tensor& x, const Tensor& g, const Tensor& mean, const Tensor& second) {
   const std::int64_t channels = x.shape()[1], run = x.shape()[2], count = x.shape()[0] * run;
@@ -33,7 +33,7 @@ void sums(const OpCall& call, const Tensor& x, const Tensor& g, const Tensor& me
   const std::int64_t units = gpu::capabilities(x.device()).compute_units;
   std::int64_t chunks =
       std::clamp<std::int64_t>(8 * units / groups, 1, std::max<std::int64_t>(1, count / (64 * threads)));
-  if (chunks < 3) chunks = 1;  // not worth a barrier and a second dispatch
+  if (chunks < 3) chunks = 1;  // fewer are not worth a barrier and a second dispatch
   std::int64_t chunk = (count + chunks - 1) / chunks;
   chunk = (chunk + 3) / 4 * 4;
   chunks = (count + chunk - 1) / chunk;
@@ -56,7 +56,7 @@ void sums(const OpCall& call, const Tensor& x, const Tensor& g, const Tensor& me
   if (chunks > 1) launch(states, 32, chunks, chunks, 1, true, false);
 }
 
-/// y, or dx. @param spread the deviation, or for given statistics the variance
+/// Computes y, or dx. @param spread the deviation; for given statistics the variance
 void elements(const OpCall& call, const Tensor& x, const Tensor& y, const Tensor& g, const Tensor& mean,
               const Tensor& spread, const Tensor& weight, const Tensor& bias, const Tensor& sums, double eps,
               bool training) {

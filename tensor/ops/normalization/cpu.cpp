@@ -5,12 +5,12 @@
 #include <etna/tensor/ops/normalization/internal/norm.h>
 #include <etna/tensor/ops/rows/internal/rows.h>
 
-// Rows are short enough to stay in the cache, so mean and variance take two passes. They are summed in double, as are
+// Rows are short enough to stay in the cache, so mean and variance take two passes. Both are summed in double, as are
 // the gradients of weight and bias over rows. Elements are computed in f32 (in double for f64).
 namespace etna::normalization {
 namespace {
 
-/// The mean that is subtracted from a row and the factor it is multiplied by.
+/// The mean to subtract from a row, and the factor to multiply it by.
 struct Moments {
   double mean = 0, scale = 1;
 };
@@ -24,7 +24,7 @@ Moments moments(const T* x, std::int64_t n, bool rms, double eps) {
   return m;
 }
 
-/// A weight or bias as T; empty if it was left out.
+/// A weight or bias as T; empty if it was omitted.
 template <typename T>
 cpu::Scratch<T> values(const Tensor& w, std::int64_t n) {
   if (!w.defined() || n == 0) return {};
@@ -65,7 +65,7 @@ void forward(const OpCall& call, Tensor& y) {
                  [&](const auto& row, T* to, std::int64_t) { normalize(row[0], to); });
 }
 
-/// Normalizes the sum as it was stored, since that is what backward reads.
+/// Normalizes the sum after rounding it to its stored dtype, which is the value that backward reads.
 template <typename T>
 void add_forward(const OpCall& call, Tensor& sum, Tensor& y) {
   if (y.numel() == 0) return;
@@ -96,18 +96,18 @@ void backward(const OpCall& call, std::span<Tensor> out) {
   std::int64_t n = x.shape().back(), count = n == 0 ? 0 : x.numel() / n;
   const cpu::Scratch<T> weight = values<T>(call.in[2], n);
   const T* w = start(weight);
-  std::int64_t piece = rows_of_piece(count, 32, 64), pieces = (count + piece - 1) / piece;
-  // dweight, then dbias, for each part of the rows.
-  cpu::Scratch<double> partial(static_cast<std::size_t>(2 * pieces * n), 0);
+  std::int64_t chunk = rows_per_chunk(count, 32, 64), chunks = (count + chunk - 1) / chunk;
+  // dweight, then dbias, for each chunk of the rows.
+  cpu::Scratch<double> partial(static_cast<std::size_t>(2 * chunks * n), 0);
   int last = x.dim() - 1;
   rows::Rows rows_g(grad, last), rows_x(x, last), rows_more(more.defined() ? more : x, last);
-  cpu::parallel_for(pieces, 1, [&](std::int64_t begin, std::int64_t end) {
+  cpu::parallel_for(chunks, 1, [&](std::int64_t begin, std::int64_t end) {
     cpu::Scratch<T> buffers(static_cast<std::size_t>(6 * n));
     T *buffer_g = buffers.data(), *buffer_x = buffer_g + n, *row_dx = buffer_x + n, *buffer_more = row_dx + n,
       *normed = buffer_more + n, *scaled = normed + n;
     for (std::int64_t p = begin; p < end; ++p) {
       double *dw = partial.data() + 2 * p * n, *db = dw + n;
-      for (std::int64_t r = p * piece; r < std::min(count, (p + 1) * piece); ++r) {
+      for (std::int64_t r = p * chunk; r < std::min(count, (p + 1) * chunk); ++r) {
         const T* g = rows::read(grad, rows_g.offset(r), rows_g.step, n, buffer_g);
         const T* v = rows::read(x, rows_x.offset(r), rows_x.step, n, buffer_x);
         Moments m = moments(v, n, a.rms, a.eps);
@@ -127,11 +127,11 @@ void backward(const OpCall& call, std::span<Tensor> out) {
       }
     }
   });
-  for (std::int64_t p = 1; p < pieces; ++p) {
+  for (std::int64_t p = 1; p < chunks; ++p) {
     for (std::int64_t i = 0; i < 2 * n; ++i)
       partial[static_cast<std::size_t>(i)] += partial[static_cast<std::size_t>(2 * p * n + i)];
   }
-  if (pieces == 0) partial.assign(static_cast<std::size_t>(2 * n), 0);
+  if (chunks == 0) partial.assign(static_cast<std::size_t>(2 * n), 0);
   std::size_t next = 1;
   if (a.wants_weight) rows::write(out[next++], 0, 1, n, partial.data());
   if (a.wants_bias) rows::write(out[next++], 0, 1, n, partial.data() + n);

@@ -9,7 +9,7 @@
 namespace etna {
 namespace {
 
-/// x [N, C, ...] as [A, C, B]: as it lies, or with channels last as [A, C, 1].
+/// x [N, C, ...] as [A, C, B] without a copy; with channels last as [A, C, 1].
 struct Channels {
   Shape shape;
   Dims back;  ///< the order of dimensions that restores a view with channels last; empty otherwise
@@ -91,7 +91,7 @@ Tensor instance_norm(const Tensor& x, const Tensor& running_mean, const Tensor& 
   const Shape& s = channels.folded.shape();
   const std::int64_t n = s[0], c = s[1], length = s[2];
   check_several("instance_norm", x, length);
-  // A weight for each example's channel; the gradient of expand() sums over examples.
+  // One weight for each channel of each example; the gradient of expand() sums over examples.
   const auto repeated = [&](const Tensor& w) {
     return w.defined() && w.dim() == 1 && w.shape()[0] == c ? w.expand({n, c}).reshape({n * c}) : w;
   };

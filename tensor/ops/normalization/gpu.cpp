@@ -25,31 +25,31 @@ bool by_fours(std::int64_t length, const rows::RowTiling& tiling, std::initializ
   return fits;
 }
 
-/// With vectors of four, uses as few lanes as possible: more elements per lane keep more bytes in flight. A row of 768
-/// takes 64 lanes of twelve, not 192 of four.
+/// Tiling for rows loaded four elements at a time: as few threads per row as possible, since more elements per thread
+/// keep more bytes in flight. A row of 768 takes 64 threads of twelve elements, not 192 of four.
 rows::RowTiling tiling_of(std::int64_t length) {
   if (length % 4 == 0) {
-    for (std::int64_t lanes : {8, 32, 64, 128, 256}) {
-      const std::int64_t held = (length / 4 + lanes - 1) / lanes * 4;
-      if (held <= (lanes <= 32 ? 4 : 16)) return {lanes, held};
+    for (std::int64_t threads : {8, 32, 64, 128, 256}) {
+      const std::int64_t elements = (length / 4 + threads - 1) / threads * 4;
+      if (elements <= (threads <= 32 ? 4 : 16)) return {threads, elements};
     }
   }
   return rows::tiling_for(length, false, 16);
 }
 
-/// Workgroups for `blocks` blocks of rows, with sums in registers: as many as certainly run at once, each with about
-/// equally many blocks.
+/// Workgroups for `blocks` blocks of rows, with sums in registers: as many as certainly run at once, with nearly equal
+/// numbers of blocks.
 std::int64_t even_groups(std::int64_t blocks, const rows::RowTiling& tiling, std::int64_t units) {
   const std::int64_t most = units * (tiling.elements_per_thread > 4 ? 2 : 4), turns = (blocks + most - 1) / most;
   return (blocks + turns - 1) / turns;
 }
 
-/// Lines of partial sums and the gradient that is their sum.
+/// Rows of partial sums, and the gradient that is their sum.
 struct Lines {
   Tensor partial, sum;
 };
 
-/// Sums the lines of both parameters in one dispatch, or of one if the other needs no gradient.
+/// Adds up the partial sums of both parameters in one dispatch, or of one if the other needs no gradient.
 void add_lines(const OpCall& call, const Lines& weight, const Lines& bias) {
   const Lines &first = weight.sum.defined() ? weight : bias, &second = bias.sum.defined() ? bias : first;
   std::int64_t n = first.sum.numel();

@@ -8,8 +8,8 @@
 #include <etna/tensor/ops/normalization/internal/norm.h>
 
 // layer_norm and rms_norm over the last dimension, of x or of x + delta. Backward recomputes the row's moments instead
-// of storing them, since it reads the normalized tensor anyway. If others use the sum too, the same kernel adds their
-// gradient: it is the gradient of x and of delta alike. Kernels: tensor/ops/normalization/cpu.cpp and
+// of storing them, since it reads the normalized tensor anyway. If other ops use the sum too, the same kernel adds
+// their gradient: it is the gradient of both x and delta. Kernels: tensor/ops/normalization/cpu.cpp and
 // shaders/normalization/norm.comp.
 namespace etna {
 namespace {
@@ -98,8 +98,8 @@ bool fuse_add(fusion::Calls calls, fusion::Fused& fused) {
 constexpr FusionPattern kAddThenLayerNorm[] = {{"add layer_norm", fuse_add}},
                         kAddThenRmsNorm[] = {{"add rms_norm", fuse_add}};
 
-/// Replaces a norm's gradient dx, `dx + more` for the gradient that arrives past the norm, and a cast of the result to
-/// the dtype of the residual stream's other summand.
+/// Replaces a norm's gradient dx, the addition of the gradient that bypasses the norm, and a cast of the result to the
+/// dtype of the residual stream's other summand.
 bool fuse_backward(fusion::Calls calls, fusion::Fused& fused) {
   const fusion::Call &norm = calls[0], &last = calls.back();
   auto b = norm.attrs.as<NormBackwardAttrs>();
@@ -137,7 +137,7 @@ constexpr FusionPattern kLayerNormBackwardThen[] = {{"layer_norm_backward add ca
 
 DType norm_compute_dtype(const Tensor& x) { return x.dtype() == f64 ? f64 : f32; }
 
-/// x normalized, and the reciprocal of its divisor.
+/// The normalized x, and the reciprocal of its divisor.
 struct Normed {
   Tensor value, scale;
   Normed(const Tensor& x, bool rms, double eps) {
@@ -199,8 +199,8 @@ TensorList any_norm_vjp(const VjpCall& call) {
   TensorList grads(call.in.size());
   if (grad.defined()) {
     NormBackwardAttrs b{a.eps, a.rms, call.needs[weight], !a.rms && call.needs[bias]};
-    // A narrow delta gets the sum's gradient in its own dtype, unless it was repeated over rows: then the gradient is
-    // summed below.
+    // An f16 or bf16 delta gets the sum's gradient in its own dtype, unless it was repeated over rows: then the
+    // gradient is summed below.
     b.wants_delta =
         a.adds && call.needs[1] && call.in[1].dtype() != call.in[0].dtype() && call.in[1].shape() == call.in[0].shape();
     if (b.wants_delta) b.delta_dtype = call.in[1].dtype();
@@ -234,7 +234,7 @@ const OpDef kRmsNorm = {.name = "rms_norm",
                         .reference = any_norm_reference,
                         .vjp = any_norm_vjp,
                         .saved = Saved::inputs};
-// For x + delta, backward needs the sum only, not x or delta.
+// For x + delta, backward needs only the sum, not x or delta.
 const OpDef kAddLayerNorm = {.name = "add_layer_norm",
                              .infer = any_norm_infer,
                              .cpu = normalization::forward_cpu,

@@ -27,7 +27,7 @@ std::uint32_t order_code(double order) { return order == 1 ? 1 : order == 2 ? 2 
 std::vector<OutputSpec> global_norm_infer(const OpCall& call) {
   double order = call.as<GlobalNormAttrs>().order;
   if (order != 1 && order != 2 && order != HUGE_VAL)
-    throw Error(fmt::format("{}: no norm of order {}; 1, 2 and infinity are there", call.op.name, order));
+    throw Error(fmt::format("{}: order is {}; wanted 1, 2 or infinity", call.op.name, order));
   optimizer::require_floating(call, call.in);
   return {{Shape{}, widest(call.in)}};
 }
@@ -97,7 +97,7 @@ bool scale_to_norm_gpu(const OpCall& call, std::span<Tensor> out) {
     if (x.is_contiguous())
       dense.push_back(x);
     else
-      x.mul_(scale_factor(call, f32));  // also handles a gradient that is a transposed view
+      x.mul_(scale_factor(call, f32));  // mul_() also handles a gradient that is a transposed view
   }
   Rows rows = optimizer::rows_of(dense, Access::read_write);
   if (rows.empty()) return true;

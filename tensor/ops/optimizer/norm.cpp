@@ -17,9 +17,9 @@ double larger(double a, double b) { return a >= b || std::isnan(a) ? a : b; }
 
 double add(double a, double b) { return a + b; }
 
-/// Folds n values into several independent sums, so that the loop is not one chain of additions; then combines them.
-template <typename S, typename Fold, typename Join>
-double gather(const S* x, std::int64_t n, Fold fold, Join join) {
+/// Folds n values into several independent accumulators, to avoid one long chain of additions; then combines them.
+template <typename S, typename Fold, typename Combine>
+double gather(const S* x, std::int64_t n, Fold fold, Combine combine) {
   constexpr std::int64_t kLanes = 16;
   double sums[kLanes] = {};
   std::int64_t i = 0;
@@ -28,7 +28,7 @@ double gather(const S* x, std::int64_t n, Fold fold, Join join) {
   }
   for (; i < n; ++i) sums[0] = fold(sums[0], static_cast<double>(x[i]));
   double total = 0;
-  for (double sum : sums) total = join(total, sum);
+  for (double sum : sums) total = combine(total, sum);
   return total;
 }
 
@@ -42,7 +42,7 @@ DType widest(std::span<const Tensor> tensors) {
 void require_floating(const OpCall& call, std::span<const Tensor> tensors) {
   for (const Tensor& x : tensors) {
     if (!is_floating(x.dtype()))
-      throw DtypeError(fmt::format("{}: a tensor {} holds {}; floating dtypes are wanted", call.op.name, str(x.shape()),
+      throw DtypeError(fmt::format("{}: a tensor {} holds {}; wanted a floating dtype", call.op.name, str(x.shape()),
                                    name(x.dtype())));
   }
 }

@@ -12,7 +12,7 @@
 namespace etna {
 namespace {
 
-// The vocabulary of rules, for double and Tensor, without fused multiply-adds: tensor/CMakeLists.txt disables
+// The functions that rules call, for double and Tensor, without fused multiply-adds: tensor/CMakeLists.txt disables
 // contraction here, so that the bits of f64 do not depend on the build.
 template <typename T>
 T mul_add(const T& a, const T& b, const T& c) {
@@ -63,20 +63,20 @@ T momentum_product(const T& log_beta, const T& log_r, const T& t) {
   for (int k = 1; k <= 48; ++k) {
     half /= 2;
     const T r = exp(log_r * static_cast<double>(k));
-    // At r = 1 the series has t terms of 1; 1e-300 makes 0/0 a 0, and pick() takes t.
+    // At r = 1 each of the t terms is 1; adding 1e-300 turns 0/0 into 0, and pick() then selects t.
     const T series = pick(r < 1.0, r * (1.0 - exp(log_r * static_cast<double>(k) * t)) / (1.0 - r + 1e-300), t);
     sum = sum - series * (half / k);
   }
   return exp(sum);
 }
 
-/// A constant of the options, in the type and device of numbers like `step`.
+/// A constant of the options, in the type and on the device of numbers such as `step`.
 double constant(double value, double) { return value; }
 Tensor constant(double value, const Tensor& step) { return scalar(value, {step.dtype(), step.device()}); }
 
 #include <etna/shaders/optimizer_rules.inc>
 
-/// The functions of a StepRule, derived from a rule's struct.
+/// Implements the functions of StepRule from a rule's struct.
 template <template <typename> class Rule, typename Options, std::size_t kStates>
 struct Functions {
   static std::vector<float> constants(const Attrs& attrs) {

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kLr = 0, kWeightDecay = 1, kStep = 2, kMomentum = 3, kControl = 4, kList = 5;
 
-/// Tensors in the list per parameter.
+/// Number of tensors in the list for each parameter.
 std::size_t width_of(const StepRule& rule) { return 2 + rule.states; }
 
 StepControl read_control(const OpCall& call) {
@@ -97,16 +97,15 @@ std::vector<OutputSpec> infer_step(const OpCall& call, const StepRule& rule) {
   const std::size_t width = width_of(rule);
   const std::span<const Tensor> list = call.in.subspan(kList);
   if (list.size() % width != 0) {
-    throw Error(
-        fmt::format("{}: a list of {} tensors; it takes {} for each parameter", call.op.name, list.size(), width));
+    throw Error(fmt::format("{}: got {} tensors; wanted {} for each parameter", call.op.name, list.size(), width));
   }
   std::vector<OutputSpec> out;
   for (std::size_t i = 0; i < list.size(); ++i) {
     const Tensor &x = list[i], &parameter = list[i - i % width];
     std::size_t number = i / width, part = i % width;
     if (!is_floating(x.dtype())) {
-      throw DtypeError(fmt::format("{}: parameter {} or its gradient holds {}; floating dtypes are wanted",
-                                   call.op.name, number, name(x.dtype())));
+      throw DtypeError(fmt::format("{}: parameter {} or its gradient holds {}; wanted a floating dtype", call.op.name,
+                                   number, name(x.dtype())));
     }
     if (x.shape() != parameter.shape()) {
       throw ShapeError(fmt::format("{}: parameter {} is {}, its {} is {}", call.op.name, number, str(parameter.shape()),
@@ -118,7 +117,7 @@ std::vector<OutputSpec> infer_step(const OpCall& call, const StepRule& rule) {
                                    call.op.name, number, str(x.shape())));
     }
     if (part > 1 && x.dtype() != state_dtype(parameter)) {
-      throw DtypeError(fmt::format("{}: the state of parameter {} holds {}, {} is wanted", call.op.name, number,
+      throw DtypeError(fmt::format("{}: the state of parameter {} holds {}; wanted {}", call.op.name, number,
                                    name(x.dtype()), name(state_dtype(parameter))));
     }
     out.push_back({x.shape(), x.dtype(), static_cast<int>(kList + i)});

@@ -35,7 +35,7 @@ std::vector<OutputSpec> control_step_infer(const OpCall& call) {
   check_numbers(call, call.in[0], "control", 4);
   if (call.in[1].defined()) check_numbers(call, call.in[1], "loss scale", 3);
   if (double bound = call.as<ControlAttrs>().max_norm; !(bound >= 0))
-    throw Error(fmt::format("{}: a norm of at most {}; it cannot be negative", call.op.name, bound));
+    throw Error(fmt::format("{}: max_norm is {}; it must not be negative", call.op.name, bound));
   optimizer::require_floating(call, call.in.subspan(2));
   std::vector<OutputSpec> out = {{call.in[0].shape(), f32, 0}};
   if (call.in[1].defined()) out.push_back({call.in[1].shape(), f32, 1});
@@ -150,8 +150,9 @@ std::vector<OutputSpec> update_loss_scale_infer(const OpCall& call) {
   check_numbers(call, call.in[0], "loss scale", 3);
   auto u = call.as<LossScaleAttrs>();
   if (!(u.growth >= 1) || !(u.backoff > 0 && u.backoff <= 1) || u.interval < 1) {
-    throw Error(fmt::format("{}: growth {}, backoff {} and interval {}; wanted are at least 1, in (0, 1], at least 1",
-                            call.op.name, u.growth, u.backoff, u.interval));
+    throw Error(fmt::format(
+        "{}: growth {}, backoff {} and interval {}; wanted growth at least 1, backoff in (0, 1], interval at least 1",
+        call.op.name, u.growth, u.backoff, u.interval));
   }
   return {{call.in[0].shape(), f32, 0}};
 }

@@ -8,7 +8,7 @@
 #include <etna/tensor/ops/rows/internal/rows.h>
 
 // f32 and bf16 have vector code (tensor/ops/pooling/internal/cpu_max_pool.h), for adjacent channels and for rows of
-// adjacent elements. What is left, f64, f16 with adjacent channels and adaptive windows, goes element by element.
+// adjacent elements. The rest (f64, f16 with adjacent channels, adaptive windows) is computed element by element.
 namespace etna::pooling {
 namespace {
 
@@ -31,7 +31,7 @@ void take(T value, std::int32_t at, T& best, std::int32_t& where) {
   where = larger ? at : where;
 }
 
-/// Elements of one window in any order, with the result of take() in the order of their places.
+/// take() for elements of one window that come in any order; the result is that of take() in the order of positions.
 template <typename T>
 void take_unordered(T value, std::int32_t at, T& best, std::int32_t& where) {
   const bool nan = value != value, before = at < where;
@@ -64,7 +64,7 @@ void forward(const PoolAttrs& windows, const Tensor& x, Tensor& y, Tensor& indic
                                                      columns[static_cast<std::size_t>(o)].begin);
         std::fill_n(where + o * inner, inner, first);
       }
-      // A column without a larger element than -∞ says the place of its first one.
+      // A column in which nothing exceeds -∞ reports its first position.
       for (std::int64_t w = 0; w < column_count; ++w) {
         column_best[w] = -std::numeric_limits<T>::infinity();
         column_where[w] = static_cast<std::int32_t>((d.begin * wh.from + h.begin) * ww.from + w);
@@ -103,7 +103,7 @@ void forward(const PoolAttrs& windows, const Tensor& x, Tensor& y, Tensor& indic
   });
 }
 
-/// The windows of one row of results: each lies in the lines of d and h.
+/// The windows of one row of results: each covers the same lines of d and h.
 struct WindowRow {
   Span d, h;
   std::int64_t outer;
@@ -151,9 +151,9 @@ void forward_pixels(const PoolAttrs& windows, const T* x, std::int64_t channels,
   });
 }
 
-/// Elements of a line are adjacent; lines are copied to where -∞ surrounds them.
+/// Elements of a line are adjacent; lines are copied into a buffer padded with -∞.
 void forward_lines(const PoolAttrs& windows, const Tensor& x, Tensor& y, std::int32_t* where) {
-  constexpr std::int64_t kVector = 32;  // more than a vector has
+  constexpr std::int64_t kVector = 32;  // more elements than any vector has
   const Window &wd = windows.axes[0], &wh = windows.axes[1], &ww = windows.axes[2];
   const std::int64_t rows = y.shape()[0] * wd.to * wh.to,
                      plane = static_cast<std::int64_t>(wd.from) * wh.from * ww.from;
@@ -190,7 +190,7 @@ void forward_lines(const PoolAttrs& windows, const Tensor& x, Tensor& y, std::in
   });
 }
 
-/// Whether vector code computed it.
+/// Returns false if vector code does not apply.
 bool forward_by_vectors(const PoolAttrs& windows, const Tensor& x, Tensor& y, std::int32_t* where) {
   const std::int64_t channels = y.shape()[4];
   if (channels > 1) {
@@ -202,7 +202,7 @@ bool forward_by_vectors(const PoolAttrs& windows, const Tensor& x, Tensor& y, st
       return false;
     return true;
   }
-  // A long kernel over a short line would be mostly padding.
+  // With a long kernel over a short line, the buffer would be mostly padding.
   const Window& w = windows.axes[2];
   const std::int64_t padded = std::int64_t{w.kernel} * w.dilation + 32 * std::int64_t{w.stride};
   if (x.dtype() == f64 || windows.adaptive || padded > 4096 || w.kernel > 64) return false;
@@ -222,7 +222,7 @@ bool inside(const PoolAttrs& windows, std::int64_t o, std::int64_t i) {
   return true;
 }
 
-/// One task a plane, in the order of the windows: no two tasks write one element.
+/// One task per plane visits the windows in order: no two tasks write one element.
 template <typename T>
 void back(const PoolAttrs& windows, const Tensor& g, const Tensor& indices, Tensor& y) {
   const std::int64_t inner = y.shape()[4];
@@ -230,7 +230,7 @@ void back(const PoolAttrs& windows, const Tensor& g, const Tensor& indices, Tens
   for (const Window& w : windows.axes) plane *= w.from, pooled *= w.to;
   const std::int64_t most = plane / std::max<std::int64_t>(1, inner);
   const std::int32_t* where = indices.host<std::int32_t>();
-  // Channels are shared out in blocks if there are few planes.
+  // If there are few planes, blocks of channels become tasks.
   const std::int64_t block = std::min<std::int64_t>(inner, 64), blocks = (inner + block - 1) / block;
   const bool whole = blocks == 1;  // a task reads all values of its planes
   cpu::parallel_for(

@@ -8,8 +8,8 @@
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/kernel.h>
 
-// The forward pass also returns where each maximum lies. The gradient needs neither x nor the maxima: an element sums
-// over the windows that contain it and point to it. That is a gather, so the bits do not vary.
+// The forward pass also returns the position of each maximum. The gradient needs neither x nor the maxima: for each
+// element it adds up the windows that contain it and point to it. That is a gather, so the bits do not vary.
 namespace etna {
 namespace {
 
@@ -32,7 +32,7 @@ std::vector<OutputSpec> max_pool_infer(const OpCall& call) {
     shape[d + 1] = windows.axes[d].to;
   }
   if (!fits || plane > std::numeric_limits<std::int32_t>::max())
-    throw ShapeError(fmt::format("max_pool: {} does not go with these windows", str(x.shape())));
+    throw ShapeError(fmt::format("max_pool: {} does not match these windows", str(x.shape())));
   return {{shape, x.dtype()}, {shape, i32}};
 }
 
@@ -46,7 +46,7 @@ std::vector<OutputSpec> max_pool_backward_infer(const OpCall& call) {
     shape[d + 1] = windows.axes[d].from;
   }
   if (!fits) {
-    throw ShapeError(fmt::format("{}: values {} do not go with indices {} and these windows", call.op.name,
+    throw ShapeError(fmt::format("{}: values {} do not match indices {} and these windows", call.op.name,
                                  str(g.shape()), str(indices.shape())));
   }
   if (!is_floating(g.dtype())) {
@@ -55,7 +55,7 @@ std::vector<OutputSpec> max_pool_backward_infer(const OpCall& call) {
   return {{shape, g.dtype()}};
 }
 
-/// False if a thread would go round its loops more often than the device allows, or positions overflow.
+/// False if a thread would exceed the device's limit of loop iterations, or positions overflow.
 bool countable(const PoolAttrs& windows, Device device, bool back) {
   std::int64_t steps = 1;
   for (const Window& w : windows.axes) {

@@ -9,7 +9,7 @@
 #include <etna/tensor/ops/pooling/internal/max_pool.h>
 #include <etna/tensor/ops/resample/internal/resample.h>
 
-// The public functions: sizes are checked here, the sums are maps of resample.h, the maxima those of max_pool.h.
+// The public functions. They check sizes; sums are maps of resample.h, maxima are those of max_pool.h.
 namespace etna {
 namespace {
 
@@ -75,7 +75,7 @@ struct Pooling {
             "{}: windows of {} (dilation {}) do not fit into {} elements with padding {}; the result would be empty",
             op, kernel[i], dilation[i], from, padding[i]));
       }
-      // A step beyond the padded input means the same as any other that long.
+      // All strides beyond the padded input are equivalent.
       const auto longest = static_cast<std::int32_t>(from + 2 * padding[i] + 1);
       all.axes[d] = {static_cast<std::int32_t>(from),       static_cast<std::int32_t>(to),
                      static_cast<std::int32_t>(kernel[i]),  std::min(static_cast<std::int32_t>(stride[i]), longest),
@@ -139,7 +139,7 @@ Tensor max_unpool(const char* op, const Tensor& x, const Tensor& indices, int sp
         checked_sum(checked_product(to - 1, pooling.stride[i], op), pooling.kernel[i] - 2 * pooling.padding[i], op);
     const std::int64_t from = output_size.empty() ? least : output_size[i];
     if (to < 1 || from < 1 || from > kPoolingLargest || std::abs(from - least) >= pooling.stride[i] + (from == least)) {
-      throw ShapeError(fmt::format("{}: output_size {} does not go with {}; dimension {} must be within {} ± {}", op,
+      throw ShapeError(fmt::format("{}: output_size {} does not match {}; dimension {} must be within {} ± {}", op,
                                    str(output_size), str(x.shape()), d, least, pooling.stride[i] - 1));
     }
     windows.axes[d] = {static_cast<std::int32_t>(from),
@@ -183,7 +183,7 @@ Tensor adaptive_avg_pool(const char* op, const Tensor& x, int spatial, const Dim
   bool whole = true;
   for (const Window& w : windows.axes) whole = whole && w.to == 1;
   if (!whole) return planes.unfold(resample::apply_map(planes.folded(), map_of(windows)));
-  // One mean of everything: the reduction shares it among many threads.
+  // One mean over the whole input: the reduction divides it among many threads.
   if (!is_floating(x.dtype())) {
     throw DtypeError(fmt::format("{}: the input is {}, it must be floating; convert it first, e.g. with .to(f32)", op,
                                  name(x.dtype())));
@@ -191,14 +191,14 @@ Tensor adaptive_avg_pool(const char* op, const Tensor& x, int spatial, const Dim
   return planes.unfold(mean(planes.folded(), {1, 2, 3}, true).to(x.dtype()));
 }
 
-/// The p-th root of windows' sums of p-th powers.
+/// The p-th root of the sum of p-th powers in each window.
 Tensor lp_pool(const char* op, const Tensor& x, int spatial, double p, const Dims& kernel, const Dims& stride,
                bool ceil_mode) {
   detail::require_defined(op, x);
   const Pooling pooling(op, spatial, kernel, stride, 0, 1, ceil_mode);
   if (!(p > 0)) throw ShapeError(fmt::format("{}: norm_type is {}, it must be positive", op, p));
   const Tensor powers = p == 1 ? x : p == 2 ? square(x) : pow(x, p);
-  // A window that ends beyond the input still counts all of its elements: its mean is scaled up.
+  // A window that ends beyond the input still divides by its full size: the mean is scaled up.
   const Tensor means = avg_pool(op, powers, spatial, kernel, stride, 0, ceil_mode, true, {});
   double count = 1;
   for (std::int64_t k : pooling.kernel) count *= static_cast<double>(k);

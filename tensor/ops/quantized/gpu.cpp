@@ -92,7 +92,7 @@ void decode_rows(const OpCall& call, const BlockMatrix& table, const Pointer& ta
         .read(index.defined() ? table.at : table.from(first).at)
         .write(to);
     if (index.defined()) {
-      kernel.read(gpu::pointer(index) + static_cast<std::uint64_t>(first) * item_size(index.dtype())).index_faults();
+      kernel.read(gpu::pointer(index) + static_cast<std::uint64_t>(first) * item_size(index.dtype())).index_errors();
     } else {
       kernel.read(Pointer()).write(Pointer());
     }

@@ -8,13 +8,13 @@
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/random/random.h>
 
-// Poisson and binomial numbers. Few expected events: how many gaps between events fit, in a bounded number of them, so
-// that the work does not depend on values. Many: the quantile at a normal number.
+// Poisson and binomial numbers. If few events are expected, counts how many gaps between events fit; the number of gaps
+// is bounded, so the work does not depend on values. If many are expected, takes the quantile at a normal number.
 namespace etna {
 namespace {
 
 constexpr double kFew = 12;               ///< expected events up to which gaps are drawn
-constexpr std::int64_t kGaps = 48;        ///< a Poisson number of mean 12 is larger with a probability of 1e-14
+constexpr std::int64_t kGaps = 48;        ///< a Poisson number of mean 12 exceeds this with a probability of 1e-14
 constexpr std::int64_t kChunk = 1 << 18;  ///< elements whose gaps are in memory at once
 
 void counts_require_floating(const char* op, const Tensor& x) {
@@ -32,8 +32,8 @@ void check_values(const char* op, const char* what, const Tensor& x, double most
   }
 }
 
-/// How many sums of gaps are at most `end`. @param gap makes gaps [n, kGaps] of exponential numbers, from elements
-/// [begin, begin + n)
+/// Counts the sums of gaps that are at most `end`. @param gap makes gaps [n, kGaps] of exponential numbers, from
+/// elements [begin, begin + n)
 template <typename Gap>
 Tensor events(const Tensor& end, const Gap& gap) {
   const Tensor list = end.reshape({end.numel()});
@@ -47,8 +47,8 @@ Tensor events(const Tensor& end, const Gap& gap) {
   return (parts.size() == 1 ? parts[0] : cat(parts, 0)).reshape(end.shape());
 }
 
-/// The quantile at a normal number of a distribution on whole numbers (Cornish & Fisher 1938).
-/// @param variance less 1/12, what rounding adds, is that of the distribution before it is rounded
+/// The quantile at a normal number of a distribution on integers (Cornish & Fisher 1938).
+/// @param variance the variance less 1/12, which rounding adds, is that of the distribution before it is rounded
 Tensor quantile_at_normal(const Tensor& mean, const Tensor& variance, const Tensor& skewness, const Tensor& kurtosis) {
   const Tensor z = randn(mean.shape(), {mean.dtype(), mean.device()}), z2 = square(z);
   const Tensor bent = z + skewness * (z2 - 1.0) * (1.0 / 6) + kurtosis * z * (z2 - 3.0) * (1.0 / 24) -

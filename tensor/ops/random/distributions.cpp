@@ -9,7 +9,7 @@
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 
-// Distributions, composed of the uniform, normal and exponential numbers of random.cpp.
+// Distributions composed of the uniform, normal and exponential numbers of random.cpp.
 namespace etna {
 namespace {
 
@@ -20,14 +20,14 @@ void distributions_require_floating(const char* op, const Tensor& x) {
   }
 }
 
-/// f64 numbers for f64 tensors, else f32: 16 bits are rounded once, at the end.
+/// Options of the drawn numbers: f64 for f64 tensors, else f32, so that f16 and bf16 are rounded once, at the end.
 TensorOptions drawn_for(const Tensor& x) { return {x.dtype() == f64 ? f64 : f32, x.device()}; }
 
 void distributions_require_probability(const char* op, double p) {
   if (!(p >= 0 && p <= 1)) throw ShapeError(fmt::format("{}: p is {}, a probability lies in [0, 1]", op, p));
 }
 
-/// Values that the host may read without waiting for a device, and at the right time.
+/// True if the host may read the values now: they need no wait for a device, and no step is being recorded.
 bool readable(const Tensor& x) { return x.device().is_cpu() && !capturing(); }
 
 void require_probabilities(const char* op, const Tensor& p) {
@@ -39,17 +39,17 @@ void require_deviation(const char* op, double std) {
   if (!(std >= 0)) throw ShapeError(fmt::format("{}: the standard deviation is {}, it must not be negative", op, std));
 }
 
-/// Uniform numbers below 1 also after rounding to x's dtype.
+/// Uniform numbers that stay below 1 after rounding to x's dtype.
 Tensor uniform_for(const Tensor& x) {
   return item_size(x.dtype()) == 2 ? rand(x.shape(), {x.dtype(), x.device()}).to(f32) : rand(x.shape(), drawn_for(x));
 }
 
 /// The first position whose cumulative weight exceeds a uniform number, by bisection. Positions are f32 until the end:
-/// exact up to 2^24, and never 64 bits wide.
+/// that is exact up to 2^24 and needs no 64-bit integers.
 Tensor drawn_with_replacement(const Tensor& weights, std::int64_t count) {
   const std::int64_t rows = weights.size(0), classes = weights.size(1);
   const Tensor steps = cumsum(weights, 1), total = steps.slice(1, classes - 1, classes);
-  // Below the total even where the product rounds up: what follows the last positive weight is never reached.
+  // Stays below the total even if the multiplication rounds up, so the search never passes the last positive weight.
   const Tensor target = minimum(rand({rows, count}, drawn_for(weights)) * total,
                                 total * (weights.dtype() == f64 ? 1 - 0x1p-52 : 1 - 0x1p-23));
   Tensor at = zeros({rows, count}, {f32, weights.device()});
@@ -123,7 +123,7 @@ Tensor normal(double mean, const Tensor& std) {
 Tensor normal(double mean, double std, Shape shape, TensorOptions options) {
   require_deviation("normal", std);
   if (!is_floating(options.dtype)) {
-    throw DtypeError(fmt::format("normal: {} was asked for; it makes floating numbers", name(options.dtype)));
+    throw DtypeError(fmt::format("normal: got dtype {}; wanted a floating dtype", name(options.dtype)));
   }
   const GradMode off(false);
   return (randn(shape, {options.dtype == f64 ? f64 : f32, options.device}) * std + mean).to(options.dtype);
@@ -132,7 +132,7 @@ Tensor normal(double mean, double std, Shape shape, TensorOptions options) {
 Tensor randperm(std::int64_t n, TensorOptions options) {
   if (n < 0) throw ShapeError(fmt::format("randperm: n is {}, it must not be negative", n));
   const GradMode off(false);
-  // 64 random bits: two keys among a million are equal once in 40 million draws.
+  // Keys of 64 random bits: two of a million keys are equal once in 40 million draws.
   const Tensor keys = randint(INT64_MIN, INT64_MAX, {1, n}, {i64, options.device});
   return detail::largest_first(keys, n).reshape({n}).to(options.dtype);
 }
@@ -143,9 +143,9 @@ Tensor multinomial(const Tensor& weights, std::int64_t num_samples, bool replace
     throw ShapeError(fmt::format("multinomial: the weights are {}, they must be [K] or [B, K]", str(weights.shape())));
   }
   const std::int64_t classes = weights.size(-1);
-  if (num_samples < 1) throw ShapeError(fmt::format("multinomial: {} samples were asked for", num_samples));
+  if (num_samples < 1) throw ShapeError(fmt::format("multinomial: got num_samples {}; wanted at least 1", num_samples));
   if (classes == 0 || classes > (std::int64_t{1} << 24)) {
-    throw ShapeError(fmt::format("multinomial: {} classes; 1 to 2^24 are possible", classes));
+    throw ShapeError(fmt::format("multinomial: got {} classes; wanted 1 to 2^24", classes));
   }
   if (!replacement && num_samples > classes) {
     throw ShapeError(

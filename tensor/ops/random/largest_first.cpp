@@ -11,11 +11,11 @@
 #include <etna/tensor/ops/random/random.h>
 #include <etna/tensor/ops/sorting/sorting.h>
 
-// The order of random keys: what a permutation, or a sample without replacement, is made of.
+// The order of random keys, from which permutations and samples without replacement are made.
 namespace etna {
 namespace {
 
-constexpr std::int64_t kMost = 32768;  ///< every key is compared with every other: more keys are sorted
+constexpr std::int64_t kMost = 32768;  ///< every key is compared with every other; more keys than this are sorted
 
 struct LargestFirstAttrs {
   std::int64_t count = 0;
@@ -28,13 +28,14 @@ std::vector<OutputSpec> largest_first_infer(const OpCall& call) {
   }
   const std::int64_t count = call.as<LargestFirstAttrs>().count;
   if (keys.dim() != 2 || count < 0 || count > keys.size(1)) {
-    throw ShapeError(fmt::format("largest_first: {} of each row of keys {}; keys are [R, K], at most K are possible",
-                                 count, str(keys.shape())));
+    throw ShapeError(
+        fmt::format("largest_first: got a count of {} and keys {}; wanted keys [R, K] and a count of at most K", count,
+                    str(keys.shape())));
   }
   return {{{keys.size(0), count}, i64}};
 }
 
-/// Keys as unsigned numbers in the same order.
+/// Converts keys to unsigned numbers in the same order.
 std::uint64_t largest_first_ordered(std::int64_t key) {
   return static_cast<std::uint64_t>(key) ^ (std::uint64_t{1} << 63);
 }

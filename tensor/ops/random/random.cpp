@@ -18,7 +18,7 @@
 #include <etna/tensor/ops/random/internal/philox.h>
 #include <etna/tensor/ops/random/random.h>
 
-// Random numbers, and dropout. This file is compiled without contraction into fused multiply-adds: it performs the same
+// Random numbers and dropout. This file is compiled without contraction into fused multiply-adds: it performs the same
 // sequence of additions and multiplications as shaders/lib/philox.glsl, and gives the same bits.
 namespace etna {
 namespace {
@@ -60,13 +60,13 @@ float negative_log(float q) {
 }
 
 /// Exponential with rate 1, never 0.
-float standard_exponential(std::uint32_t word) { return negative_log(fraction(word | 1u)); }
+float standard_exponential(std::uint32_t bits) { return negative_log(fraction(bits | 1u)); }
 
-/// The inverse of the normal distribution at one word: a sign bit and 31 bits of the tail's probability t. With x = 1 -
+/// The inverse of the normal distribution at one u32: a sign bit and 31 bits of the tail's probability t. With x = 1 -
 /// 2t and w = -ln(1 - x²), z = x · f(w), where f is smooth: minimax polynomials, fitted to 1e-8, on the intervals w <
 /// 5, < 11, < 22; w stays below 22, since |z| ≤ 6.3.
-float standard_normal(std::uint32_t word) {
-  std::uint32_t v = ((word & 0x7fffffffu) << 1) | 1u;
+float standard_normal(std::uint32_t bits) {
+  std::uint32_t v = ((bits & 0x7fffffffu) << 1) | 1u;
   float x = fraction(0u - v), tail = fraction(v);
   float q = tail * (1.0f + x);  // 1 - x²
   float w = negative_log(q);
@@ -80,10 +80,10 @@ float standard_normal(std::uint32_t word) {
   const float* piece = kPieces[w < 5.0f ? 0 : w < 11.0f ? 1 : 2];
   float d = w - piece[0], z = piece[1];
   for (int k = 2; k < 11; ++k) z = z * d + piece[k];
-  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(z * x) | (word & 0x80000000u));
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(z * x) | (bits & 0x80000000u));
 }
 
-/// Calls put(i, words of element i) for i in [0, n), with W words per element.
+/// Calls put(i, random bits of element i) for i in [0, n), with W u32 per element.
 template <int W, typename Put>
 void each_element(Stream stream, std::int64_t n, const Put& put) {
   constexpr std::int64_t tile = 4 * random::kWide / W;
@@ -115,7 +115,7 @@ struct FillAttrs {
 };
 
 /// While a step is captured: seed and offset of its numbers as an i64 [2] tensor, drawn again at each replay. Otherwise
-/// undefined, and the attributes hold the stream.
+/// undefined; then the attributes hold the stream.
 Tensor each_step_stream(Device device) {
   if (!capturing()) return {};
   return detail::each_step_tensor({2}, {i64, device}, [](std::byte* to) {
@@ -188,7 +188,7 @@ void random_cpu(const OpCall& call, std::span<Tensor> out) {
         to[i] = convert(static_cast<double>(random_wide(words) >> 11) * 0x1p-53);
       });
     } else {
-      // Keeps only as many bits as the type's significand holds, so that rounding never reaches 1.
+      // Keeps only as many bits as the type's significand, so that rounding never reaches 1.
       int kept = y.dtype() == f16 ? 11 : y.dtype() == bf16 ? 8 : 24;
       float scale = std::ldexp(1.0f, -kept);
       each_element<1>(stream, y.numel(), [&](std::int64_t i, const std::uint32_t* words) {
@@ -198,13 +198,13 @@ void random_cpu(const OpCall& call, std::span<Tensor> out) {
   });
 }
 
-/// The op behind the functions below; not in all_ops(), since they take no tensors.
+/// The op that the functions below call; not in all_ops(), since it takes no tensors.
 const OpDef kRandom = {.name = "random", .cpu = random_cpu, .gpu = random_gpu};
 
 Tensor random_filled(const char* op, RandomKind kind, const Shape& shape, TensorOptions options,
                      Interval interval = {}) {
   if (kind == RandomKind::integer ? !is_integral(options.dtype) : !is_floating(options.dtype)) {
-    throw DtypeError(fmt::format("{}: {} was asked for; it makes {} numbers", op, name(options.dtype),
+    throw DtypeError(fmt::format("{}: got dtype {}; it makes {} numbers", op, name(options.dtype),
                                  kind == RandomKind::integer ? "integer" : "floating"));
   }
   Tensor y = detail::empty(op, shape, options);
@@ -229,7 +229,7 @@ Tensor random_filled(const char* op, RandomKind kind, const Shape& shape, Tensor
 
 struct DropoutAttrs {
   Stream stream;
-  std::uint32_t threshold;  ///< elements whose word is at least this are kept
+  std::uint32_t threshold;  ///< elements whose random u32 is at least this are kept
   double scale;             ///< factor of the elements kept; 0 keeps nothing
 };
 
@@ -278,7 +278,8 @@ bool dropout_gpu(const OpCall& call, std::span<Tensor> out) {
   Tensor x = call.in[0].contiguous();
   const std::uint64_t four = 4 * item_size(y.dtype());
   const bool aligned = x.address() % four == 0 && y.address() % four == 0;
-  // Four blocks per thread hide more memory latency, if that still leaves eight workgroups for each compute unit.
+  // Four blocks per thread hide more memory latency; used only if that still leaves eight workgroups for each compute
+  // unit.
   const std::int64_t units = gpu::capabilities(y.device()).compute_units;
   const std::int64_t blocks = y.numel() >= 8 * units * 4096 ? 4 : 1, a_group = 1024 * blocks;
   kernel(shaders::dropout, call, x, y, a.stream, call.in[1])

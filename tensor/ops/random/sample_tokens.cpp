@@ -16,7 +16,7 @@
 #include <etna/tensor/ops/random/random.h>
 #include <etna/tensor/ops/rows/internal/rows.h>
 
-// Drawing a token from each row of logits.
+// Draws a token from each row of logits.
 namespace etna {
 namespace {
 
@@ -48,14 +48,14 @@ std::vector<OutputSpec> sample_tokens_infer(const OpCall& call) {
   return {{Shape{batch}, i32}, {logits.shape(), i32, kSampleCounts}};
 }
 
-/// The candidates of a row, and how they are narrowed.
+/// The candidates of a row, and the filters that remove some.
 class SampleTokensRow {
  public:
   explicit SampleTokensRow(std::int64_t size) : logits_(static_cast<std::size_t>(size)), weights_(logits_.size()) {}
 
   std::vector<float>& logits() { return logits_; }
 
-  std::int32_t draw(const float* numbers, std::uint32_t word) {
+  std::int32_t draw(const float* numbers, std::uint32_t bits) {
     const float most = largest();
     if (!(most > -std::numeric_limits<float>::infinity())) return 0;
     const auto n = static_cast<std::int64_t>(logits_.size());
@@ -73,7 +73,7 @@ class SampleTokensRow {
       std::erase_if(kept_, [&](std::int32_t i) { return !(weight(i) >= numbers[kMinP]); });
     }
     if (numbers[kTypicalP] < 1) keep_mass(static_cast<double>(numbers[kTypicalP]), true);
-    return pick(word);
+    return pick(bits);
   }
 
  private:
@@ -108,7 +108,7 @@ class SampleTokensRow {
     for (const std::int32_t i : kept_) sum += static_cast<double>(weight(i));
     return sum;
   }
-  /// Keeps the first candidates that together have a part of all probability; those equal to the last stay, too.
+  /// Keeps the first candidates whose probabilities sum to `part` of the total, and those equal to the last of them.
   void keep_mass(double part, bool typical) {
     const double all = total();
     double entropy = 0;
@@ -122,7 +122,7 @@ class SampleTokensRow {
       const double p = static_cast<double>(weight(i)) / all;
       order.emplace_back(typical ? static_cast<float>(std::abs(-std::log(p) - entropy)) : -weight(i), i);
     }
-    // Few are kept, so that sorting a growing front is cheaper than sorting all.
+    // Few are kept, so sorting a growing front is cheaper than sorting all.
     double sum = 0;
     std::size_t sorted = 0, kept = 0;
     while (kept < order.size() && (kept == 0 || sum < part * all)) {
@@ -140,8 +140,8 @@ class SampleTokensRow {
     for (const auto& candidate : order) kept_.push_back(candidate.second);
     std::sort(kept_.begin(), kept_.end());
   }
-  std::int32_t pick(std::uint32_t word) const {
-    double at = (static_cast<double>(word) + 0.5) * 0x1p-32 * total();
+  std::int32_t pick(std::uint32_t bits) const {
+    double at = (static_cast<double>(bits) + 0.5) * 0x1p-32 * total();
     for (const std::int32_t i : kept_)
       if ((at -= static_cast<double>(weight(i))) < 0) return i;
     return kept_.back();
@@ -212,7 +212,7 @@ bool sample_tokens_gpu(const OpCall& call, std::span<Tensor> out) {
 }
 
 TensorList sample_tokens_vjp(const VjpCall& call) {
-  throw Error(fmt::format("{} is not differentiable: tokens are whole numbers", call.op.name));
+  throw Error(fmt::format("{} is not differentiable: tokens are integers", call.op.name));
 }
 
 const OpDef kSampleTokens = {.name = "sample_tokens",

@@ -7,7 +7,7 @@
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 
-// Dropout of channels and of selu's kind, and samples of classes, composed of the numbers of random.cpp.
+// Dropout of channels, dropout for selu, and samples of classes, composed of the numbers of random.cpp.
 namespace etna {
 namespace {
 
@@ -21,14 +21,14 @@ void stochastic_require_floating(const char* op, const Tensor& x) {
     throw DtypeError(fmt::format("{}: the input is {}, it must be floating", op, name(x.dtype())));
 }
 
-/// x's first `kept` sizes, then ones.
+/// The first `kept` sizes of x, then ones.
 Shape channels_of(const Tensor& x, int kept) {
   Shape channels = x.shape();
   for (int d = kept; d < channels.rank(); ++d) channels[d] = 1;
   return channels;
 }
 
-/// @param ranks of inputs that are taken, and whether the shorter one lacks the batch
+/// @param ranks accepted ranks, and whether the lower one lacks the batch
 Tensor channel_dropout(const char* op, const Tensor& x, double p, bool training, int shorter, bool unbatched) {
   stochastic_require_floating(op, x);
   stochastic_require_probability(op, p);
@@ -40,7 +40,7 @@ Tensor channel_dropout(const char* op, const Tensor& x, double p, bool training,
   return x * dropout(ones(channels_of(x, kept), {x.dtype(), x.device()}), p);
 }
 
-/// @param noise_shape broadcasts to x's
+/// @param noise_shape broadcasts to x's shape
 Tensor dropout_for_selu(const Tensor& x, const Shape& noise_shape, double p) {
   if (p == 1) return x * 0.0;
   constexpr double kLimit = -1.7580993408473766;  // -scale · alpha of selu

@@ -5,7 +5,7 @@
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 
-// Parts of tensors, and tensors made of parts.
+// Slices of tensors, and tensors made of slices.
 namespace etna {
 
 Tensor diagflat(const Tensor& x, std::int64_t offset) {
@@ -22,7 +22,7 @@ Tensor block_diag(const std::vector<Tensor>& tensors) {
     if (!tensors[i].defined()) throw UndefinedTensor("block_diag", i + 1);
     if (tensors[i].dim() > 2)
       throw ShapeError(
-          fmt::format("block_diag: operand {} is {}, a matrix or less is wanted", i, str(tensors[i].shape())));
+          fmt::format("block_diag: operand {} is {}; wanted at most two dimensions", i, str(tensors[i].shape())));
     blocks.push_back(atleast_2d(tensors[i]));
     columns = checked_sum(columns, blocks.back().size(1), "block_diag");
     t = i == 0 ? tensors[i].dtype() : promote(t, tensors[i].dtype());
@@ -54,9 +54,9 @@ std::vector<Tensor> broadcast_tensors(const std::vector<Tensor>& tensors) {
 
 std::vector<Tensor> tensor_split(const Tensor& x, std::int64_t sections, std::int64_t dim) {
   detail::require_defined("tensor_split", x);
-  if (x.dim() == 0) throw ShapeError("tensor_split: a tensor without dimensions has no parts");
+  if (x.dim() == 0) throw ShapeError("tensor_split: got a 0-d tensor; wanted at least one dimension");
   const int d = wrap_dim(dim, x.dim(), "tensor_split");
-  if (sections < 1) throw ShapeError(fmt::format("tensor_split: {} sections; at least one is wanted", sections));
+  if (sections < 1) throw ShapeError(fmt::format("tensor_split: got {} sections; wanted at least one", sections));
   const std::int64_t n = x.size(d), each = n / sections, larger = n % sections;
   std::vector<Tensor> parts;
   for (std::int64_t i = 0, begin = 0; i < sections; ++i) {
@@ -69,7 +69,7 @@ std::vector<Tensor> tensor_split(const Tensor& x, std::int64_t sections, std::in
 
 std::vector<Tensor> tensor_split(const Tensor& x, const std::vector<std::int64_t>& indices, std::int64_t dim) {
   detail::require_defined("tensor_split", x);
-  if (x.dim() == 0) throw ShapeError("tensor_split: a tensor without dimensions has no parts");
+  if (x.dim() == 0) throw ShapeError("tensor_split: got a 0-d tensor; wanted at least one dimension");
   const int d = wrap_dim(dim, x.dim(), "tensor_split");
   const std::int64_t n = x.size(d);
   const auto place = [n](std::int64_t i) { return std::clamp<std::int64_t>(i < 0 ? std::max(i, -n) + n : i, 0, n); };
@@ -86,11 +86,11 @@ std::vector<Tensor> tensor_split(const Tensor& x, const std::vector<std::int64_t
 
 Tensor combinations(const Tensor& x, std::int64_t r, bool with_replacement) {
   detail::require_defined("combinations", x);
-  if (x.dim() != 1) throw ShapeError(fmt::format("combinations: {} is no list", str(x.shape())));
+  if (x.dim() != 1) throw ShapeError(fmt::format("combinations: x is {}; wanted a list [n]", str(x.shape())));
   if (r < 0 || r > 16) throw ShapeError(fmt::format("combinations: r is {}, it must be in [0, 16]", r));
   if (r == 0) return empty({0}, {x.dtype(), x.device()});
-  // All r-tuples of positions are numbered, and those in order are moved to the front by a stable sort: their number is
-  // known, so nothing is read on the host.
+  // Enumerates all r-tuples of positions; a stable sort moves the ordered ones to the front. Their number is known, so
+  // nothing is read on the host.
   const std::int64_t n = x.size(0);
   std::int64_t tuples = 1, count = 1;
   for (std::int64_t k = 0; k < r; ++k) {

@@ -59,7 +59,7 @@ void check_two(const char* op, int rank, std::int64_t dim1, std::int64_t dim2, D
   a.dim1 = wrap_dim(dim1, rank, op), a.dim2 = wrap_dim(dim2, rank, op);
   if (a.dim1 == a.dim2) throw ShapeError(fmt::format("{}: dimension {} is named twice", op, a.dim1));
   if (a.offset > std::int64_t{1} << 40 || a.offset < -(std::int64_t{1} << 40))
-    throw ShapeError(fmt::format("{}: an offset of {} is beyond any tensor", op, a.offset));
+    throw ShapeError(fmt::format("{}: offset {} is out of range", op, a.offset));
 }
 
 }  // namespace
@@ -73,7 +73,7 @@ Tensor diagonal(const Tensor& x, std::int64_t offset, std::int64_t dim1, std::in
 
 Tensor diag_embed(const Tensor& x, std::int64_t offset, std::int64_t dim1, std::int64_t dim2) {
   detail::require_defined("diag_embed", x);
-  if (x.dim() == 0) throw ShapeError("diag_embed: a tensor without dimensions has nothing to put on a diagonal");
+  if (x.dim() == 0) throw ShapeError("diag_embed: got a 0-d tensor; wanted at least one dimension");
   DiagonalAttrs a{{}, 0, 1, offset};
   check_two("diag_embed", x.dim() + 1, dim1, dim2, a);
   const std::int64_t size = checked_sum(x.shape().back(), offset < 0 ? -offset : offset, "diag_embed");

@@ -9,7 +9,7 @@
 #include <etna/tensor/ops/rearrange/rearrange.h>
 #include <etna/tensor/ops/rows/internal/rows.h>
 
-// flip: a copy through negative strides, which tensors themselves do not have.
+// flip: a copy through negative strides, which tensors themselves cannot have.
 namespace etna {
 namespace {
 

@@ -32,7 +32,7 @@ Tensor roll(const Tensor& x, Dims shifts, Dims dims) {
     const int d = wrap_dim(dims[i], x.dim(), "roll");
     const std::int64_t n = x.dim() == 0 ? 0 : x.shape()[d];
     if (n == 0) continue;
-    const std::int64_t first = (n - shifts[i] % n) % n;  // of x, which becomes the result's first
+    const std::int64_t first = (n - shifts[i] % n) % n;  // the element of x that becomes the first of the result
     if (first != 0) y = cat({y.slice(d, first, n), y.slice(d, 0, first)}, d);
   }
   return y;
@@ -63,8 +63,8 @@ Tensor swapdims(const Tensor& x, std::int64_t a, std::int64_t b) { return x.tran
 Tensor movedim(const Tensor& x, Dims source, Dims destination) {
   detail::require_defined("movedim", x);
   if (source.rank() != destination.rank()) {
-    throw ShapeError(fmt::format("movedim: {} sources and {} destinations; pass as many of both", source.rank(),
-                                 destination.rank()));
+    throw ShapeError(fmt::format("movedim: got {} sources and {} destinations; pass equal numbers of both",
+                                 source.rank(), destination.rank()));
   }
   if (x.dim() == 0) return x;
   Dims order = Dims::filled(x.dim(), -1), taken;
@@ -92,7 +92,8 @@ Tensor repeat(const Tensor& x, Dims repeats) {
     throw ShapeError(fmt::format("repeat: {} has fewer numbers than {} has dimensions; pass one each, or use tile",
                                  str(repeats), str(x.shape())));
   }
-  // Repeats of 1 add no dimension on the way, so that eight dimensions suffice; the others go one at a time if needed.
+  // Repeats of 1 add no intermediate dimension, so that eight dimensions suffice; if needed, the others are repeated
+  // one at a time.
   Tensor y = x;
   for (int i = 0; i < extra; ++i) y = y.unsqueeze(0);
   Shape wanted = y.shape();
@@ -138,7 +139,7 @@ Tensor tile(const Tensor& x, Dims repeats) {
 Tensor repeat_interleave(const Tensor& x, std::int64_t repeats, std::int64_t dim) {
   detail::require_defined("repeat_interleave", x);
   const int d = wrap_dim(dim, x.dim(), "repeat_interleave");
-  if (repeats < 0) throw ShapeError(fmt::format("repeat_interleave: {} repeats; the number is at least 0", repeats));
+  if (repeats < 0) throw ShapeError(fmt::format("repeat_interleave: got {} repeats; wanted at least 0", repeats));
   const Tensor list = x.dim() == 0 ? x.reshape({1}) : x;
   Shape front, back, whole = list.shape();
   for (int i = 0; i <= d; ++i) front.push_back(list.shape()[i]);
@@ -168,7 +169,8 @@ Tensor repeat_interleave(const Tensor& x, const Tensor& repeats, std::int64_t di
   std::int64_t total = 0;
   for (std::int64_t i = 0; i < n; ++i) {
     const std::int64_t count = each[each.size() == 1 ? 0 : static_cast<std::size_t>(i)];
-    if (count < 0) throw ShapeError(fmt::format("repeat_interleave: element {} is to be repeated {} times", i, count));
+    if (count < 0)
+      throw ShapeError(fmt::format("repeat_interleave: element {} has a count of {}; wanted at least 0", i, count));
     total = checked_sum(total, count, "repeat_interleave");
     if (total > std::int64_t{0x7fffffff})
       throw ShapeError("repeat_interleave: the result has more than 2^31 elements, which kernels do not index");
@@ -183,12 +185,12 @@ Tensor repeat_interleave(const Tensor& x, const Tensor& repeats) {
 
 Tensor narrow(const Tensor& x, std::int64_t dim, std::int64_t start, std::int64_t length) {
   detail::require_defined("narrow", x);
-  if (x.dim() == 0) throw ShapeError("narrow: a tensor without dimensions has no parts");
+  if (x.dim() == 0) throw ShapeError("narrow: got a 0-d tensor; wanted at least one dimension");
   const int d = wrap_dim(dim, x.dim(), "narrow");
   const std::int64_t n = x.shape()[d];
   if (start < -n || start > n || length < 0 || length > n - (start < 0 ? start + n : start)) {
-    throw ShapeError(fmt::format("narrow: {} elements from {} on are not inside dimension {} of {}", length, start, d,
-                                 str(x.shape())));
+    throw ShapeError(
+        fmt::format("narrow: {} elements from {} on exceed dimension {} of {}", length, start, d, str(x.shape())));
   }
   if (start < 0) start += n;
   return x.slice(d, start, start + length);
@@ -196,7 +198,7 @@ Tensor narrow(const Tensor& x, std::int64_t dim, std::int64_t start, std::int64_
 
 std::vector<Tensor> unbind(const Tensor& x, std::int64_t dim) {
   detail::require_defined("unbind", x);
-  if (x.dim() == 0) throw ShapeError("unbind: a tensor without dimensions has no parts");
+  if (x.dim() == 0) throw ShapeError("unbind: got a 0-d tensor; wanted at least one dimension");
   const int d = wrap_dim(dim, x.dim(), "unbind");
   if (x.shape()[d] == 0) return {};
   std::vector<Tensor> parts = x.split(1, d);
@@ -221,8 +223,8 @@ Tensor unflatten(const Tensor& x, std::int64_t dim, Dims sizes) {
   }
   const std::int64_t n = x.shape()[d];
   if (unknown > 1 || (unknown == 0 ? known != n : known == 0 || n % known != 0)) {
-    throw ShapeError(
-        fmt::format("unflatten: dimension {} of {} has {} elements, {} does not", d, str(x.shape()), n, str(sizes)));
+    throw ShapeError(fmt::format("unflatten: dimension {} of {} has {} elements; the product of {} differs", d,
+                                 str(x.shape()), n, str(sizes)));
   }
   for (int i = 0; i < x.dim(); ++i) {
     if (i != d)
@@ -249,7 +251,7 @@ Tensor atleast_3d(const Tensor& x) {
 namespace {
 
 std::vector<Tensor> each(const std::vector<Tensor>& tensors, const char* op, Tensor (*f)(const Tensor&)) {
-  if (tensors.empty()) throw ShapeError(fmt::format("{}: there are no tensors to join", op));
+  if (tensors.empty()) throw ShapeError(fmt::format("{}: got no tensors; wanted at least one", op));
   std::vector<Tensor> all;
   for (const Tensor& x : tensors) all.push_back(f(x));
   return all;
@@ -307,7 +309,8 @@ Tensor one_hot(const Tensor& index, std::int64_t num_classes) {
   if (num_classes < -1) throw ShapeError(fmt::format("one_hot: {} classes; pass at least 1, or -1", num_classes));
   if (num_classes == -1) {
     capture_hooks::forbid("one_hot", "the number of classes depends on values of a tensor; pass num_classes");
-    if (index.numel() == 0) throw ShapeError("one_hot: an empty index does not tell the number of classes; pass it");
+    if (index.numel() == 0)
+      throw ShapeError("one_hot: an empty index does not determine the number of classes; pass num_classes");
     num_classes = max(index).item<std::int64_t>() + 1;
   }
   if (num_classes < 1 && index.numel() > 0)

@@ -14,10 +14,10 @@ namespace etna {
 Tensor flip(const Tensor& x, Dims dims);
 Tensor fliplr(const Tensor& x);  ///< along dimension 1
 Tensor flipud(const Tensor& x);  ///< along dimension 0
-/// Shifts elements along dimensions; those pushed over an end come back at the other. Without dims, in the flattened
-/// order. @throws ShapeError unless there is a dimension for each shift
+/// Shifts elements along dimensions; elements pushed over one end return at the other. Without dims, shifts x in
+/// flattened order. @throws ShapeError unless each shift has a dimension
 Tensor roll(const Tensor& x, Dims shifts, Dims dims = {});
-/// Turns by k · 90° in the plane of two dimensions, from the first toward the second.
+/// Rotates by k · 90° in the plane of two dimensions, from the first toward the second.
 Tensor rot90(const Tensor& x, std::int64_t k = 1, Dims dims = {0, 1});
 Tensor swapaxes(const Tensor& x, std::int64_t a, std::int64_t b);  ///< x.transpose(a, b); also named swapdims
 /// x.transpose(a, b)
@@ -29,38 +29,38 @@ Tensor moveaxis(const Tensor& x, Dims source, Dims destination);
 // ---- diagonals
 /// A view of the diagonal of two dimensions, which becomes the last dimension. @param offset > 0: above the main one
 Tensor diagonal(const Tensor& x, std::int64_t offset = 0, std::int64_t dim1 = 0, std::int64_t dim2 = 1);
-/// Zeros with the last dimension of x on a diagonal of two dimensions of the result.
+/// Zeros, with the last dimension of x on a diagonal of two dimensions of the result.
 Tensor diag_embed(const Tensor& x, std::int64_t offset = 0, std::int64_t dim1 = -2, std::int64_t dim2 = -1);
 /// A matrix with x [N] on a diagonal, or a copy of a diagonal of x [N, M].
 Tensor diag(const Tensor& x, std::int64_t diagonal = 0);
 /// A square matrix with x, flattened, on a diagonal.
 Tensor diagflat(const Tensor& x, std::int64_t offset = 0);
-/// A matrix with the operands along its diagonal and zeros elsewhere. @param tensors [M, N], [N] as a row, or []
+/// A matrix with the tensors along its diagonal and zeros elsewhere. @param tensors [M, N], [N] as a row, or []
 Tensor block_diag(const std::vector<Tensor>& tensors);
 
 // ---- repetition
-/// Views of one shape.
+/// x as a view of a shape that it broadcasts to.
 Tensor broadcast_to(const Tensor& x, Shape shape);
 /// Views of the shape that the tensors broadcast to.
 std::vector<Tensor> broadcast_tensors(const std::vector<Tensor>& tensors);
-/// The whole of x, repeats[d] times along each dimension. More repeats than dimensions add leading ones.
+/// Repeats the whole of x repeats[d] times along each dimension. Extra numbers add leading dimensions.
 Tensor repeat(const Tensor& x, Dims repeats);
-/// The same; fewer numbers than dimensions apply to the last ones.
+/// The same; if there are fewer numbers than dimensions, they apply to the last ones.
 Tensor tile(const Tensor& x, Dims repeats);
-/// Each element `repeats` times, one after another. Without a dimension, of the flattened tensor.
+/// Repeats each element `repeats` times in a row. Without a dimension, repeats the elements of the flattened tensor.
 Tensor repeat_interleave(const Tensor& x, std::int64_t repeats);
 Tensor repeat_interleave(const Tensor& x, std::int64_t repeats, std::int64_t dim);
-/// Element i repeats[i] times. The counts are read on the host, so a step that is being captured cannot do this.
+/// Repeats element i repeats[i] times. The counts are read on the host, so this fails in a step that is being captured.
 /// @param repeats i64 or i32, [n] @throws ShapeError for a negative count, CaptureError while capturing
 Tensor repeat_interleave(const Tensor& x, const Tensor& repeats, std::int64_t dim);
 Tensor repeat_interleave(const Tensor& x, const Tensor& repeats);
 
 // ---- parts
 Tensor narrow(const Tensor& x, std::int64_t dim, std::int64_t start, std::int64_t length);  ///< a view
-/// Views without the dimension, one for each of its positions.
+/// Views without the dimension, one for each position along it.
 std::vector<Tensor> unbind(const Tensor& x, std::int64_t dim = 0);
-/// Views of `sections` nearly equal parts, the larger ones first; or of those that end at each index and at the end.
-/// Negative indices count from the end. @throws ShapeError unless sections > 0
+/// Views of `sections` nearly equal chunks, the larger ones first; or of chunks that end before each index, and at the
+/// end. Negative indices count from the end. @throws ShapeError unless sections > 0
 std::vector<Tensor> tensor_split(const Tensor& x, std::int64_t sections, std::int64_t dim = 0);
 std::vector<Tensor> tensor_split(const Tensor& x, const std::vector<std::int64_t>& indices, std::int64_t dim = 0);
 /// Splits one dimension; one size may be -1.
@@ -72,7 +72,7 @@ Tensor atleast_2d(const Tensor& x);
 /// x with dimensions of size 1 up to three: [N] becomes [1, N, 1], [M, N] becomes [M, N, 1].
 Tensor atleast_3d(const Tensor& x);
 
-// ---- grids and codes
+// ---- grids and one-hot vectors
 /// Coordinates of a grid, one tensor for each list. @param tensors [n] or [] @param indexing "ij", or "xy", which swaps
 /// the first two dimensions of the results
 std::vector<Tensor> meshgrid(const std::vector<Tensor>& tensors, std::string_view indexing = "ij");

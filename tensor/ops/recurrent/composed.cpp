@@ -1,18 +1,18 @@
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/recurrent/internal/recurrent.h>
 
-// The recurrence and its gradient, step by step in base ops: the oracle of the kernels, and what a second derivative
-// goes through.
+// The recurrence and its gradient, step by step in base ops: the reference for the kernels, and the path of second
+// derivatives.
 namespace etna::recurrent {
 namespace {
 
 Tensor converted(const Tensor& x, DType t) { return x.defined() ? x.to(t) : x; }
 
-/// [B, 1], true where step t counts; undefined if all do.
+/// [B, 1], true where step t is valid; undefined if all are.
 Tensor valid_at(const Tensor& lengths, std::int64_t t) {
   return lengths.defined() ? gt(lengths, static_cast<double>(t)).unsqueeze(1) : lengths;
 }
-/// a where the step counts, else b.
+/// a where the step is valid, else b.
 Tensor pick(const Tensor& valid, const Tensor& a, const Tensor& b) { return valid.defined() ? where(valid, a, b) : a; }
 Tensor or_zero(const Tensor& valid, const Tensor& a) { return valid.defined() ? where(valid, a, 0.0) : a; }
 
@@ -38,7 +38,7 @@ Step recurrent_composed_step(RecurrentMode mode, const Tensor& input, const Tens
   return {o * tanh(cell), cell, cat({i, f, g, o}, 1)};
 }
 
-/// What a step passes back: gradients of the gates, of the recurrent part, of h and c before the step.
+/// The gradients that a step passes back: of the gates, of the recurrent part, and of h and c before the step.
 struct Back {
   Tensor gates, hidden, h, c;
 };

@@ -9,16 +9,16 @@
 #include <etna/tensor/ops/matmul/gemm/internal/cpu/weight_panels.h>
 #include <etna/tensor/ops/recurrent/internal/recurrent.h>
 
-// A task owns a panel of units for a whole batch: it multiplies the states by the panel's columns of the weight, which
-// are packed once for all steps and stay in its core's cache, and makes gates, cells and new states of them at once. So
-// a step is one parallel loop. f16 and bf16 are computed in f32 and rounded at the end; bf16 products may take rounded
-// states (WeightPanels::rows()).
+// A task owns a panel of units for a whole batch. It multiplies the states by the panel's columns of the weight, which
+// are packed once for all steps and stay in its core's cache, and computes gates, cells and new states from the result
+// at once. So a step is one parallel loop. f16 and bf16 are computed in f32 and rounded at the end; bf16 gemms may take
+// rounded states (WeightPanels::rows()).
 namespace etna::recurrent {
 namespace {
 
 /// x as a contiguous tensor of the compute type.
 Tensor recurrent_cpu_dense(const Tensor& x, DType row) { return x.defined() ? x.to(row).contiguous() : x; }
-/// Where to compute an output: itself, or another tensor of the compute type.
+/// The tensor to compute an output in: the output itself, or another tensor of the compute type.
 Tensor target(const Tensor& x, DType row) { return !x.defined() || x.dtype() == row ? x : empty(x.shape(), row); }
 void round_into(const Tensor& from, const Tensor& to) {
   if (to.defined() && from.impl() != to.impl()) Tensor(to).copy_(from);
@@ -36,7 +36,7 @@ std::vector<std::int64_t> lengths_of(const Tensor& lengths) {
   return lengths.defined() ? lengths.to_vector<std::int64_t>() : std::vector<std::int64_t>();
 }
 
-/// Calls body(panel) for all panels, from several threads if there is work enough.
+/// Calls body(panel) for all panels, from several threads if there is enough work.
 template <typename Body>
 void each_panel(std::int64_t panels, std::int64_t work_per_panel, const Body& body) {
   cpu::parallel_for(panels, std::max<std::int64_t>(1, (1 << 15) / std::max<std::int64_t>(1, work_per_panel)),
@@ -45,7 +45,7 @@ void each_panel(std::int64_t panels, std::int64_t work_per_panel, const Body& bo
                     });
 }
 
-/// The weight as the panels store it: bf16 as it is.
+/// The weight as the panels store it; bf16 stays bf16.
 template <typename S>
 const S* weight_data(const Tensor& weight) {
   if constexpr (sizeof(S) == 2)
@@ -58,33 +58,34 @@ Tensor dense_weight(const Tensor& weight) {
   return sizeof(S) == 2 ? weight.contiguous() : recurrent_cpu_dense(weight, dtype_of<T>());
 }
 
-/// The units of one panel in one step, with everything a step reads and writes. Rows are of the batch.
+/// The units of one panel in one step, with everything a step reads and writes. Rows are batch entries.
 template <typename T>
 struct Forward {
   RecurrentMode mode;
   std::int64_t batch, units, blocks, per_panel;
   const T* bias;
-  const std::int64_t* lengths;  ///< null: all steps count
+  const std::int64_t* lengths;  ///< null: all steps are valid
 
   struct Pointers {
     const T *gates, *state_before, *cell_before;
     T *state, *cell, *saved;
   };
 
-  /// @param product [batch, blocks · per_panel] of this panel @param values scratch, 4 · batch · per_panel
-  void panel(std::int64_t index, std::int64_t step, const Pointers& p, const T* product, T* values) const {
+  /// @param gemm_result [batch, blocks · per_panel], the gemm result of this panel @param values scratch, 4 · batch ·
+  /// per_panel
+  void panel(std::int64_t index, std::int64_t step, const Pointers& p, const T* gemm_result, T* values) const {
     const std::int64_t first = index * per_panel, n = std::min(per_panel, units - first), size = batch * per_panel;
     const bool lstm = mode == RecurrentMode::lstm, gru = mode == RecurrentMode::gru;
-    // Blocks that go through a sigmoid stand together: lstm i, f, o, g; gru r, z, n.
+    // Blocks that go through a sigmoid are adjacent: lstm i, f, o, g; gru r, z, n.
     T* block[4] = {values, values + size, values + (lstm ? 3 : 2) * size, values + 2 * size};
     for (std::int64_t b = 0; b < batch; ++b) {
       for (std::int64_t k = 0; k < blocks; ++k) {
         const T* x = p.gates + (b * blocks + k) * units + first;
-        const T* y = product + (b * blocks + k) * per_panel;
+        const T* y = gemm_result + (b * blocks + k) * per_panel;
         const T* w = bias == nullptr ? nullptr : bias + k * units + first;
         T* to = block[k] + b * per_panel;
         if (gru && k == 2) {
-          // n waits for r: the recurrent part is kept beside it.
+          // n needs r first, so the recurrent part is kept next to it.
           T* recurrent = values + 3 * size + b * per_panel;
           for (std::int64_t j = 0; j < n; ++j) recurrent[j] = w == nullptr ? y[j] : y[j] + w[j];
           for (std::int64_t j = 0; j < n; ++j) to[j] = x[j];
@@ -168,7 +169,7 @@ struct Forward {
   }
 };
 
-/// @param S of the packed weight
+/// @param S element type of the packed weight
 template <typename T, typename S>
 void forward(const OpCall& call, const Outputs& out) {
   const auto a = call.as<RecurrentAttrs>();
@@ -217,16 +218,16 @@ void forward(const OpCall& call, const Outputs& out) {
     const auto rows = packed.rows(h, units, batch);
     each_panel(panels, batch * units * columns, [&](std::int64_t panel) {
       cpu::Scratch<T> scratch(static_cast<std::size_t>(batch * (columns + 4 * per_panel)));
-      T* product = scratch.data() + batch * 4 * per_panel;
-      packed.multiply(panel, rows, product, columns);
-      layer.panel(panel, step, p, product, scratch.data());
+      T* gemm_result = scratch.data() + batch * 4 * per_panel;
+      packed.multiply(panel, rows, gemm_result, columns);
+      layer.panel(panel, step, p, gemm_result, scratch.data());
     });
     h = p.state, c = p.cell;
   }
   round_into(to.states, out.states), round_into(to.cells, out.cells), round_into(to.saved, out.saved);
 }
 
-/// One unit of one row. Gradients that did not arrive are null.
+/// One unit of one row. Missing gradients are null.
 template <typename T>
 struct Backward {
   RecurrentMode mode;
@@ -239,25 +240,25 @@ struct Backward {
     T *gates, *hidden, *carry, *cell_carry;
   };
 
-  /// @param product gradient of h from the steps after this one; `ld` apart; null after the last step
-  void rows(std::int64_t step, std::int64_t first, std::int64_t n, const Pointers& p, const T* product,
+  /// @param gemm_result gradient of h from the following steps, with row stride `ld`; null for the last step
+  void rows(std::int64_t step, std::int64_t first, std::int64_t n, const Pointers& p, const T* gemm_result,
             std::int64_t ld) const {
     cpu::Scratch<T> squashed(static_cast<std::size_t>(n));
     for (std::int64_t b = 0; b < batch; ++b) {
       const std::int64_t row = b * units + first;
       const bool here = lengths == nullptr || step < lengths[b];
       T* carry = p.carry + row;
-      if (product == nullptr) {
+      if (gemm_result == nullptr) {
         std::fill_n(carry, n, T(0));
       } else {
-        for (std::int64_t j = 0; j < n; ++j) carry[j] += product[b * ld + j];
+        for (std::int64_t j = 0; j < n; ++j) carry[j] += gemm_result[b * ld + j];
       }
       if (p.states_grad != nullptr) {
         for (std::int64_t j = 0; j < n; ++j) carry[j] += p.states_grad[row + j];
       }
       if (mode == RecurrentMode::lstm) {
         cpu::unary(cpu::UnaryOp::tanh, p.cell + row, squashed.data(), n);
-        lstm(b, first, n, here, p, product != nullptr, squashed.data());
+        lstm(b, first, n, here, p, gemm_result != nullptr, squashed.data());
       } else if (mode == RecurrentMode::gru) {
         gru(b, first, n, here, p);
       } else {
@@ -388,11 +389,11 @@ void backward(const OpCall& call, const Gradients& out) {
     const auto rows = packed.rows(later, width, later == nullptr ? 0 : batch);
     each_panel(panels, batch * width * columns, [&](std::int64_t panel) {
       const std::int64_t first = panel * columns, n = std::min(columns, units - first);
-      cpu::Scratch<T> product(static_cast<std::size_t>(batch * columns));
-      if (later != nullptr) packed.multiply(panel, rows, product.data(), columns);
-      if (i >= 0) return layer.rows(step, first, n, p, later == nullptr ? nullptr : product.data(), columns);
+      cpu::Scratch<T> gemm_result(static_cast<std::size_t>(batch * columns));
+      if (later != nullptr) packed.multiply(panel, rows, gemm_result.data(), columns);
+      if (i >= 0) return layer.rows(step, first, n, p, later == nullptr ? nullptr : gemm_result.data(), columns);
       for (std::int64_t b = 0; b < batch; ++b) {
-        for (std::int64_t j = 0; j < n; ++j) carry[b * units + first + j] += product[b * columns + j];
+        for (std::int64_t j = 0; j < n; ++j) carry[b * units + first + j] += gemm_result[b * columns + j];
       }
     });
     later = p.hidden != nullptr ? p.hidden : p.gates;

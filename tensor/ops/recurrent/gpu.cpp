@@ -3,8 +3,8 @@
 #include <etna/tensor/ops/matmul/gemm/internal/gemm.h>
 #include <etna/tensor/ops/recurrent/internal/recurrent.h>
 
-// A step is a gemm and one dispatch of shaders/recurrent/recurrent.comp. The two directions of a layer do not depend on
-// each other, so a captured step runs them side by side.
+// A step is a gemm and one dispatch of shaders/recurrent/recurrent.comp. The two directions of a layer are independent,
+// so a captured step runs them concurrently.
 namespace etna::recurrent {
 namespace {
 
@@ -13,8 +13,8 @@ constexpr std::uint32_t kNone = 99;
 Tensor at_step(const Tensor& x, std::int64_t t) { return x.defined() ? x.select(0, t) : x; }
 Tensor recurrent_gpu_dense(const Tensor& x) { return x.defined() ? x.contiguous() : x; }
 
-/// Sizes whose rows do not start at multiples of 16 bytes, and are worth it, are copied once for all steps: gemms read
-/// aligned rows with wide loads.
+/// Row stride for sizes whose rows do not start at multiples of 16 bytes: copying the rows once for all steps lets the
+/// gemms use wide loads. 0 if a copy is not needed or not worthwhile.
 std::int64_t pitch_of(std::int64_t units) { return units <= 32 || units % 8 == 0 ? 0 : (units + 7) / 8 * 8; }
 /// x [rows, units] in rows of `pitch`; x itself for pitch 0.
 Tensor with_pitch(const Tensor& x, std::int64_t pitch) {
@@ -39,16 +39,16 @@ bool recurrent_gpu(const OpCall& call, std::span<Tensor> out) {
   const Tensor weight = with_pitch(call.in[kWeight], pitch).t();
   Tensor h = recurrent_gpu_dense(call.in[kH0]), c = recurrent_gpu_dense(call.in[kC0]);
   const std::int64_t steps = gates.size(0), batch = gates.size(1), units = to.states.size(2);
-  Tensor product = empty({batch, gates.size(2)}, {f32, gates.device()});
+  Tensor gemm_result = empty({batch, gates.size(2)}, {f32, gates.device()});
   const Tensor aligned = pitch == 0 ? Tensor() : with_pitch(h, pitch);
   for (std::int64_t i = 0; i < steps; ++i) {
     const std::int64_t at = step_at(i, steps, a.reverse);
-    if (!gemm::on_gpu(call, pitch == 0 ? h : aligned, weight, {.bias = call.in[kBias]}, product)) return false;
+    if (!gemm::on_gpu(call, pitch == 0 ? h : aligned, weight, {.bias = call.in[kBias]}, gemm_result)) return false;
     const Tensor state = at_step(to.states, at), cell = at_step(to.cells, at);
     gpu::Kernel(shaders::recurrent_forward, call)
         .spec(a.mode, t, lengths_dtype(lengths))
         .read(at_step(gates, at))
-        .read(product)
+        .read(gemm_result)
         .read(h)
         .read(c)
         .read(lengths)
@@ -79,7 +79,7 @@ bool recurrent_backward_gpu(const OpCall& call, std::span<Tensor> out) {
   const Tensor weight = with_pitch(call.in[kHiddenWeight], pitch_of(states.size(2)));
   const std::int64_t steps = states.size(0), batch = states.size(1), units = states.size(2);
   const bool gru = a.mode == RecurrentMode::gru, lstm = a.mode == RecurrentMode::lstm;
-  Tensor product = empty({batch, units}, {f32, states.device()});
+  Tensor gemm_result = empty({batch, units}, {f32, states.device()});
   const Tensor carry = empty({batch, units}, {f32, states.device()});
   const std::uint32_t given =
       (states_grad.defined() ? 2u : 0u) | (cells_grad.defined() ? 4u : 0u) | (saved_grad.defined() ? 8u : 0u);
@@ -91,7 +91,7 @@ bool recurrent_backward_gpu(const OpCall& call, std::span<Tensor> out) {
         .read(at_step(states_grad, at))
         .read(at_step(cells_grad, at))
         .read(at_step(saved_grad, at))
-        .read(i < steps - 1 ? product : Tensor())
+        .read(i < steps - 1 ? gemm_result : Tensor())
         .read_write(carry)
         .read_write(to.c0)
         .read(at_step(saved, at))
@@ -108,7 +108,7 @@ bool recurrent_backward_gpu(const OpCall& call, std::span<Tensor> out) {
         .u32(batch * units, units, at, given | (i < steps - 1 ? 1u : 0u))
         .dispatch(gpu::grid(batch * units, 256));
     const Tensor gates = at_step(to.recurrent(), at);
-    const bool done = i > 0 ? gemm::on_gpu(call, gates, weight, {}, product)
+    const bool done = i > 0 ? gemm::on_gpu(call, gates, weight, {}, gemm_result)
                             : gemm::on_gpu(call, gates, weight, {.residual = carry}, to.h0);
     if (!done) return false;
   }

@@ -102,7 +102,7 @@ const OpDef kRecurrentBackward = {.name = "recurrent_backward",
                                   .gpu = recurrent_backward_gpu,
                                   .reference = recurrent_backward_reference};
 
-/// Σ over steps of the gates' gradientᵀ · the state before the step. The first step's state is h0; all others are one
+/// Σ over steps of (gradient of the gates)ᵀ · (state before the step). The first step's state is h0; all others are one
 /// gemm.
 Tensor weight_gradient(const Tensor& gates, const Tensor& states, const Tensor& h0, bool reverse) {
   const std::int64_t steps = states.size(0), first = reverse ? steps - 1 : 0;
@@ -139,13 +139,13 @@ const OpDef kRecurrent = {.name = "recurrent",
                           .saved = Saved::both,
                           .saved_inputs = 1u << kH0 | 1u << kC0 | 1u << kWeight | 1u << kLengths};
 
-/// True where a step counts: [T, B, 1]. Counts the steps on the device, in f32.
+/// True where a step is valid: [T, B, 1]. Compares step numbers on the device, in f32.
 Tensor valid_steps(const Tensor& lengths, std::int64_t steps) {
   const Tensor count = cumsum(ones({steps}, {f32, lengths.device()}), 0);
   return le(count.unsqueeze(1), lengths.to(f32).unsqueeze(0)).unsqueeze(2);
 }
 
-/// An LSTM whose states are projected before the next step reads them: step by step.
+/// An LSTM that projects its states before the next step reads them; runs step by step.
 RecurrentLayer projected(const Tensor& gates, RecurrentState state, const RecurrentWeights& w, bool reverse,
                          const Tensor& lengths) {
   const std::int64_t steps = gates.size(0);
@@ -201,7 +201,7 @@ RecurrentLayer layer(const Tensor& given, const RecurrentState& state, const Rec
       throw ShapeError(fmt::format("{}: the lengths are {}, wanted {} for x {}", name, str(lengths.shape()),
                                    str(Shape{given.size(1)}), str(given.shape())));
     }
-    // Steps that do not count become 0: a gradient of 0 times an infinity in the padding would be NaN.
+    // Invalid steps become 0: a gradient of 0 times an infinity in the padding would be NaN.
     valid = valid_steps(lengths, given.size(0));
     all[0] = where(valid, all[0], 0.0);
   }
@@ -227,7 +227,7 @@ RecurrentLayer layer(const Tensor& given, const RecurrentState& state, const Rec
   return y;
 }
 
-/// One step; adds the dimensions of time and, where missing, of the batch.
+/// Runs one step; adds the time dimension and, if missing, the batch dimension.
 RecurrentState cell_step(const Tensor& x, const RecurrentState& state, const RecurrentWeights& w, RecurrentMode mode) {
   const char* name = name_of(mode);
   detail::require_defined(name, x);

@@ -10,7 +10,8 @@
 /// weights are one gemm over all steps. Autocast lowers all gemms; the cell state of an LSTM is f32 (f64 for f64).
 namespace etna {
 
-/// How a step makes h from the input part x·W_ihᵀ + b_ih and the recurrent part h·W_hhᵀ + b_hh, each `gates` · H wide:
+/// How a step computes h from the input part x·W_ihᵀ + b_ih and the recurrent part h·W_hhᵀ + b_hh, each `gates` · H
+/// wide:
 ///     rnn_tanh, rnn_relu    activation(input + recurrent)
 ///     lstm                  i, f, g, o (Hochreiter & Schmidhuber 1997; Gers et al. 2000):
 ///                           c = σ(f)·c + σ(i)·tanh(g), h = σ(o)·tanh(c)
@@ -19,15 +20,15 @@ enum class RecurrentMode { rnn_tanh, rnn_relu, lstm, gru };
 /// Blocks of H in the weights: 1, 4 for lstm, 3 for gru.
 std::int64_t gates_of(RecurrentMode mode);
 
-/// What a recurrent layer passes from step to step.
+/// The state that a recurrent layer passes from step to step.
 struct RecurrentState {
   Tensor h;
   Tensor c;  ///< lstm only
 };
-/// What recurrent_layer() returns.
+/// The result of recurrent_layer().
 struct RecurrentLayer {
   Tensor output;         ///< [T, B, H]; 0 past a sequence's length
-  RecurrentState state;  ///< [B, H], after the last step of each sequence (of the first, if reversed)
+  RecurrentState state;  ///< [B, H], after the last step of each sequence (after its first step, if reversed)
 };
 /// The weights of one layer in one direction.
 struct RecurrentWeights {
@@ -37,13 +38,13 @@ struct RecurrentWeights {
   Tensor weight_hr;         ///< lstm: [P, H] projects each h (Sak et al. 2014); undefined: none
 };
 
-/// All steps of one layer.
+/// Runs all steps of one layer.
 /// @param x [T, B, I]
 /// @param state h [B, H] ([B, P] with a projection), c [B, H]; undefined: 0
-/// @param reverse from the last step to the first
-/// @param lengths [B] i64 or i32, on x's device: how many steps of each sequence count. Later steps leave the state
-/// alone and give 0; reversed, a sequence begins with its own last step. Undefined: all. A captured step reads them at
-/// every replay.
+/// @param reverse runs from the last step to the first
+/// @param lengths [B] i64 or i32, on x's device: number of valid steps of each sequence. Later steps keep the state and
+/// output 0; reversed, a sequence starts at its own last step. Undefined: all steps are valid. A captured step reads
+/// lengths at every replay.
 /// @throws ShapeError, DtypeError
 RecurrentLayer recurrent_layer(const Tensor& x, const RecurrentState& state, const RecurrentWeights& weights,
                                RecurrentMode mode, bool reverse = false, const Tensor& lengths = {});

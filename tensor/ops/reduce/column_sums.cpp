@@ -10,7 +10,7 @@ namespace {
 constexpr std::int64_t kColumnSumsColumns = 128;  ///< per workgroup
 constexpr std::int64_t kRows = 64;                ///< per chunk, at least: eight per thread
 
-/// Elements that can be loaded at once from every row.
+/// Number of elements that can be loaded at once from every row.
 std::uint32_t width(const Tensor& x, std::int64_t columns, std::int64_t stride) {
   for (std::uint32_t w : {4u, 2u}) {
     if (x.address() % (w * item_size(x.dtype())) == 0 && columns % w == 0 && stride % w == 0) return w;

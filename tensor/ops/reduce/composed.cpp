@@ -9,29 +9,30 @@
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/reduce/internal/reduce.h>
 
-// Reductions composed of those in tensor/ops/reduce/.
+// Reductions composed of other reductions.
 namespace etna {
 namespace {
 
-/// x^power, whose gradient is 0 where x is 0: there it is computed of 1 and dropped.
+/// x^power with gradient 0 where x is 0: there pow() gets 1 and its result is dropped.
 Tensor root(const Tensor& x, double power) {
   if (!grad_enabled() || !x.requires_grad()) return pow(x, power);
   const Tensor zero = eq(x, 0.0);
   return where(zero, 0.0, pow(where(zero, 1.0, x), power));
 }
 
-/// any() gives u8 of u8.
+/// any() of u8 returns u8.
 Tensor truth(const Tensor& y, const Tensor& x) { return x.dtype() == u8 ? y.to(u8) : y; }
 Tensor nonzero_mask(const Tensor& x) { return x.dtype() == boolean ? x : ne(x, 0.0); }
 
 Tensor powers(const Tensor& magnitude, double p) {
   if (p >= 1) return pow(magnitude, p);
-  // The derivative at 0 is infinite: the power is computed of 1 instead and dropped.
+  // The derivative at 0 is infinite: pow() gets 1 there and its result is dropped.
   const Tensor zero = eq(magnitude, 0.0);
   return where(zero, p > 0 ? 0.0 : std::numeric_limits<double>::infinity(), pow(where(zero, 1.0, magnitude), p));
 }
 
-/// (Σ |x|^p)^(1/p), of x over its largest magnitude (for p < 0 its smallest), so that no power leaves the range.
+/// (Σ |x|^p)^(1/p). x is first divided by its largest magnitude (for p < 0 its smallest), so that no power overflows or
+/// underflows.
 Tensor power_norm(const Tensor& x, double p, const Dims& dims, bool keepdim) {
   const Tensor magnitude = abs(x);
   if (x.numel() == 0) return root(sum(powers(magnitude, p), dims, keepdim), 1 / p);
@@ -86,8 +87,8 @@ Tensor vector_norm(const Tensor& x, double p, Dims dims, bool keepdim) {
   }
   if (std::isnan(p)) throw ShapeError("vector_norm: the order is NaN");
   if (x.numel() == 0 && (p < 0 || std::isinf(p)) && sum(x, dims).numel() > 0) {
-    throw ShapeError(fmt::format("vector_norm: of order {} of no elements in {}: nothing has no largest or smallest", p,
-                                 str(x.shape())));
+    throw ShapeError(fmt::format(
+        "vector_norm: of order {} of no elements in {}: an empty set has no largest or smallest", p, str(x.shape())));
   }
   if (p == 2) return reduce::root_of_squares(x, dims, keepdim);
   const Tensor wide = item_size(x.dtype()) == 2 ? x.to(f32) : x;
@@ -110,7 +111,7 @@ Tensor nansum(const Tensor& x, Dims dims, bool keepdim) {
 }
 Tensor nanmean(const Tensor& x, Dims dims, bool keepdim) {
   detail::require_defined("nanmean", x);
-  if (!is_floating(x.dtype())) return mean(x, dims, keepdim);  // which says what to do
+  if (!is_floating(x.dtype())) return mean(x, dims, keepdim);  // mean() reports the wrong dtype and what to do
   const Tensor missing = isnan(x);
   const Tensor wide = item_size(x.dtype()) == 2 ? x.to(f32) : x;
   const Tensor count = sum(cast(logical_not(missing), wide.dtype()), dims, keepdim);

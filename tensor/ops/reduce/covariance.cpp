@@ -25,8 +25,7 @@ Tensor dist(const Tensor& a, const Tensor& b, double p) {
 
 Tensor renorm(const Tensor& x, double p, std::int64_t dim, double maxnorm) {
   detail::require_defined("renorm", x);
-  if (x.dim() < 2)
-    throw ShapeError(fmt::format("renorm: {} has no slices; at least two dimensions are wanted", str(x.shape())));
+  if (x.dim() < 2) throw ShapeError(fmt::format("renorm: x is {}; wanted at least two dimensions", str(x.shape())));
   if (!(p > 0) || !(maxnorm >= 0))
     throw ShapeError(
         fmt::format("renorm: p is {}, maxnorm is {}; p must be positive, maxnorm not negative", p, maxnorm));
@@ -42,7 +41,8 @@ Tensor renorm(const Tensor& x, double p, std::int64_t dim, double maxnorm) {
 
 Tensor cov(const Tensor& x, std::int64_t correction, const Tensor& fweights, const Tensor& aweights) {
   detail::require_defined("cov", x);
-  if (x.dim() > 2) throw ShapeError(fmt::format("cov: {} is no matrix of variables and observations", str(x.shape())));
+  if (x.dim() > 2)
+    throw ShapeError(fmt::format("cov: {} is not a matrix of variables and observations", str(x.shape())));
   if (x.dtype() == boolean) throw DtypeError("cov: bool has no covariance; convert it first, e.g. with .to(f32)");
   Tensor rows = is_floating(x.dtype()) ? x : x.to(f32);
   const DType t = rows.dtype();
@@ -78,7 +78,7 @@ Tensor cov(const Tensor& x, std::int64_t correction, const Tensor& fweights, con
 Tensor corrcoef(const Tensor& x) {
   detail::require_defined("corrcoef", x);
   if (x.dim() > 2)
-    throw ShapeError(fmt::format("corrcoef: {} is no matrix of variables and observations", str(x.shape())));
+    throw ShapeError(fmt::format("corrcoef: {} is not a matrix of variables and observations", str(x.shape())));
   const Tensor c = cov(x);
   if (c.dim() == 0) return c / c;
   const Tensor deviations = sqrt(diagonal(c));

@@ -3,13 +3,13 @@
 #include <etna/tensor/ops/reduce/internal/states.h>
 #include <etna/tensor/ops/rows/internal/rows.h>
 
-// Each output combines, in order, the states of fixed parts of its reduction, so that the bits do not depend on the
+// Each output combines, in order, the states of fixed chunks of its reduction, so that the bits do not depend on the
 // number of threads. If outputs are adjacent in memory, a block of columns is reduced together.
 namespace etna::reduce {
 namespace {
 
-constexpr std::int64_t kRowPiece = 1 << 15;      ///< reduced elements per part, for rows
-constexpr std::int64_t kColumnPiece = 1 << 9;    ///< the same for columns
+constexpr std::int64_t kRowChunk = 1 << 15;      ///< reduced elements per chunk, for rows
+constexpr std::int64_t kColumnChunk = 1 << 9;    ///< the same for columns
 constexpr std::int64_t kReduceCpuColumns = 128;  ///< outputs reduced together
 constexpr std::int64_t kChunk = 1024;            ///< elements converted at a time
 
@@ -33,7 +33,7 @@ template <typename State, typename T>
 void reduce_columns(const Tensor& x, const Plan& plan, std::int64_t base, std::int64_t n, std::int64_t begin,
                     std::int64_t end, State* states) {
   T buffer[kReduceCpuColumns];
-  // Rows may be as short as a few channels, so what is the same for all of them stays outside.
+  // Rows may be as short as a few channels, so everything that is the same for all rows is computed outside the loop.
   const T* elements = x.dtype() == dtype_of<T>() ? x.host<T>() : nullptr;
   const std::int64_t step = plan.reduced.rank() == 1 ? plan.reduced_strides[0] : 0;
   for (std::int64_t i = begin; i < end; ++i) {
@@ -56,17 +56,18 @@ void run(const Tensor& x, const Plan& plan, Tensor& y, const Finish& finish) {
   std::int64_t width = columns ? plan.kept.back() : 1;      // adjacent outputs
   std::int64_t block = std::min(width, kReduceCpuColumns);  // outputs reduced together
   std::int64_t blocks = (width + block - 1) / block * (plan.outputs / width);
-  std::int64_t piece = columns ? kColumnPiece : kRowPiece;
-  std::int64_t pieces = std::max<std::int64_t>(1, (plan.length + piece - 1) / piece);
-  cpu::Scratch<State> states(static_cast<std::size_t>(plan.outputs * pieces), State());  // one part after the other
-  std::int64_t work = std::max<std::int64_t>(1, std::min(piece, plan.length) * block);
-  cpu::parallel_for(blocks * pieces, std::max<std::int64_t>(1, rows::kGrain / work),
+  std::int64_t chunk_length = columns ? kColumnChunk : kRowChunk;
+  std::int64_t chunks = std::max<std::int64_t>(1, (plan.length + chunk_length - 1) / chunk_length);
+  // Chunk 0 of every output, then chunk 1 of every output ...
+  cpu::Scratch<State> states(static_cast<std::size_t>(plan.outputs * chunks), State());
+  std::int64_t work = std::max<std::int64_t>(1, std::min(chunk_length, plan.length) * block);
+  cpu::parallel_for(blocks * chunks, std::max<std::int64_t>(1, rows::kGrain / work),
                     [&](std::int64_t first, std::int64_t last) {
                       for (std::int64_t task = first; task < last; ++task) {
                         std::int64_t b = task % blocks, p = task / blocks, per_row = (width + block - 1) / block;
                         std::int64_t output = b / per_row * width + b % per_row * block;
                         std::int64_t n = std::min(block, width - b % per_row * block);
-                        std::int64_t begin = p * piece, end = std::min(begin + piece, plan.length);
+                        std::int64_t begin = p * chunk_length, end = std::min(begin + chunk_length, plan.length);
                         std::int64_t base = rows::offset_of(plan.kept, plan.kept_strides, output);
                         State* state = states.data() + p * plan.outputs + output;
                         if (columns)
@@ -80,7 +81,7 @@ void run(const Tensor& x, const Plan& plan, Tensor& y, const Finish& finish) {
     S* to = y.host<S>();
     for (std::int64_t i = 0; i < plan.outputs; ++i) {
       State& state = states[static_cast<std::size_t>(i)];
-      for (std::int64_t p = 1; p < pieces; ++p) state.merge(states[static_cast<std::size_t>(p * plan.outputs + i)]);
+      for (std::int64_t p = 1; p < chunks; ++p) state.merge(states[static_cast<std::size_t>(p * plan.outputs + i)]);
       to[i] = rows::convert<S>(finish(state));
     }
   });

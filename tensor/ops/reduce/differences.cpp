@@ -5,7 +5,7 @@
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 
-// Differences of slices, and sums of them.
+// Numerical derivatives and integrals from differences and sums of slices.
 namespace etna {
 namespace {
 
@@ -15,7 +15,7 @@ Tensor differences_floating(const Tensor& x) { return is_floating(x.dtype()) ? x
 Tensor part(const Tensor& x, int d, std::int64_t begin, std::int64_t end) { return x.slice(d, begin, end); }
 
 void require_dimensions(const char* op, const Tensor& x) {
-  if (x.dim() == 0) throw ShapeError(fmt::format("{}: a tensor without dimensions has no neighbours", op));
+  if (x.dim() == 0) throw ShapeError(fmt::format("{}: got a 0-d tensor; wanted at least one dimension", op));
 }
 
 /// A list along dimension d of a tensor with `rank` dimensions.
@@ -25,18 +25,19 @@ Tensor differences_along(const Tensor& list, int d, int rank) {
   return list.reshape(shape);
 }
 
-/// The derivative along d from the slopes between neighbours.
-/// @param first, before, last the weights of the slopes that differ: (distance on the own side) / (both distances)
+/// The derivative along d, as the mean of the difference quotients on both sides.
+/// @param first, before, last weights of the quotients of the first, the inner and the last elements: (distance on the
+/// own side) / (sum of both distances)
 template <typename Share>
-Tensor derivative(const Tensor& x, const Tensor& slopes, int d, int edge_order, const Share& first, const Share& before,
-                  const Share& last) {
-  const std::int64_t n = slopes.size(d);
-  const auto at = [&](std::int64_t i) { return part(slopes, d, i, i + 1); };
+Tensor derivative(const Tensor& x, const Tensor& quotients, int d, int edge_order, const Share& first,
+                  const Share& before, const Share& last) {
+  const std::int64_t n = quotients.size(d);
+  const auto at = [&](std::int64_t i) { return part(quotients, d, i, i + 1); };
   TensorList parts = {at(0)};
   if (edge_order == 2) parts[0] = parts[0] + (at(0) - at(1)) * first;
   if (n > 1) {
-    const Tensor left = part(slopes, d, 0, n - 1);
-    parts.push_back(left + (part(slopes, d, 1, n) - left) * before);
+    const Tensor left = part(quotients, d, 0, n - 1);
+    parts.push_back(left + (part(quotients, d, 1, n) - left) * before);
   }
   parts.push_back(edge_order == 2 ? at(n - 1) + (at(n - 1) - at(n - 2)) * last : at(n - 1));
   return cat(parts, d).to(x.dtype());
@@ -67,7 +68,7 @@ Dims checked_dims(const Tensor& x, const Dims& dims, int edge_order) {
 
 void check_count(const char* what, std::size_t given, const Dims& dims) {
   if (given != dims.size())
-    throw ShapeError(fmt::format("gradient: {} {} were given for {} dimensions", given, what, dims.rank()));
+    throw ShapeError(fmt::format("gradient: got {} {} for {} dimensions; pass one each", given, what, dims.rank()));
 }
 
 /// y[i + 1] + y[i] along d.
@@ -84,7 +85,7 @@ Tensor areas(const char* op, const Tensor& y, double dx, int d) {
 Tensor areas(const char* op, const Tensor& y, const Tensor& x, int d) {
   const bool list = x.dim() == 1;
   if (!(list || x.dim() == y.dim()) || x.size(list ? 0 : d) != y.size(d)) {
-    throw ShapeError(fmt::format("{}: x {} does not tell where the elements along dimension {} of y {} lie", op,
+    throw ShapeError(fmt::format("{}: x {} does not give the positions of the elements along dimension {} of y {}", op,
                                  str(x.shape()), d, str(y.shape())));
   }
   const Tensor at = differences_floating(list ? differences_along(x, d, y.dim()) : x);
@@ -109,11 +110,11 @@ Tensor diff(const Tensor& x, std::int64_t n, std::int64_t dim, const Tensor& pre
   if (n < 0) throw ShapeError(fmt::format("diff: n is {}, it must not be negative", n));
   const int d = wrap_dim(dim, x.dim(), "diff");
   if (n == 0) return x.clone();
-  TensorList joined;
-  if (prepend.defined()) joined.push_back(prepend);
-  joined.push_back(x);
-  if (append.defined()) joined.push_back(append);
-  Tensor y = joined.size() == 1 ? x : cat(joined, d);
+  TensorList tensors;
+  if (prepend.defined()) tensors.push_back(prepend);
+  tensors.push_back(x);
+  if (append.defined()) tensors.push_back(append);
+  Tensor y = tensors.size() == 1 ? x : cat(tensors, d);
   for (std::int64_t left = std::min(n, y.size(d)); left > 0; --left) {
     const std::int64_t size = y.size(d);
     const Tensor later = part(y, d, std::min<std::int64_t>(1, size), size),
@@ -134,8 +135,8 @@ std::vector<Tensor> gradient(const Tensor& x, const std::vector<double>& spacing
   std::vector<Tensor> found;
   for (int k = 0; k < all.rank(); ++k) {
     const int d = static_cast<int>(all[k]);
-    const Tensor from = differences_floating(x), slopes = diff(from, 1, d) / spacing[static_cast<std::size_t>(k)];
-    found.push_back(derivative(from, slopes, d, edge_order, 0.5, 0.5, 0.5));
+    const Tensor from = differences_floating(x), quotients = diff(from, 1, d) / spacing[static_cast<std::size_t>(k)];
+    found.push_back(derivative(from, quotients, d, edge_order, 0.5, 0.5, 0.5));
   }
   return found;
 }
@@ -150,20 +151,20 @@ std::vector<Tensor> gradient(const Tensor& x, const std::vector<Tensor>& coordin
     detail::require_defined("gradient", at);
     if (at.dim() != 1 || at.size(0) != x.size(d)) {
       throw ShapeError(
-          fmt::format("gradient: the coordinates {} do not tell where the elements along dimension {} of {} "
+          fmt::format("gradient: the coordinates {} do not match the elements along dimension {} of {} "
                       "lie",
                       str(at.shape()), d, str(x.shape())));
     }
     const Tensor from = differences_floating(x), steps = differences_along(diff(differences_floating(at)), d, x.dim());
     const std::int64_t n = steps.size(d);
-    const Tensor slopes = diff(from, 1, d) / steps;
+    const Tensor quotients = diff(from, 1, d) / steps;
     if (n == 1) {
-      found.push_back(derivative(from, slopes, d, edge_order, 0.5, 0.5, 0.5));
+      found.push_back(derivative(from, quotients, d, edge_order, 0.5, 0.5, 0.5));
       continue;
     }
     const Tensor before = part(steps, d, 0, n - 1), both = before + part(steps, d, 1, n), share = before / both;
     const Tensor last = 1.0 - part(share, d, n - 2, n - 1);
-    found.push_back(derivative(from, slopes, d, edge_order, part(share, d, 0, 1), share, last));
+    found.push_back(derivative(from, quotients, d, edge_order, part(share, d, 0, 1), share, last));
   }
   return found;
 }

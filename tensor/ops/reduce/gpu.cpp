@@ -21,15 +21,15 @@ struct Loops {
 
 constexpr std::int64_t kThreads = 256;
 
-/// Sums and products of integers are i64.
+/// Sums and products of integers are computed in i64.
 const gpu::Shader& shader_for(Kind kind, DType t, Device device) {
   const gpu::Variants variants{shaders::reduce_float, shaders::reduce_int, shaders::reduce_i64, shaders::reduce_pairs};
   const bool totals = kind == Kind::sum || kind == Kind::prod;
   return variants.of(totals && !is_floating(t) ? i64 : t, device);
 }
 
-/// Threads per output. Few choices, since each needs its own pipeline. Eight adjacent columns still read whole sectors
-/// of 32 bytes.
+/// Threads per output. Few choices, since each needs its own pipeline. Eight adjacent columns are enough to read whole
+/// sectors of 32 bytes.
 std::int64_t threads_for(std::int64_t outputs, std::int64_t length, bool columns, bool fours,
                          const gpu::Capabilities& can) {
   if (fours && length > 32) {  // sixteen elements per thread, unless that leaves compute units idle

@@ -41,8 +41,9 @@ std::vector<OutputSpec> reduce_infer(const OpCall& call) {
   const std::int64_t length = numel(taken, call.op.name);
   Shape shape = reduced_shape(x.shape(), a.dims, a.keepdim);
   if (orders && length == 0 && numel(shape, call.op.name) > 0) {
-    throw ShapeError(fmt::format("{}: dimensions {} of {} are empty, and nothing has no largest or smallest element",
-                                 call.op.name, str(a.dims), str(x.shape())));
+    throw ShapeError(
+        fmt::format("{}: dimensions {} of {} are empty, and an empty set has no largest or smallest element",
+                    call.op.name, str(a.dims), str(x.shape())));
   }
   if (length > std::int64_t{0x7fffffff}) {
     throw ShapeError(fmt::format("{}: {} elements of {} go into one result, kernels index 2^31; reduce in two steps",
@@ -67,7 +68,7 @@ double length_of(const VjpCall& call) {
 /// The dtype for counts: f16 cannot distinguish 2049 from 2048.
 DType counting(const Tensor& x) { return x.dtype() == f64 ? f64 : f32; }
 
-/// sum, except that empty dims give x itself, while sum() would reduce all.
+/// sum(), except that empty dims return x itself; sum() would reduce all.
 Tensor sum_keeping(const Tensor& x, const Dims& dims) { return dims.empty() ? x : sum(x, dims, true); }
 
 TensorList sum_vjp(const VjpCall& call) { return {keep(call.grad[0], call).expand(call.in[0].shape())}; }
@@ -75,7 +76,8 @@ TensorList mean_vjp(const VjpCall& call) {
   return {keep(call.grad[0] * (1.0 / length_of(call)), call).expand(call.in[0].shape())};
 }
 
-/// Equal extremes share the gradient. A NaN extreme equals nothing, so the gradient is 0/0 and shows it.
+/// Equal extremes share the gradient. A NaN extreme equals nothing, so the gradient is 0/0, which keeps the NaN
+/// visible.
 TensorList reduce_extreme_vjp(const VjpCall& call) {
   const Tensor& x = call.in[0];
   Tensor hit = cast(eq(x, keep(call.out[0], call)), counting(x));
@@ -92,8 +94,9 @@ Tensor moved_by(const Tensor& x, std::int64_t k, bool right) {
   if (k >= n) return in;
   return right ? cat({in, x.slice(-1, 0, n - k)}, -1) : cat({x.slice(-1, k, n), in}, -1);
 }
-/// For each element along the last dimension, the product of all elements before (after) it, by doubling.
-Tensor products_beside(const Tensor& x, bool before) {
+/// For each element along the last dimension, the product of all elements before (or after) it. Doubles the distance in
+/// each step.
+Tensor exclusive_products(const Tensor& x, bool before) {
   Tensor y = moved_by(x, 1, before);
   for (std::int64_t k = 1; k < x.size(-1); k *= 2) y = y * moved_by(y, k, before);
   return y;
@@ -117,9 +120,9 @@ struct Moved {
   }
 };
 
-/// The gradient of each element is the product of the others. Dividing the product of the nonzero elements is right for
-/// any number of zeros, but its own derivative is not. If that is needed, the gradient multiplies the products from
-/// both sides.
+/// The gradient of each element is the product of the other elements. Dividing the total product by each element
+/// handles any number of zeros, but its own derivative is wrong. If a second derivative is needed, the gradient
+/// multiplies the products from both sides.
 TensorList prod_vjp(const VjpCall& call) {
   const Tensor& x = call.in[0];
   auto dims = call.as<ReduceAttrs>().dims;
@@ -129,7 +132,7 @@ TensorList prod_vjp(const VjpCall& call) {
     Moved moved(x, dims);
     auto n = static_cast<std::int64_t>(length_of(call));
     Tensor rows = x.permute(moved.order).reshape({x.numel() / n, n});
-    Tensor others = products_beside(rows, true) * products_beside(rows, false);
+    Tensor others = exclusive_products(rows, true) * exclusive_products(rows, false);
     return {g * moved.back(others)};
   }
   Tensor zero = eq(x, 0.0);
@@ -152,7 +155,7 @@ TensorList var_vjp(const VjpCall& call) {
   return {keep(call.grad[0] * (2.0 / divisor), call) * centered};
 }
 
-/// x over y, of which x is a part, and 0 where y is 0: there the root has no derivative.
+/// x / y, where x is a component of the root y. 0 where y is 0: there the root has no derivative.
 Tensor share_of_root(const Tensor& x, const Tensor& y) {
   const Tensor zero = eq(y, 0.0);
   return where(zero, 0.0, x / where(zero, 1.0, y));

@@ -2,9 +2,9 @@
 #include <etna/tensor/ops/resample/internal/resample.h>
 #include <etna/tensor/ops/rows/internal/rows.h>
 
-// A row of the result first adds up whole rows of x, with the weights of the other two dimensions, and then combines
-// elements of that sum along the row. Both loops run over adjacent memory where channels are adjacent; the first one
-// always does.
+// For each row of the result, first adds up whole rows of x with the weights of the other two dimensions, then combines
+// elements of that sum along the row. The first loop always runs over adjacent memory; the second does if channels are
+// adjacent.
 namespace etna::resample {
 namespace {
 

@@ -6,24 +6,24 @@
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/resample/resample.h>
 
-// Composed: the pixels that a position lies between are rows of a table of all pixels, which embedding() looks up. Its
-// gradient adds up equal rows in order.
+// Composed: all pixels form a table, and embedding() looks up the pixels around each position as its rows. Its gradient
+// adds up equal rows in order.
 namespace etna {
 namespace {
 
-/// 0, 1, ... n - 1, made on the device: nothing is uploaded.
+/// 0, 1, ... n - 1, generated on the device, without an upload.
 Tensor grid_sample_counted(std::int64_t n, DType dtype, Device device) {
   return cumsum(ones({n}, {dtype, device}), 0) - 1.0;
 }
 
-/// The largest whole number that is not above x. Numbers beyond ±10^9 and NaN become -10^9: they lie outside any image.
+/// The largest integer not above x. NaN and numbers beyond ±10^9 become -10^9, which lies outside any image.
 Tensor floor_of(const Tensor& x) {
   const Tensor near = where(isfinite(x), clamp(x.detach(), -1e9, 1e9), -1e9);
   const Tensor truncated = near.to(i32).to(x.dtype());
   return truncated - gt(truncated, near).to(x.dtype());
 }
 
-/// To the nearest whole number, halves to the even one.
+/// Rounds to the nearest integer, halves to even.
 Tensor grid_sample_rounded(const Tensor& x) {
   const Tensor up = floor_of(x + 0.5), half = up * 0.5;
   const Tensor odd = ne(floor_of(half), half), tie = eq(up - x.detach(), 0.5);
@@ -39,12 +39,13 @@ Tensor reflected(const Tensor& x, double low, double high) {
   return where(back, span - rest, rest) + low;
 }
 
-/// Positions along one dimension in pixels.
+/// Converts grid coordinates along one dimension to pixels.
 Tensor pixels(const Tensor& at, std::int64_t size, bool align_corners) {
   const auto n = static_cast<double>(size);
   return align_corners ? (at + 1.0) * ((n - 1) / 2) : ((at + 1.0) * n - 1.0) * 0.5;
 }
-/// Those inside the image that they stand for, unless it is surrounded by zeros.
+/// Replaces positions outside the image by the ones inside that the padding mode repeats; with zeros padding, returns
+/// them unchanged.
 Tensor grid_sample_padded(const Tensor& at, std::int64_t size, GridPadding padding, bool align_corners) {
   if (padding == GridPadding::zeros) return at;
   const auto n = static_cast<double>(size);
@@ -66,7 +67,7 @@ struct Image {
   Tensor first;                     ///< [N, 1, ...]: the first row of each image
   std::vector<std::int64_t> sizes;  ///< W, H, D
 
-  /// The pixels at whole positions (x, y, z), each [N, H', W'], times a weight; 0 outside. @return [N, H', W', C]
+  /// The pixels at integer positions (x, y, z), each [N, H', W'], times a weight; 0 outside. @return [N, H', W', C]
   Tensor at(const TensorList& position, const Tensor& weight) const {
     Tensor inside, index;
     for (std::size_t k = position.size(); k-- > 0;) {
@@ -83,7 +84,7 @@ struct Image {
     for (const Tensor& x : position) whole.push_back(grid_sample_rounded(x));
     return at(whole, position[0] * 0.0 + 1.0);
   }
-  /// The corners around a position, each with the product of its weights along all dimensions.
+  /// The sum over the corners around a position, each times the product of its weights along all dimensions.
   Tensor linear(const TensorList& position) const {
     Tensor y;
     for (std::size_t corner = 0; corner < std::size_t{1} << position.size(); ++corner) {
@@ -101,7 +102,7 @@ struct Image {
     }
     return y;
   }
-  /// @param position of which each pixel around is padded by itself
+  /// @param position the padding applies to each neighbouring pixel separately
   Tensor cubic(const TensorList& position, GridPadding padding, bool align_corners) const {
     const Tensor left = floor_of(position[0]), top = floor_of(position[1]);
     const std::array<Tensor, 4> across = cubic_weights(position[0] - left), down = cubic_weights(position[1] - top);
@@ -147,7 +148,7 @@ Tensor grid_sample(const Tensor& x, const Tensor& grid, GridSampleMode mode, Gri
   ones_after_first[0] = s[0];
   if (numel(images, "grid_sample") > std::int64_t{0x7fffffff})
     throw ShapeError(fmt::format("grid_sample: {} has more than 2^31 pixels, which kernels do not index", str(s)));
-  if (x.numel() == 0 || grid.numel() == 0) {  // a result without elements, or without sources, on the tape
+  if (x.numel() == 0 || grid.numel() == 0) {  // keeps an empty result, or one without sources, on the tape
     return (sum(x) + sum(grid)).to(x.dtype()).expand(result);
   }
   const DType t = promote(promote(x.dtype(), grid.dtype()), f32);

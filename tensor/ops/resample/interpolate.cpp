@@ -28,7 +28,7 @@ InterpolateKind kind_of(Interpolation mode) {
   }
 }
 
-/// The only number of spatial dimensions of a mode; 0: any.
+/// The number of spatial dimensions that a mode requires; 0: any.
 int dimensions_of(Interpolation mode) {
   return mode == Interpolation::linear                                       ? 1
          : mode == Interpolation::bilinear || mode == Interpolation::bicubic ? 2
@@ -39,7 +39,7 @@ int dimensions_of(Interpolation mode) {
 void interpolate_check(const Tensor& x, const InterpolateOptions& o, int spatial) {
   if (spatial < 1 || spatial > 3 || (dimensions_of(o.mode) != 0 && dimensions_of(o.mode) != spatial)) {
     throw ShapeError(
-        fmt::format("interpolate: {} does not go with the mode; linear takes [N, C, L], bilinear and bicubic [N, C, H, "
+        fmt::format("interpolate: {} does not match the mode; linear takes [N, C, L], bilinear and bicubic [N, C, H, "
                     "W], trilinear "
                     "[N, C, D, H, W], the others all of these",
                     str(x.shape())));

@@ -10,11 +10,11 @@ namespace etna {
 namespace {
 
 struct PadAttrs {
-  Dims before, after;  ///< for each dimension, in their order; negative numbers crop
+  Dims before, after;  ///< for each dimension, in order; negative numbers crop
   double value = 0;
 };
 
-/// A result full of the value, with x copied into its place. Works for any dtype and strides.
+/// Fills the result with the value and copies x into its place. Works for any dtype and strides.
 TensorList pad_constant_direct(const OpCall& call) {
   Tensor x = call.in[0];
   const auto a = call.as<PadAttrs>();
@@ -47,7 +47,7 @@ const char* name_of(PadMode mode) {
   return mode == PadMode::reflect ? "reflect" : mode == PadMode::replicate ? "replicate" : "circular";
 }
 
-/// How far a mode reaches: it needs elements to take values from.
+/// Checks that x has enough elements for a mode that takes values from it.
 void check_reach(const Tensor& x, const PadAttrs& a, PadMode mode) {
   for (int d = 0; d < x.dim(); ++d) {
     const std::int64_t size = x.shape()[d], most = std::max(a.before[d], a.after[d]);
@@ -59,7 +59,7 @@ void check_reach(const Tensor& x, const PadAttrs& a, PadMode mode) {
   }
 }
 
-/// The ends of each dimension, copied to the other side. For dtypes that the map does not take.
+/// Copies the ends of each dimension to the other side. For dtypes that the map does not support.
 Tensor wrapped(const Tensor& x, const PadAttrs& a) {
   Tensor y = x;
   for (int d = 0; d < x.dim(); ++d) {
@@ -103,7 +103,7 @@ Tensor pad(const Tensor& x, const std::vector<std::int64_t>& pads, PadMode mode,
   }
   if (mode == PadMode::circular && !is_floating(x.dtype())) return wrapped(x, a);
   if (padded == 0) return x;
-  // All spatial dimensions of [N, C, ...], so that channels that lie last stay there.
+  // All spatial dimensions of [N, C, ...], so that channels that are last in memory stay last.
   const int spatial = std::max(padded, std::min(3, x.dim() - 2));
   const resample::Planes planes("pad", x, spatial);
   resample::ResampleAttrs map;

@@ -5,7 +5,7 @@
 namespace etna::resample {
 namespace {
 
-/// The order of dimensions with the last leading one behind the spatial ones, or back.
+/// The order of dimensions that moves the last leading dimension after the spatial ones, or back.
 Dims moved(int leading, int spatial, bool back) {
   Dims order;
   for (int d = 0; d + 1 < leading; ++d) order.push_back(d);

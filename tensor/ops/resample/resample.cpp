@@ -60,7 +60,7 @@ std::int64_t most_taps(const ResampleAttrs& map, const Axis& a) {
     case ResampleKind::reflect:
     case ResampleKind::circular:
       return 3;
-    default:  // four results for each element on either side, and the rounding; each weighs at most four elements
+    default:  // four results for each element on either side, plus rounding; each weighs at most four elements
       return !map.transposed
                  ? 4
                  : 5 * (a.scale * static_cast<double>(to) > 8 ? std::min(to, 5 + static_cast<std::int64_t>(4 / a.scale))
@@ -84,7 +84,7 @@ bool map_gpu(const OpCall& call, std::span<Tensor> out) {
   int first = 2;
   for (int d = 0; d < 3; ++d) {
     const Axis& a = map.axes[d];
-    // Products of positions and sizes are 32-bit.
+    // Positions times sizes are computed in 32 bits.
     if (map.kind == ResampleKind::adaptive && (a.from + 1ll) * (a.to + 1ll) > std::numeric_limits<std::int32_t>::max())
       return false;
     steps *= most_taps(map, a);

@@ -3,11 +3,12 @@
 
 #include <etna/tensor/ops/resample/internal/resample.h>
 
-// The weights of one dimension as lists, for the CPU. shaders/resample/resample.comp computes the same ones in place.
+// The weights of one dimension as lists, for the CPU. shaders/resample/resample.comp computes the same weights on the
+// fly.
 namespace etna::resample {
 namespace {
 
-/// The position in the input that result `o` lies at.
+/// The position in the input that result `o` corresponds to.
 double source(const ResampleAttrs& map, const Axis& a, std::int64_t o) {
   const auto at = static_cast<double>(o);
   return map.align_corners ? at * a.scale : (at + 0.5) * a.scale - 0.5;
@@ -34,7 +35,7 @@ void each_tap(const ResampleAttrs& map, const Axis& a, std::int64_t o, const Tap
     }
     case Kind::nearest:
     case Kind::nearest_exact: {
-      // In f32 for every dtype, so that all devices choose the same element.
+      // f32 for every dtype, so that all devices choose the same element.
       const float at = static_cast<float>(o) + (map.kind == Kind::nearest ? 0.0f : 0.5f);
       tap(std::min(static_cast<std::int64_t>(std::floor(at * static_cast<float>(a.scale))), last), 1.0);
       break;

@@ -166,7 +166,7 @@ bool accumulate_gpu(const OpCall& call, std::span<Tensor> out) {
   return scan::on_gpu(call, call.as<KindAttrs>().kind, false, call.in[0], {}, out[0], {});
 }
 
-/// The elements one further along the last dimension, and `last` at its end.
+/// x moved by one along the last dimension: element i is x[i + 1], and `last` at the end.
 Tensor next(const Tensor& x, double last) {
   const std::int64_t n = x.size(-1);
   Shape edge = x.shape();
@@ -180,15 +180,15 @@ Tensor previous(const Tensor& x, double first) {
   return cat({full(edge, first, {x.dtype(), x.device()}), x.slice(-1, 0, n - 1)}, -1);
 }
 
-/// dL/dx[i] = (product of the elements before) · Σ over k ≥ i of g[k] · (product of those between i and k): no
-/// division, so zeros need no care, and every derivative is right.
+/// dL/dx[i] = (product of the elements before) · Σ over k ≥ i of g[k] · (product of the elements between i and k). It
+/// divides by nothing, so zeros need no care and every derivative is correct.
 TensorList cumprod_vjp(const VjpCall& call) {
   const Tensor &x = call.in[0], &g = call.grad[0];
   if (x.numel() == 0) return {g};
   return {previous(cumprod(x, -1), 1) * scan::linear_recurrence(next(x, 0), g, true)};
 }
 
-/// dL/dx[i] = exp(x[i] - y[i]) · Σ over k ≥ i of g[k] · exp(y[i] - y[k]); y does not fall, so nothing overflows.
+/// dL/dx[i] = exp(x[i] - y[i]) · Σ over k ≥ i of g[k] · exp(y[i] - y[k]). y never decreases, so nothing overflows.
 TensorList logcumsumexp_vjp(const VjpCall& call) {
   const Tensor &x = call.in[0], &y = call.out[0], &g = call.grad[0];
   if (x.numel() == 0) return {g};
@@ -215,8 +215,8 @@ const OpDef kLogcumsumexp = {.name = "logcumsumexp",
 std::vector<OutputSpec> linear_recurrence_infer(const OpCall& call) {
   const Tensor &a = call.in[0], &b = call.in[1];
   if (a.shape() != b.shape() || a.dtype() != b.dtype() || !is_floating(a.dtype())) {
-    throw ShapeError(fmt::format("{}: factors {} {} and terms {} {} must be alike and floating", call.op.name,
-                                 name(a.dtype()), str(a.shape()), name(b.dtype()), str(b.shape())));
+    throw ShapeError(fmt::format("{}: factors {} {} and terms {} {} must have one shape and one floating dtype",
+                                 call.op.name, name(a.dtype()), str(a.shape()), name(b.dtype()), str(b.shape())));
   }
   return {{b.shape(), b.dtype()}};
 }

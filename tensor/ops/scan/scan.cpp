@@ -42,7 +42,8 @@ bool cumsum_gpu(const OpCall& call, std::span<Tensor> out) {
   if (t == f64) return false;
   if (out[0].numel() == 0) return true;
   auto a = call.as<ScanAttrs>();
-  constexpr std::int64_t kLong = 2048;  // one workgroup a row would wait for itself
+  // A workgroup that owns a longer row would mostly wait for itself.
+  constexpr std::int64_t kLong = 2048;
   if (call.in[0].dim() > 0 && call.in[0].shape()[a.dim] > kLong) {
     const Tensor rows = call.in[0].transpose(a.dim, -1);
     const bool last = a.dim == call.in[0].dim() - 1;
@@ -105,7 +106,7 @@ struct TriangleAttrs {
 std::vector<OutputSpec> triangle_infer(const OpCall& call) {
   const Tensor& x = call.in[0];
   if (x.dim() < 2)
-    throw ShapeError(fmt::format("{}: {} has no two dimensions to take a triangle of", call.op.name, str(x.shape())));
+    throw ShapeError(fmt::format("{}: x is {}; wanted at least two dimensions", call.op.name, str(x.shape())));
   return {{x.shape(), x.dtype()}};
 }
 

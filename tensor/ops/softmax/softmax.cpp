@@ -53,7 +53,7 @@ void softmax_cpu(const OpCall& call, std::span<Tensor> out) {
     work(float{});
 }
 
-/// in: the gradient of y, and y
+/// in: the gradient of y, then y
 void softmax_backward_cpu(const OpCall& call, std::span<Tensor> out) {
   auto a = call.as<SoftmaxAttrs>();
   auto work = [&](auto zero) {
@@ -106,8 +106,9 @@ bool by_fours(std::initializer_list<const rows::Strided*> all) {
   return fits;
 }
 
-/// Lanes for rows loaded by fours: as few as possible, since more elements per lane keep more bytes in flight.
-/// @param most maximum elements per lane
+/// Threads per row when rows are loaded four elements at a time: as few as possible, since more elements per thread
+/// keep more bytes in flight.
+/// @param most maximum elements per thread
 rows::RowTiling tiling_by_fours(std::int64_t length, std::int64_t most) {
   using rows::RowTiling;
   for (RowTiling choice : {RowTiling{8, 4}, RowTiling{32, 4}, RowTiling{64, 8}, RowTiling{64, 16}, RowTiling{64, 32},

@@ -7,7 +7,7 @@
 #include <etna/tensor/ops/indexing/indexing.h>
 #include <etna/tensor/ops/sorting/sorting.h>
 
-// Counting: composed of writes by index.
+// Counting, composed of writes by index.
 namespace etna {
 namespace {
 
@@ -21,7 +21,7 @@ Tensor histc(const Tensor& x, std::int64_t bins, double lo, double hi) {
     throw DtypeError(fmt::format("histc: {} is not floating; use bincount, or .to(f32)", name(x.dtype())));
   if (bins < 1 || lo > hi)
     throw ShapeError(
-        fmt::format("histc: {} bins from {} to {}; there must be at least one, from min to max", bins, lo, hi));
+        fmt::format("histc: got {} bins from {} to {}; wanted at least one bin and min <= max", bins, lo, hi));
   const DType t = x.dtype() == f64 ? f64 : f32;
   const Tensor list = counting_list_of(x).to(t);
   if (list.numel() == 0) return zeros({bins}, {x.dtype(), x.device()});
@@ -40,17 +40,17 @@ Tensor histc(const Tensor& x, std::int64_t bins, double lo, double hi) {
 Tensor bincount(const Tensor& x, const Tensor& weights, std::int64_t minlength) {
   detail::require_defined("bincount", x);
   if (!is_integral(x.dtype()) || x.dim() != 1) {
-    throw DtypeError(fmt::format("bincount: {} {} is no list of integers", name(x.dtype()), str(x.shape())));
+    throw DtypeError(fmt::format("bincount: got {} {}; wanted a list of integers", name(x.dtype()), str(x.shape())));
   }
   if (minlength < 0 || (weights.defined() && weights.shape() != x.shape())) {
-    throw ShapeError(fmt::format("bincount: minlength {} and weights {} for {}; weights must be as many as numbers",
+    throw ShapeError(fmt::format("bincount: got minlength {} and weights {} for {}; wanted one weight per number",
                                  minlength, weights.defined() ? str(weights.shape()) : "none", str(x.shape())));
   }
   capture_hooks::forbid("bincount", "the largest number is read on the host");
   std::int64_t length = minlength;
   if (x.numel() > 0) {
     const auto least = min(x).item<std::int64_t>();
-    if (least < 0) throw IndexError(fmt::format("bincount: {} is negative", least));
+    if (least < 0) throw IndexError(fmt::format("bincount: got {}; wanted integers >= 0", least));
     length = std::max(length, checked_sum(max(x).item<std::int64_t>(), 1, "bincount"));
   }
   const DType t = !weights.defined() ? i64 : weights.dtype() == f64 ? f64 : f32;

@@ -25,13 +25,13 @@ std::vector<OutputSpec> searchsorted_infer(const OpCall& call) {
   for (int d = 0; fits && sorted.dim() > 1 && d + 1 < sorted.dim(); ++d) fits = sorted.shape()[d] == values.shape()[d];
   if (!fits || sorted.dim() == 0) {
     throw ShapeError(fmt::format(
-        "{}: sorted rows {} do not go with values {}; they must be a list, or alike but for the last dimension",
+        "{}: sorted rows {} do not match values {}; they must be a list, or equal except in the last dimension",
         call.op.name, str(sorted.shape()), str(values.shape())));
   }
   return {{values.shape(), call.as<SearchAttrs>().out_int32 ? i32 : i64}};
 }
 
-/// How many values are searched in each row.
+/// Number of values to search in each row.
 std::int64_t per_row(const OpCall& call) {
   return call.in[0].dim() == 1 ? std::max<std::int64_t>(call.in[1].numel(), 1) : call.in[1].size(-1);
 }
@@ -44,7 +44,7 @@ void searchsorted_cpu(const OpCall& call, std::span<Tensor> out) {
     using S = decltype(zero);
     using T = std::conditional_t<std::is_same_v<S, Half> || std::is_same_v<S, BFloat16>, float, S>;
     const S *rows = sorted.host<S>(), *wanted = values.host<S>();
-    // NaN is behind everything.
+    // NaN is larger than everything.
     auto less = [](T x, T y) { return x < y || (y != y && x == x); };
     auto search = [&](std::int64_t i) {
       const S* row = rows + i / each * n;
@@ -93,7 +93,7 @@ Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool out_int32, 
 }
 Tensor searchsorted(const Tensor& sorted, double value, bool out_int32, bool right) {
   detail::require_defined("searchsorted", sorted);
-  const bool whole = value == std::trunc(value) && value >= -0x1p63 && value < 0x1p63;  // all that i64 holds
+  const bool whole = value == std::trunc(value) && value >= -0x1p63 && value < 0x1p63;  // i64 can represent it
   const DType t = sorted.dtype() == f64 ? f64 : is_floating(sorted.dtype()) || !whole ? f32 : i64;
   if (t == f32 && std::abs(value) > std::numeric_limits<float>::max()) value = std::copysign(INFINITY, value);
   return searchsorted(sorted, scalar(value, {t, sorted.device()}), out_int32, right);

@@ -11,13 +11,13 @@
 #include <etna/tensor/ops/sorting/order/internal/order.h>
 #include <etna/tensor/ops/sorting/sorting.h>
 
-// sort and topk: the order of the rows (order.h), then values and indices in that order.
+// sort and topk: find the order of the rows (order.h), then gather values and indices in that order.
 namespace etna {
 namespace {
 
 struct SortAttrs {
   bool descending;
-  std::int64_t kept;  ///< of each row
+  std::int64_t kept;  ///< elements kept of each row
 };
 
 std::vector<OutputSpec> sort_infer(const OpCall& call) {

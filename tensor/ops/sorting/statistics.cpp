@@ -9,11 +9,11 @@
 #include <etna/tensor/ops/sorting/internal/rows.h>
 #include <etna/tensor/ops/sorting/sorting.h>
 
-// Order statistics, composed of sort() and gather(). No number is read on the host.
+// Order statistics, composed of sort() and gather(). No value is read on the host.
 namespace etna {
 namespace {
 
-/// @throws ShapeError if rows have no elements, but there are rows
+/// @throws ShapeError if there are rows, but without elements
 void statistics_check_rows(const char* op, const Tensor& x, int dim) {
   if (x.dim() == 0 || x.shape()[dim] > 0) return;
   Shape others = x.shape();
@@ -29,7 +29,7 @@ ValuesIndices statistics_pick(const sorting::LastDim& rows, const ValuesIndices&
           rows.reduced(gather(sorted.indices, -1, place), keepdim)};
 }
 
-/// How many elements of each row are not NaN. @return [..., 1] i64
+/// Number of elements of each row that are not NaN. @return [..., 1] i64
 Tensor numbers_in(const Tensor& x) {
   const Tensor there = eq(x, x);
   return sum(there, {-1}, true);
@@ -37,7 +37,7 @@ Tensor numbers_in(const Tensor& x) {
 
 /// Half of each number, rounded down. @param x i64, not negative
 Tensor halved(const Tensor& x) {
-  // f32 holds 24 bits: the rest of a larger number is halved separately.
+  // f32 has 24 bits: the rest of a larger number is halved separately.
   const Tensor near = clamp((x.to(f32) * 0.5).to(i64) - 512.0, 0.0, {});
   return near + ((x - near * 2.0).to(f32) * 0.5).to(i64);
 }
@@ -60,13 +60,13 @@ ValuesIndices median_of(const char* op, const Tensor& x, std::int64_t dim, bool 
   if (!is_floating(x.dtype())) return statistics_pick(rows, sorted, middle, keepdim);
   const Tensor count = numbers_in(rows.x.detach());
   if (!skip_nan) {
-    // NaN is behind the others: the first of them is the median if there is one.
+    // NaN sorts last. If a row has a NaN, its median is the first NaN.
     return statistics_pick(rows, sorted, where(count < static_cast<double>(n), count, middle), keepdim);
   }
   return statistics_pick(rows, sorted, halved(clamp(count - 1.0, 0.0, {})), keepdim);
 }
 
-/// Where the quantiles are between the elements of sorted rows.
+/// Interpolates the quantiles between the elements of sorted rows.
 Tensor quantile_of(const char* op, const Tensor& given, const Tensor& q, std::optional<std::int64_t> dim, bool keepdim,
                    std::string_view interpolation, bool skip_nan) {
   detail::require_defined(op, given, q);
@@ -78,7 +78,7 @@ Tensor quantile_of(const char* op, const Tensor& given, const Tensor& q, std::op
   constexpr std::string_view kKinds[] = {"linear", "lower", "higher", "midpoint", "nearest"};
   if (std::find(std::begin(kKinds), std::end(kKinds), interpolation) == std::end(kKinds)) {
     throw Error(
-        fmt::format("{}: there is no interpolation '{}'; there are {}", op, interpolation, fmt::join(kKinds, ", ")));
+        fmt::format("{}: unknown interpolation '{}'; wanted one of {}", op, interpolation, fmt::join(kKinds, ", ")));
   }
   const Tensor x = dim ? given : given.reshape({given.numel()});
   const int d = wrap_dim(dim.value_or(0), x.dim(), op);
@@ -104,13 +104,13 @@ Tensor quantile_of(const char* op, const Tensor& given, const Tensor& q, std::op
     y = gather(sorted, -1, where(up, above, below));
   } else {
     const Tensor low = gather(sorted, -1, below), high = gather(sorted, -1, above);
-    // From the nearer end, as PyTorch does it: that decides what infinities give.
+    // Interpolates from the nearer end, as PyTorch does: that decides the result for infinities.
     const Tensor weight = interpolation == "midpoint" ? full({}, 0.5, {x.dtype(), x.device()}) : part;
     const Tensor width = high - low;
     const Tensor between = where(weight < 0.5, low + weight * width, high - width * (1.0 - weight));
     y = where(eq(part, 0.0), low, between);
   }
-  // The quantiles come first, or not at all for a single number.
+  // The quantiles become the first dimension; a single number adds no dimension.
   const bool all = !dim;
   Tensor first = y.transpose(-1, 0);
   if (y.dim() > 1) {
@@ -125,7 +125,7 @@ Tensor quantile_of(const char* op, const Tensor& given, const Tensor& q, std::op
     kept[d] = 1;
     if (!keepdim) kept.erase(d);
   }
-  // [Q, ..., 1] with the dimension back in its place.
+  // [Q, ..., 1] with the dimension back in its original place.
   Tensor placed = first.unsqueeze(-1);
   if (x.dim() > 0) placed = placed.transpose(d + 1, -1);
   Shape shape = kept;
@@ -208,7 +208,7 @@ ValuesIndices mode(const Tensor& x, std::int64_t dim, bool keepdim) {
   const ValuesIndices sorted = sort(rows.x, -1);
   if (rows.x.numel() == 0) return median(x, dim, keepdim);
   const Tensor values = sorted.values.detach();
-  // How many equal elements end at each place: the distance from where their run began.
+  // The length of the run of equal elements that ends at each position: the distance from the run's start.
   const Tensor place = indexing::numbers(n, x.device()).expand(values.shape());
   Tensor began = zeros_like(place);
   if (n > 1) {

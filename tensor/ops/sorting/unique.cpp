@@ -21,7 +21,7 @@ Tensor unique_rows_of(const char* op, const Tensor& x, int d) {
   return first.reshape({x.size(d), x.size(d) == 0 ? 0 : x.numel() / x.size(d)});
 }
 
-/// The order of rows by their first elements, then the second ones, and so on.
+/// The order of rows by their first elements, then by their second ones, and so on.
 Tensor order_of(const Tensor& rows) {
   Tensor order;
   for (std::int64_t c = rows.size(1) - 1; c >= 0; --c) {
@@ -32,9 +32,9 @@ Tensor order_of(const Tensor& rows) {
   return order;
 }
 
-/// The first ones of runs of equal elements, or rows.
+/// The first elements (or rows) of runs of equal ones.
 /// @param list [N] or [N, W] @param shape of the inverse
-/// @param order undefined, or where each one of the list lies in x
+/// @param order undefined, or the position in x of each element of the list
 Unique runs(const char* op, const Tensor& list, const Shape& shape, const Tensor& order, bool inverse, bool counts) {
   const std::int64_t n = list.size(0);
   const Device device = list.device();

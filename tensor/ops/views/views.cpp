@@ -6,8 +6,8 @@
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 
-// Views: the same storage with other sizes, strides and offset. Their gradients are views too, except for slices, whose
-// gradient is copied into zeros (slice_backward).
+// Views: the same storage with other sizes, strides and offset. Their gradients are views too. The exception is slices,
+// whose gradient is copied into zeros (slice_backward).
 namespace etna {
 namespace {
 
@@ -23,7 +23,7 @@ struct ViewsSliceAttrs {
 };
 struct SplitAttrs {
   int dim;
-  std::int64_t size;  ///< of every part except the last
+  std::int64_t size;  ///< size of every chunk except the last
 };
 struct SliceBackwardAttrs {
   Shape shape;
@@ -37,10 +37,10 @@ Tensor with_layout(const Tensor& x, const Shape& shape, const Strides& strides, 
   return detail::make_view(x.storage(), x.device(), x.dtype(), shape, strides, offset);
 }
 
-/// The strides that view x's elements as `shape`; empty if that needs a copy. Every new dimension must be within a run
+/// The strides that view x's elements as `shape`; empty if that needs a copy. Every new dimension must lie within a run
 /// of old dimensions that are contiguous with each other.
 std::optional<Strides> view_strides(const Tensor& x, const Shape& shape) {
-  if (x.is_contiguous()) return contiguous_strides(shape);  // also for x without elements
+  if (x.is_contiguous()) return contiguous_strides(shape);  // also correct for x without elements
   Strides strides = Dims::filled(shape.rank(), 1);
   int to = shape.rank() - 1;
   std::int64_t run = 1, base = x.dim() > 0 ? x.strides().back() : 1, taken = 1;
@@ -113,7 +113,7 @@ TensorList slice_vjp(const VjpCall& call) {
 }
 const OpDef kViewsSlice = {.name = "slice", .vjp = slice_vjp, .direct = slice_direct};
 
-/// Zeros of the whole shape with g copied to the slice's place.
+/// Zeros of the full shape with g copied to the slice's position.
 TensorList slice_backward_direct(const OpCall& call) {
   const Tensor& g = call.in[0];
   auto a = call.as<SliceBackwardAttrs>();
@@ -186,7 +186,7 @@ Shape resolve(const Tensor& x, Shape shape, const char* op) {
   const std::int64_t known = numel(named, op);
   if (unknown >= 0 && known > 0 && x.numel() % known == 0) shape[unknown] = x.numel() / known;
   if ((unknown >= 0 && shape[unknown] == -1) || numel(shape, op) != x.numel()) {
-    throw ShapeError(fmt::format("{}: {} with {} elements does not fill {}; one size may be -1, for what is left", op,
+    throw ShapeError(fmt::format("{}: {} with {} elements does not fit {}; one size may be -1, for the rest", op,
                                  str(x.shape()), x.numel(), str(shape)));
   }
   return shape;
@@ -240,13 +240,13 @@ Tensor Tensor::transpose(std::int64_t a, std::int64_t b) const {
 
 Tensor Tensor::t() const {
   detail::require_defined("t", *this);
-  if (dim() < 2) throw ShapeError(fmt::format("t: {} has no two dimensions to swap", etna::str(shape())));
+  if (dim() < 2) throw ShapeError(fmt::format("t: got {}; wanted at least two dimensions", etna::str(shape())));
   return transpose(-2, -1);
 }
 
 Tensor Tensor::slice(std::int64_t d, std::int64_t begin, std::int64_t end, std::int64_t step) const {
   detail::require_defined("slice", *this);
-  if (dim() == 0) throw ShapeError("slice: a tensor without dimensions has no slices");
+  if (dim() == 0) throw ShapeError("slice: got a 0-d tensor; wanted at least one dimension");
   int at = wrap_dim(d, dim(), "slice");
   std::int64_t n = shape()[at];
   if (step < 1) throw ShapeError(fmt::format("slice: the step is {}, it must be at least 1", step));
@@ -259,7 +259,7 @@ Tensor Tensor::slice(std::int64_t d, std::int64_t begin, std::int64_t end, std::
 
 Tensor Tensor::select(std::int64_t d, std::int64_t index) const {
   detail::require_defined("select", *this);
-  if (dim() == 0) throw ShapeError("select: a tensor without dimensions has nothing to select");
+  if (dim() == 0) throw ShapeError("select: got a 0-d tensor; wanted at least one dimension");
   int at = wrap_dim(d, dim(), "select");
   std::int64_t n = shape()[at];
   if (index < -n || index >= n)
@@ -283,7 +283,7 @@ Tensor Tensor::expand(Shape wanted) const {
     }
   }
   if (wanted == shape()) return *this;
-  etna::numel(wanted, "expand");  // needs no memory, but the number of elements of every view must fit
+  etna::numel(wanted, "expand");  // views need no memory, but their number of elements must fit
   return apply1(kExpand, {*this}, Attrs::of(ShapeAttrs{wanted}));
 }
 
@@ -315,7 +315,7 @@ Tensor Tensor::flatten(std::int64_t first, std::int64_t last) const {
   detail::require_defined("flatten", *this);
   if (dim() == 0) return reshape({1});
   int from = wrap_dim(first, dim(), "flatten"), to = wrap_dim(last, dim(), "flatten");
-  if (from > to) throw ShapeError(fmt::format("flatten: first dimension {} is behind the last, {}", from, to));
+  if (from > to) throw ShapeError(fmt::format("flatten: first dimension {} is after the last, {}", from, to));
   Shape flat, merged;
   for (int i = 0; i < dim(); ++i) {
     if (i < from || i > to)
@@ -330,7 +330,7 @@ std::vector<Tensor> Tensor::split(std::int64_t part, std::int64_t d) const {
   detail::require_defined("split", *this);
   int at = wrap_dim(d, dim(), "split");
   if (dim() == 0 || part < 1)
-    throw ShapeError(fmt::format("split: {} cannot be split into parts of {}", etna::str(shape()), part));
+    throw ShapeError(fmt::format("split: {} cannot be split into chunks of {}", etna::str(shape()), part));
   if (shape()[at] == 0) return {*this};
   return apply(kSplit, {*this}, Attrs::of(SplitAttrs{at, part}));
 }
@@ -342,13 +342,13 @@ std::vector<Tensor> Tensor::split(const std::vector<std::int64_t>& sizes, std::i
   std::vector<Tensor> parts;
   for (std::int64_t s : sizes) {
     if (s < 0 || dim() == 0 || s > shape()[at] - begin)
-      throw ShapeError(fmt::format("split: the parts do not fit dimension {} of {}", at, etna::str(shape())));
+      throw ShapeError(fmt::format("split: the sizes do not fit dimension {} of {}", at, etna::str(shape())));
     parts.push_back(slice(at, begin, begin + s));
     begin += s;
   }
   if (begin != shape()[at])
     throw ShapeError(
-        fmt::format("split: the parts add up to {}, dimension {} of {} is larger", begin, at, etna::str(shape())));
+        fmt::format("split: the sizes add up to {}; dimension {} of {} is larger", begin, at, etna::str(shape())));
   return parts;
 }
 
@@ -356,7 +356,7 @@ std::vector<Tensor> Tensor::chunk(std::int64_t count, std::int64_t d) const {
   detail::require_defined("chunk", *this);
   int at = wrap_dim(d, dim(), "chunk");
   if (count < 1 || dim() == 0)
-    throw ShapeError(fmt::format("chunk: {} cannot be cut into {} chunks", etna::str(shape()), count));
+    throw ShapeError(fmt::format("chunk: {} cannot be divided into {} chunks", etna::str(shape()), count));
   return split(std::max<std::int64_t>(1, shape()[at] / count + (shape()[at] % count != 0)), at);
 }
 

@@ -98,7 +98,7 @@ TEST(Embedding, RefusesWhatDoesNotFit) {
       [&] {
         embedding_backward(ones({3, 2}), index, 4);
       },
-      ThrowsMessage<ShapeError>(HasSubstr("does not belong to an index [2]")));
+      ThrowsMessage<ShapeError>(HasSubstr("does not match an index [2]")));
 }
 
 TEST(Gather, AndScatterAddDoWhatLoopsDo) {
@@ -160,7 +160,7 @@ TEST(Index, RefusesWhatDoesNotFit) {
       [&] {
         gather(x, 0, index({2, 5}));
       },
-      ThrowsMessage<ShapeError>(HasSubstr("an index [2, 5] does not go with [3, 4]")));
+      ThrowsMessage<ShapeError>(HasSubstr("an index [2, 5] does not match [3, 4]")));
   EXPECT_THAT(
       [&] {
         gather(x, 0, full({1, 4}, 3, {i64}));
@@ -209,18 +209,18 @@ TEST(Cat, JoinsFortyParts) {
 }
 
 TEST(Cat, RefusesWhatDoesNotFit) {
-  EXPECT_THAT([] { cat({}); }, ThrowsMessage<ShapeError>(HasSubstr("no tensors were given")));
+  EXPECT_THAT([] { cat({}); }, ThrowsMessage<ShapeError>(HasSubstr("got no tensors")));
   EXPECT_THAT([] { cat({scalar(1)}); }, ThrowsMessage<ShapeError>(HasSubstr("use stack")));
   EXPECT_THAT(
       [] {
         cat({ones({2, 3}), ones({3, 2})});
       },
-      ThrowsMessage<ShapeError>(HasSubstr("part 1 is [3, 2], it must be like the first, [2, 3]")));
+      ThrowsMessage<ShapeError>(HasSubstr("tensor 1 is [3, 2]; it must equal the first, [2, 3]")));
   EXPECT_THAT(
       [] {
         stack({ones({2}), ones({3})});
       },
-      ThrowsMessage<ShapeError>(HasSubstr("stack: part 1 is [3], the first is [2]")));
+      ThrowsMessage<ShapeError>(HasSubstr("stack: tensor 1 is [3], the first is [2]")));
 }
 
 }  // namespace

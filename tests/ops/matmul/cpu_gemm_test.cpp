@@ -170,7 +170,7 @@ TEST(Gemm, FinishSeesEachElementOnceWithItsSumComplete) {
     Case<float> x(shape, 1, 0);
     const Gemm& g = x.g;
     std::vector<float> c = x.c;
-    gemm(g, 1.0f, x.a.data(), x.b.data(), 0.0f, c.data(), [&](const Part& p) {
+    gemm(g, 1.0f, x.a.data(), x.b.data(), 0.0f, c.data(), [&](const ResultTile& p) {
       for (std::int64_t i = p.row; i < p.row + p.rows; ++i) {
         for (std::int64_t j = p.column; j < p.column + p.columns; ++j)
           c[static_cast<std::size_t>(i * g.ldc + j)] += 100;

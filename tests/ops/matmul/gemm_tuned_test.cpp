@@ -57,8 +57,8 @@ TEST(TuningTable, IsAskedByGemmsAndForcedByTuning) {
                               KernelConfig{KernelVariant::cubin, {}}, KernelConfig{KernelVariant::plain, {99, 1}}}) {
     ForcedConfig forced(config);
     numerics::expect_near(numerics::doubles(matmul(numerics::on_gpu(a), numerics::on_gpu(b))), want, 1e-5);
-    ASSERT_TRUE(forced.met().has_value());
-    EXPECT_EQ(forced.met()->dtype, f32);
+    ASSERT_TRUE(forced.last_class().has_value());
+    EXPECT_EQ(forced.last_class()->dtype, f32);
   }
 }
 

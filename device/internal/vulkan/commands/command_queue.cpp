@@ -65,8 +65,8 @@ void expose_kernel_writes(const VolkDeviceTable& vk, VkCommandBuffer commands) {
                           nullptr, 0, nullptr);
 }
 
-CommandQueue::CommandQueue(LogicalDevice& device, const Pipelines& pipelines, const IndexFaults& faults)
-    : device_(device), pipelines_(pipelines), faults_(faults), timestamps_(device) {
+CommandQueue::CommandQueue(LogicalDevice& device, const Pipelines& pipelines, const IndexErrors& index_errors)
+    : device_(device), pipelines_(pipelines), index_errors_(index_errors), timestamps_(device) {
   auto type = structure<VkSemaphoreTypeCreateInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO);
   type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
   auto semaphore = structure<VkSemaphoreCreateInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO);
@@ -210,7 +210,7 @@ void CommandQueue::encode_open() {
     }
   }
   slot.timed.finish(slot.buffer);
-  if (faults_.in_use()) expose_kernel_writes(device_.vk, slot.buffer);
+  if (index_errors_.in_use()) expose_kernel_writes(device_.vk, slot.buffer);
   if (VkResult r = device_.vk.vkEndCommandBuffer(slot.buffer)) fail(r, "vkEndCommandBuffer");
 }
 

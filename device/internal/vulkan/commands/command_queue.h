@@ -9,7 +9,7 @@
 
 #include <etna/device/internal/graph/hazards.h>
 #include <etna/device/internal/vulkan/api/diagnostics.h>
-#include <etna/device/internal/vulkan/commands/index_faults.h>
+#include <etna/device/internal/vulkan/commands/index_errors.h>
 #include <etna/device/internal/vulkan/commands/queue_entries.h>
 #include <etna/device/internal/vulkan/commands/timestamps.h>
 #include <etna/device/internal/vulkan/memory/memory.h>
@@ -38,7 +38,7 @@ void leave_at_exit();
 class CommandQueue {
  public:
   /// @param pipelines whose layout all pipelines have
-  CommandQueue(LogicalDevice& device, const Pipelines& pipelines, const IndexFaults& faults);
+  CommandQueue(LogicalDevice& device, const Pipelines& pipelines, const IndexErrors& index_errors);
 
   void dispatch(const Dispatch& dispatch, Pipeline& pipeline);
   /// An upload that a kernel does: no dispatch of anybody's, as far as stats() tell.
@@ -101,7 +101,7 @@ class CommandQueue {
 
   LogicalDevice& device_;
   const Pipelines& pipelines_;
-  const IndexFaults& faults_;
+  const IndexErrors& index_errors_;
   Hazards hazards_;
   std::array<Slot, 8> slots_;
   std::size_t current_ = 0;

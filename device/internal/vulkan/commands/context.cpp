@@ -56,8 +56,8 @@ Context* make(Device device) {
 Context::Context(const Adapter& adapter, Device device)
     : logical(adapter, device),
       pipelines(logical),
-      index_faults(logical),
-      queue(logical, pipelines, index_faults),
+      index_errors(logical),
+      queue(logical, pipelines, index_errors),
       segments(
           logical, [this] { queue.finish(); }, mutex),
       allocator(device, segments),

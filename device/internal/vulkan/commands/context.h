@@ -5,7 +5,7 @@
 
 #include <etna/device/internal/vulkan/api/logical_device.h>
 #include <etna/device/internal/vulkan/commands/command_queue.h>
-#include <etna/device/internal/vulkan/commands/index_faults.h>
+#include <etna/device/internal/vulkan/commands/index_errors.h>
 #include <etna/device/internal/vulkan/commands/readback.h>
 #include <etna/device/internal/vulkan/commands/staging.h>
 #include <etna/device/internal/vulkan/memory/memory.h>
@@ -33,7 +33,7 @@ struct Context {
   std::recursive_mutex mutex;
   LogicalDevice logical;
   Pipelines pipelines;
-  IndexFaults index_faults;
+  IndexErrors index_errors;
   CommandQueue queue;
   BufferSegments segments;
   CachingAllocator allocator;

@@ -28,7 +28,7 @@ class Read final : public PendingBytes {
   const std::byte* get() override {
     std::lock_guard lock(context_.mutex);
     context_.queue.wait(place_.mark);
-    context_.index_faults.check();
+    context_.index_errors.check();
     return context_.readback.bytes(place_);
   }
 

@@ -167,7 +167,7 @@ void CommandBuffers::encode(VkCommandBuffer commands, std::size_t begin, std::si
   }
   if (timed != nullptr) timed->finish(commands);
   if (everywhere) barrier(commands, kCompute | kTransfer, kCompute | kTransfer);
-  if (end == entries_.size() && context_.index_faults.in_use()) expose_kernel_writes(context_.logical.vk, commands);
+  if (end == entries_.size() && context_.index_errors.in_use()) expose_kernel_writes(context_.logical.vk, commands);
 }
 
 void CommandBuffers::barrier(VkCommandBuffer commands, unsigned before, unsigned behind) {

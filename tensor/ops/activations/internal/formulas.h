@@ -3,8 +3,8 @@
 #include <etna/device/internal/cpu/math.h>
 #include <etna/tensor/ops/activations/internal/functions.h>
 
-/// Each row of activations.def as m::name(x) and m::name_backward(g, x), which the compiler can vectorize in a loop as
-/// far as the functions that it calls.
+/// Each row of activations.def as m::name(x) and m::name_backward(g, x). The compiler can vectorize a loop over them if
+/// it can vectorize the functions they call.
 namespace etna::m {
 
 #define ETNA_ACTIVATION(number, name, module, result, saved, lo, hi, rows, kind, t_, value, gradient, second) \

@@ -7,11 +7,11 @@
 
 #include <etna/device/internal/cpu/math.h>
 
-/// Scalar functions for the rows of elementwise.def, for float and double by the C library, and for integers where the
-/// rows take them.
+/// Scalar functions for the rows of elementwise.def: float and double call the C library; integers where the rows
+/// accept them.
 namespace etna::m {
 
-/// Calls a function of the C library, or returns a whole number as it is.
+/// Calls a function of the C library; returns an integer unchanged.
 #define ETNA_ROUNDING(NAME, FUNCTION)     \
   template <typename T>                   \
   T NAME(T x) {                           \
@@ -41,7 +41,7 @@ bool signbit(T x) {
     return std::signbit(x);
 }
 
-/// By 0: quotient 0, so that the remainder is the dividend. The least number over -1 wraps around.
+/// Division by 0 gives 0, so that the remainder is the dividend. The least number divided by -1 wraps around.
 inline std::int64_t quotient(std::int64_t a, std::int64_t b) {
   if (b == 0) return 0;
   return b == -1 ? static_cast<std::int64_t>(0 - static_cast<std::uint64_t>(a)) : a / b;
@@ -58,13 +58,13 @@ inline std::int64_t floor_divide(std::int64_t a, std::int64_t b) {
 
 template <typename T>
 requires(std::is_floating_point_v<T>) T fmod(T a, T b) { return std::fmod(a, b); }
-/// With the sign of b.
+/// The result has the sign of b.
 template <typename T>
 requires(std::is_floating_point_v<T>) T remainder(T a, T b) {
   const T r = std::fmod(a, b);
   return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
-/// The whole number nearest to the exact quotient of a less its remainder.
+/// a minus b times the integer nearest to the exact quotient.
 template <typename T>
 requires(std::is_floating_point_v<T>) T floor_divide(T a, T b) {
   if (b == 0) return a / b;
@@ -76,7 +76,7 @@ requires(std::is_floating_point_v<T>) T floor_divide(T a, T b) {
   return q - whole > T(0.5) ? whole + 1 : whole;
 }
 
-/// By a negative number, or by as many bits as there are, everything is shifted out.
+/// Shifting by a negative number, or by at least the number of bits, shifts everything out.
 inline std::int64_t shift_left(std::int64_t a, std::int64_t b) {
   return b < 0 || b > 63 ? 0 : static_cast<std::int64_t>(static_cast<std::uint64_t>(a) << b);
 }
@@ -93,7 +93,7 @@ template <typename T>
 T xlogy(T a, T b) {
   return std::isnan(b) ? b : a == 0 ? T(0) : a * std::log(b);
 }
-/// sin(πx)/(πx), 0 for whole numbers but 0.
+/// sin(πx)/(πx); 0 for integers other than 0.
 template <typename T>
 T sinc(T x) {
   constexpr T pi = T(3.14159265358979324);

@@ -8,7 +8,7 @@
 /// The rows of activations.def as values.
 namespace etna::activations {
 
-/// Columns of the table, described there.
+/// Columns of the table; activations.def describes them.
 enum class Rows { loop, vectors };
 enum class Kind { product, other };
 
@@ -19,7 +19,7 @@ struct Row {
   Kind kind;
 };
 
-/// By number.
+/// Indexed by the activation's number.
 inline constexpr Row kTable[] = {
     {Activation::none, "none", "", Rows::loop, Kind::other},
 #define ETNA_ACTIVATION(number, name, module, result, saved, lo, hi, rows, kind, ...) \

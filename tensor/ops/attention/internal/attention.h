@@ -32,7 +32,8 @@ Tensor merge_leading(const Tensor& x, std::int64_t batch);
 /// x [..., T, n · D] as [batch, n, T, D]: a view if x is contiguous, as results are.
 Tensor heads_of(const Tensor& x, std::int64_t batch, std::int64_t n);
 
-/// What backward needs from forward: the result and its gradient, [B, H, T, D], and logsumexp, dense [B, H, T].
+/// The results of forward that backward needs: the result, its gradient, both [B, H, T, D], and logsumexp, dense [B, H,
+/// T].
 struct Kept {
   Tensor y, logsumexp, dy;
 };

@@ -10,7 +10,7 @@
 /// Attention on matrix units: the choice of kernel and tile sizes.
 namespace etna::attention {
 
-/// From the most portable to the most specialized.
+/// Ordered from the most portable to the most specialized.
 enum class KernelVariant { plain, coopmat, coopmat2 };
 
 enum class Pass { forward, dq, dkv };
@@ -27,8 +27,8 @@ struct MatrixKernel {
   std::uint32_t shared_bytes(Pass pass, KernelVariant variant) const;
 };
 
-/// The best kernel that device, build and ETNA_ATTENTION allow. None for f32, as matrix units would round its sums, or
-/// if rows do not start at multiples of 16 bytes: the plain kernels handle those.
+/// The best kernel that the device, the build and ETNA_ATTENTION allow. None for f32, since matrix units would round
+/// its sums, or if rows do not start at multiples of 16 bytes: the plain kernels handle those.
 /// @param operands the tensors the kernel reads, [B, H, T, D]
 /// @throws Error if ETNA_ATTENTION has an unknown value
 std::optional<MatrixKernel> matrix_kernel(Pass pass, const Inputs& in, double scale, std::uint32_t mask_dtype,

@@ -13,7 +13,7 @@ struct WriteAttrs {
   std::int64_t heads = 0, kv_heads = 0, size = 0;
   float eps = 0, magnitude = 1;
   bool interleaved = false;
-  DType dtype = DType::f32;  ///< of the queries that are returned
+  DType dtype = DType::f32;  ///< dtype of the returned queries
 };
 
 enum AttentionInput { kQ, kKeys, kValues, kTable, kPositions };
@@ -22,8 +22,8 @@ struct AttentionAttrs {
   std::int64_t window = 0;
 };
 
-/// Inputs are those of WriteInput; outputs are the attention's, [B, 1, H · D], then the cache, then the first in bytes
-/// (quantized::ActivationRows) if it quantizes.
+/// Inputs are those of WriteInput. Outputs are the attention's, [B, 1, H · D], then the cache, then, if the op
+/// quantizes, the attention's as quantized activations (quantized::ActivationRows).
 struct StepAttrs {
   WriteAttrs write;
   AttentionAttrs attention;
@@ -34,9 +34,9 @@ void rotate_and_cache_cpu(const OpCall& call, std::span<Tensor> out);
 bool rotate_and_cache_gpu(const OpCall& call, std::span<Tensor> out);
 void paged_attention_cpu(const OpCall& call, std::span<Tensor> out);
 bool paged_attention_gpu(const OpCall& call, std::span<Tensor> out);
-/// Whether step_gpu() takes one new row a sequence. @param size elements of a head
+/// True if step_gpu() supports one new row per sequence. @param size elements of a head
 bool has_step_gpu(const Tensor& qkv, const PagedCache& cache, std::int64_t heads, std::int64_t size);
-/// Whether it also gives its result in bytes. @param table of the cache's blocks
+/// True if it can also quantize its result. @param table of the cache's blocks
 bool step_quantizes_gpu(const Tensor& table, std::int64_t size);
 bool rotate_and_attend_gpu(const OpCall& call, std::span<Tensor> out);
 
@@ -48,7 +48,7 @@ struct RowsAttrs {
 
 bool cached_rows_gpu(const OpCall& call, std::span<Tensor> out);
 
-/// Elements of a row of the cache as values: D, whatever the cache holds.
+/// Values per row of the cache: D, whatever dtype the cache stores.
 inline std::int64_t row_values(const Tensor& cache) {
   return cache.dtype() == u8 ? cache.size(3) / 34 * 32 : cache.size(3);
 }

@@ -3,16 +3,16 @@
 #include <etna/tensor/ops/convolution/internal/geometry.h>
 
 /// Convolutions of one or two dimensions on Hopper, whose copy engine gathers patches itself
-/// (shaders/sm90/patches.cuh). Tensors are contiguous and channels-last. Each returns false, having queued nothing,
-/// where the kernels do not apply.
+/// (shaders/sm90/patches.cuh). Tensors are contiguous and channels-last. Each function returns false, having recorded
+/// nothing, if the kernels do not apply.
 namespace etna::convolution {
 
 bool convolve_by_cubin(const OpCall& call, const Geometry& g, const Tensor& x, const Tensor& weight, const Tensor& bias,
                        const Tensor& y);
-/// With stride 1.
+/// Requires stride 1.
 bool input_gradient_by_cubin(const OpCall& call, const Geometry& g, const Tensor& y, const Tensor& weight,
                              const Tensor& bias, const Tensor& x);
-/// Whether the transpose of the weight's gradient is computed: tiles of 64 columns suit few channels of y.
+/// True if the transpose of the weight's gradient is computed: tiles of 64 columns suit a y with few channels.
 bool weight_is_made_across(const Geometry& g, const Tensor& x);
 bool weight_gradient_by_cubin(const OpCall& call, const Geometry& g, const Tensor& x, const Tensor& y,
                               const Tensor& weight);

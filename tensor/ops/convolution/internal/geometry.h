@@ -5,25 +5,25 @@
 
 #include <etna/tensor/op.h>
 
-/// What the ops of this folder compute on: channels-last tensors of three spatial dimensions.
+/// The shapes that the ops of this folder use: channels-last tensors of three spatial dimensions.
 ///     x [N, D, H, W, C]    weight [K, kernel..., C / groups]    y [N, out..., K]    patches [N, pixels of y, taps, C]
 /// One- and two-dimensional convolutions have leading dimensions of size 1.
 namespace etna::convolution {
 
 using Three = std::array<std::int64_t, 3>;
 
-/// The attributes of every op here.
+/// The attributes of all convolution ops.
 struct ConvolutionAttrs {
-  int dims = 2;             ///< of the public function
+  int dims = 2;             ///< spatial dimensions of the public function
   bool transposed = false;  ///< conv_transpose
   std::int64_t groups = 1;
-  Three stride{1, 1, 1}, padding{}, padding_behind{}, dilation{1, 1, 1};
-  /// Sizes that the inputs do not tell: of x for convolution_input and col2im, of the kernel for convolution_weight and
-  /// im2col.
+  Three stride{1, 1, 1}, padding{}, padding_after{}, dilation{1, 1, 1};
+  /// Sizes that the inputs do not determine: of x for convolution_input and col2im, of the kernel for
+  /// convolution_weight and im2col.
   Three extent{1, 1, 1}, kernel{1, 1, 1};
 };
 
-/// The sizes of a convolution from x to y, whichever of x, weight and y an op computes.
+/// The sizes of a convolution from x to y. Every op uses it, whether it computes x's gradient, weight's or y.
 struct Geometry {
   std::int64_t n = 0, c = 0, k = 0, groups = 1;
   Three in{}, out{}, kernel{}, stride{}, padding{}, dilation{};
@@ -33,10 +33,10 @@ struct Geometry {
   std::int64_t out_pixels() const { return out[0] * out[1] * out[2]; }
   std::int64_t c_per_group() const { return c / groups; }
   std::int64_t k_per_group() const { return k / groups; }
-  /// True if the patches of x are x.
+  /// True if the patches of x are x itself.
   bool pointwise() const;
   bool unit_stride() const { return stride == Three{1, 1, 1}; }
-  /// The convolution, with stride 1, of y's gradient with the flipped kernel that gives x's gradient.
+  /// The geometry of x's gradient as a convolution with stride 1 of y's gradient with the flipped kernel.
   Geometry flipped() const;
 };
 
@@ -61,21 +61,22 @@ Tensor col2im(const Tensor& patches, const ConvolutionAttrs& s);
 void gather_patches_cpu(const Tensor& x, const Geometry& g, Tensor& patches);
 void add_patches_cpu(const Tensor& patches, const Geometry& g, Tensor& x);
 
-/// Patches on a GPU: rows of a group's taps and channels, `row` elements apart, one per pixel of y; groups are `group`
-/// elements apart.
+/// Patches on a GPU: one row per pixel of y with a group's taps and channels. `row` is the number of elements from row
+/// to row, `group` from group to group.
 struct Rows {
   Tensor patches;
   std::int64_t row = 0, group = 0;
 };
-/// Whether gather_patches_gpu() gathers single elements, as it does for few channels. It then takes x with any strides
+/// True if gather_patches_gpu() gathers single elements, as it does for few channels. It then reads x with any strides,
 /// without a copy. @param row elements from row to row
 bool gathers_elements(const Geometry& g, std::int64_t row, DType t);
-/// @param x [images, in..., C] @param reversed the last tap comes first
+/// @param x [images, in..., C] @param reversed true: the last tap comes first
 void gather_patches_gpu(const OpCall& call, const Tensor& x, const Geometry& g, const Rows& rows, bool reversed);
-/// @param x [images, in..., C], contiguous; gets the sums plus bias @return false where a driver cannot count the taps
+/// @param x [images, in..., C], contiguous; receives the sums plus bias @return false if a driver cannot loop over that
+/// many taps
 bool add_patches_gpu(const OpCall& call, const Rows& rows, const Geometry& g, const Tensor& bias, const Tensor& x);
 
-/// Kernels. Those for a GPU return false for dtypes that they do not take.
+/// Kernels. Those for a GPU return false for dtypes that they do not support.
 void convolve_cpu(const OpCall& call, const Geometry& g, Tensor& y);
 void input_gradient_cpu(const OpCall& call, const Geometry& g, Tensor& x);
 void weight_gradient_cpu(const OpCall& call, const Geometry& g, Tensor& weight);
@@ -83,7 +84,7 @@ bool convolve_gpu(const OpCall& call, const Geometry& g, Tensor& y);
 bool input_gradient_gpu(const OpCall& call, const Geometry& g, Tensor& x);
 bool weight_gradient_gpu(const OpCall& call, const Geometry& g, Tensor& weight);
 
-/// The same by patches and matmul: what the kernels are compared with, and f64 on the CPU.
+/// The same by patches and matmul: the reference for the kernels, and the implementation of f64 on the CPU.
 Tensor convolve_composed(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvolutionAttrs& s);
 Tensor input_gradient_composed(const Tensor& g, const Tensor& weight, const Tensor& bias, const ConvolutionAttrs& s);
 Tensor weight_gradient_composed(const Tensor& x, const Tensor& g, const ConvolutionAttrs& s);

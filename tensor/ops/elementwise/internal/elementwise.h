@@ -45,7 +45,7 @@ struct Evaluation {
 
 void cpu(const Evaluation& evaluation);
 bool on_gpu(const Evaluation& evaluation);
-/// For operands whose neighbours in memory are not neighbours in the result, such as a transposed matrix: runs
+/// For operands whose contiguous dimension is not the result's, such as a transposed matrix: runs
 /// shaders/elementwise/elementwise_transposed.comp, for computations in f32 or i32 on a GPU. Returns false, having
 /// queued nothing, if it does not apply.
 /// @param operands y, a, b, c as in `layout` @param scalar the operand that is a number, as the kernel takes it

@@ -7,11 +7,10 @@
 
 #include <etna/device/internal/cpu/math.h>
 
-/// Scalar functions for the rows of elementwise.def that the C library does not have. They compute in double, also for
-/// float.
+/// Scalar functions for rows of elementwise.def that the C library lacks. They compute in double, for float too.
 namespace etna::m {
 
-/// std::lgamma() also writes a global variable, which threads would race for.
+/// std::lgamma() also writes a global variable, which would be a data race.
 inline double lgamma(double x) {
 #if defined(__unix__) || defined(__APPLE__)
   int sign = 0;
@@ -38,7 +37,7 @@ inline double digamma(double x) {
   return sum + (std::log(x) - 0.5 / x - series);
 }
 
-/// Σ (q + k)^-s for q > 0: the first terms, then Euler and Maclaurin's formula.
+/// Σ (q + k)^-s for q > 0: the first terms one by one, the rest by the Euler-Maclaurin formula.
 inline double hurwitz_zeta_positive(double q, double s) {
   double sum = 0;
   for (const double end = 10 + s; q < end; q += 1) {
@@ -67,7 +66,7 @@ inline double hurwitz_zeta_positive(double q, double s) {
   }
   return sum;
 }
-/// For negative q, which s must be whole for, the terms below 0 are a difference of two such sums.
+/// For negative q, where s must be an integer, the terms below 0 are the difference of two such sums.
 inline double hurwitz_zeta(double q, double s) {
   constexpr double nan = std::numeric_limits<double>::quiet_NaN();
   if (!(s >= 1) || std::isnan(q)) return std::isnan(q) ? q : nan;
@@ -98,7 +97,7 @@ inline double bessel_i(double x, int order) {
     const int odd = 2 * k - 1;
     sum += term *= (odd * odd - 4 * order) / (8 * size * k);
   }
-  const double root = std::exp(size / 2);  // its square may exceed the range where the result does not
+  const double root = std::exp(size / 2);  // the square of root may overflow where the result does not
   return sign * (sum / std::sqrt(2 * 3.14159265358979324 * size) * root) * root;
 }
 inline double i0(double x) { return bessel_i(x, 0); }
@@ -112,7 +111,7 @@ inline float hurwitz_zeta(float q, float s) {
 inline float i0(float x) { return static_cast<float>(bessel_i(x, 0)); }
 inline float i1(float x) { return static_cast<float>(bessel_i(x, 1)); }
 
-/// log(x / (1 - x)); near ½, where that is small, by log1p.
+/// log(x / (1 - x)). Near ½, where the result is small, log1p keeps its digits.
 template <typename T>
 T logit(T x) {
   if (x > T(0.25) && x < T(0.75)) return std::log1p((T(2) * x - T(1)) / (T(1) - x));
@@ -130,7 +129,7 @@ T logaddexp2(T a, T b) {
 inline std::uint64_t magnitude(std::int64_t a) {
   return a < 0 ? 0 - static_cast<std::uint64_t>(a) : static_cast<std::uint64_t>(a);
 }
-/// Never negative, unless it is 2^63, which wraps around.
+/// Nonnegative, except 2^63, which wraps around.
 inline std::int64_t gcd(std::int64_t a, std::int64_t b) {
   std::uint64_t x = magnitude(a), y = magnitude(b);
   while (y != 0) {

@@ -4,10 +4,11 @@
 
 namespace etna::indexing {
 
-/// y[places[i]] += source[i] on the CPU, where many numbers go to few places: parts of the source, as many for every
-/// number of threads, are summed in double in tables of their own, which are added in order.
+/// y[places[i]] += source[i] on the CPU, for many numbers that go to few places. The source is divided into the same
+/// chunks for every number of threads; each chunk is summed in double in its own table, and the tables are added in
+/// order.
 /// @param y contiguous @param places i32 or i64, within y @param source contiguous
-/// @return false, having written nothing, for other dtypes than f32 and for fewer numbers
+/// @return false, having written nothing, for dtypes other than f32 and for too few numbers
 bool add_numbers(const Tensor& y, const Tensor& places, const Tensor& source);
 
 }  // namespace etna::indexing

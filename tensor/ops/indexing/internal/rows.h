@@ -6,10 +6,11 @@
 
 #include <etna/tensor/op.h>
 
-/// Shared by the ops that copy by index. Nothing is computed, so elements are copied as bytes, for every dtype.
+/// Shared by the ops that copy by index. They compute nothing, so elements of every dtype are copied as bytes.
 namespace etna::indexing {
 
-/// Bytes that a thread copies at once: the largest of 16, 8, 4, 2 and 1 that divides all of these sizes and addresses.
+/// Number of bytes that a thread copies at once: the largest of 16, 8, 4, 2 and 1 that divides all of these sizes and
+/// addresses.
 std::uint32_t unit(std::initializer_list<std::uint64_t> divided);
 
 /// @throws DtypeError if an index is neither i64 nor i32.

@@ -19,7 +19,7 @@ namespace etna::linalg {
 void require_matrices(const char* op, const Tensor& a);
 void require_square(const char* op, const Tensor& a);
 
-/// Matrices of a contiguous tensor; a tensor without elements has as many as its batch says.
+/// Number of matrices of a contiguous tensor; a tensor without elements has as many as its batch dimensions give.
 std::int64_t batch_size(const Tensor& a);
 inline Shape batch_shape(const Tensor& a) {
   Shape batch = a.shape();
@@ -41,7 +41,7 @@ template <typename T>
 T* result(Tensor& y, std::int64_t index) {
   return y.host<T>() + index * y.size(-2) * y.size(-1);
 }
-/// A copy of it in To.
+/// A copy of that matrix in To.
 template <typename To, typename T>
 std::vector<To> copied(const Tensor& a, std::int64_t index) {
   const T* const from = matrix<T>(a, index);
@@ -59,8 +59,8 @@ void set_identity(std::int64_t m, std::int64_t n, T* a) {
   for (std::int64_t i = 0; i < std::min(m, n); ++i) a[i * n + i] = T(1);
 }
 
-/// Calls body(zero of T, index) for each matrix of the batch, from several threads. body returns null, or what is
-/// wrong with the matrix. @throws LinalgError about the first such matrix
+/// Calls body(zero of T, index) for each matrix of the batch, from several threads. body returns null, or a description
+/// of the problem. @throws LinalgError about the first such matrix
 template <typename Body>
 void each_matrix(const char* op, const Tensor& a, const Body& body) {
   const std::int64_t count = batch_size(a), work = std::max<std::int64_t>(1, a.size(-1) * a.size(-1) * a.size(-2));
@@ -86,16 +86,16 @@ void each_matrix(const char* op, const Tensor& a, const Body& body) {
     run(float{});
 }
 
-/// Wraps batches of A and B to one; the matrices keep their sizes.
+/// Broadcasts the batches of A and B; the matrices keep their sizes.
 void broadcast_batches(const char* op, Tensor& a, Tensor& b);
 
-/// A with its upper (or lower) triangle alone. The diagonals of a batch of matrices, and matrices with such diagonals.
+/// The diagonals of a batch of matrices; matrices with such diagonals; A with only its upper (or lower) triangle.
 Tensor diagonal(const Tensor& a);
 Tensor as_diagonal(const Tensor& d);
 
-/// How shaders/linalg/small_matrix.comp works on a batch.
+/// The operation that shaders/linalg/small_matrix.comp performs on a batch.
 enum class Small : std::uint32_t { lu, solve, det, slogdet, triangular, cholesky, cofactor };
-/// Runs that shader. Returns false where matrices are too large for it, or not f32.
+/// Runs that shader. Returns false if matrices are too large for it, or not f32.
 bool run_small(const OpCall& call, Small what, const Tensor& a, const Tensor& b, Tensor& y, const Tensor& second = {},
                const Tensor& third = {}, bool upper = false, bool unit = false);
 

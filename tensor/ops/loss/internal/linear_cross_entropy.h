@@ -7,7 +7,7 @@
 namespace etna::loss::chunked {
 
 /// in: x [N, E], weight [C, E], bias [C] or none, target [N]
-/// out: loss [], then as wanted the gradients of x [N, E], weight [C, E], bias [C], for a loss gradient of 1
+/// out: loss [], then, if wanted, the gradients of x [N, E], weight [C, E], bias [C], for a loss gradient of 1
 struct LinearCrossEntropyAttrs {
   loss::CrossEntropyAttrs loss;  ///< reduction: mean or sum
   bool wants_x = false, wants_weight = false, wants_bias = false;
@@ -30,8 +30,8 @@ struct Outputs {
 /// Rows of logits in memory at a time on a GPU. @param row_bytes bytes of a row of logits
 std::int64_t rows_of_chunk(std::int64_t rows, std::int64_t row_bytes);
 
-/// Factor of stored gradients of the logits. f16 gradients are probabilities over thousands of classes and would
-/// underflow without it.
+/// Factor of stored gradients of the logits. Without it, f16 gradients would underflow: they are probabilities over
+/// thousands of classes.
 constexpr float stored_factor(DType t) { return t == DType::f16 ? 256.0f : 1.0f; }
 
 void cpu(const OpCall& call, std::span<Tensor> out);

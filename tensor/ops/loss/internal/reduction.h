@@ -3,10 +3,10 @@
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/loss/loss.h>
 
-/// What the composed losses share.
+/// Code that the composed losses share.
 namespace etna::loss {
 
-/// Inputs in the dtype that losses compute in: f32 for f16 and bf16. @throws UndefinedTensor, DtypeError
+/// Converts inputs to the dtype that losses compute in: f32 for f16 and bf16. @throws UndefinedTensor, DtypeError
 Tensor widened(const char* op, const Tensor& x);
 /// The dtype of a loss of x.
 DType result_dtype(const Tensor& x);
@@ -14,7 +14,7 @@ DType result_dtype(const Tensor& x);
 Tensor reduced(const Tensor& losses, Reduction reduction, DType dtype);
 /// @throws ShapeError
 void require_same(const char* op, const Tensor& x, const Tensor& target);
-/// losses · weight, if there is one, in losses' dtype.
+/// losses · weight in losses' dtype; losses if weight is undefined.
 Tensor weighted(const char* op, const Tensor& losses, const Tensor& weight);
 /// @throws DtypeError unless i64 or i32
 void require_classes(const char* op, const Tensor& target);

@@ -21,13 +21,13 @@ const Variants kCoopmatShaders[] = {{&shaders::gemm_coopmat_128x128_f16, &shader
                                     {&shaders::gemm_coopmat_128x64_f16, &shaders::gemm_coopmat_128x64_bf16},
                                     {&shaders::gemm_coopmat_64x64_f16, &shaders::gemm_coopmat_64x64_bf16}};
 
-/// Upper bound of the shared memory for the operands, in bytes: rows of k have the larger padding.
+/// Upper bound of the shared memory for the operands, in bytes; rows along k have the larger padding.
 std::int64_t shared_bytes(const Tile& tile) { return (tile.m + tile.n) * (kStep + 8) * 2; }
 
 }  // namespace
 
-/// The largest whose sides divide a subgroup's part of the smallest tile and are multiples of eight, as shared memory
-/// is read; sides of 32 only if there is no smaller shape.
+/// The largest matrix shape whose sides divide a subgroup's share of the smallest tile and are multiples of eight,
+/// since shared memory is read that way; sides of 32 only if there is no smaller shape.
 const gpu::MatrixShape* coopmat_shape(const gpu::Capabilities& can, DType t) {
   gpu::MatrixElement wanted = t == f16 ? gpu::MatrixElement::f16 : gpu::MatrixElement::bf16;
   const gpu::MatrixShape* best = nullptr;

@@ -19,15 +19,15 @@ std::int64_t offset_of(std::int64_t index, const Shape& batch, const Strides& st
 
 namespace {
 
-/// The element type that a library takes: bf16 as its bits.
+/// Converts to the element type that a library takes: bf16 as its bits.
 const float* elements(const float* x) { return x; }
 const double* elements(const double* x) { return x; }
 const cpu::Bf16* elements(const BFloat16* x) { return reinterpret_cast<const cpu::Bf16*>(x); }
 
 /// c = alpha · a · b + beta · c, then the epilogue. S is the element type of a and b.
-/// @param c rows `leading` apart, matrices one after the other
+/// @param c rows with stride `leading`, one matrix after another
 template <typename S, typename T>
-void gemm_cpu_multiply(const Plan& p, T alpha, T beta, T* c, std::int64_t leading, const PartEpilogue<T>& epilogue) {
+void gemm_cpu_multiply(const Plan& p, T alpha, T beta, T* c, std::int64_t leading, const TileEpilogue<T>& epilogue) {
   const auto *a = elements(p.a.host<S>()), *b = elements(p.b.host<S>());
   cpu::Gemm g{p.a_matrix.transposed, p.b_matrix.transposed, p.m,    p.n, p.k,
               p.a_matrix.leading,    p.b_matrix.leading,    leading};
@@ -35,12 +35,12 @@ void gemm_cpu_multiply(const Plan& p, T alpha, T beta, T* c, std::int64_t leadin
   auto on_matrix = [&](std::int64_t i, auto&& function) {
     function(a + offset_of(i, p.batch, p.a_batch), b + offset_of(i, p.batch, p.b_batch), c + i * p.m * leading);
   };
-  auto finish = [&](std::int64_t i, cpu::Part part) {
-    part.row += i * p.m;
-    epilogue(part);
+  auto finish = [&](std::int64_t i, cpu::ResultTile tile) {
+    tile.row += i * p.m;
+    epilogue(tile);
   };
   const bool finishes = epilogue.needed();
-  // Many or small matrices: one thread each. Few large ones: all threads on one after the other.
+  // Many or small matrices: one thread each. A few large ones: all threads on one matrix after another.
   constexpr std::int64_t kMany = 16, kSmall = 64 * 64 * 64;
   if (count > 1 && (count >= kMany || work <= kSmall)) {
     std::int64_t grain = std::max<std::int64_t>(1, kSmall / std::max<std::int64_t>(1, work));
@@ -55,7 +55,7 @@ void gemm_cpu_multiply(const Plan& p, T alpha, T beta, T* c, std::int64_t leadin
   }
   for (std::int64_t i = 0; i < count; ++i) {
     cpu::Finish then;
-    if (finishes) then = [&finish, i](const cpu::Part& part) { finish(i, part); };
+    if (finishes) then = [&finish, i](const cpu::ResultTile& tile) { finish(i, tile); };
     on_matrix(i, [&](auto* x, auto* w, auto* y) { cpu::gemm(g, alpha, x, w, beta, y, then); });
   }
 }
@@ -70,14 +70,14 @@ void compute(const Tensor& a, const Tensor& b, const Epilogue& given, Tensor& y)
   Epilogue e = given;
   if (e.preactivation.defined() && spacing(e.preactivation) == 0) e.preactivation = empty_like(e.preactivation);
   const double scale = static_cast<double>(e.scale) * (e.scale_by.defined() ? e.scale_by.item<double>() : 1.0);
-  // If y is T, the sums are computed in place, and y's contents may be added there too.
+  // If y is of type T, the sums are computed in place, and y's contents may be added there too.
   const bool even = spacing(y) != 0, same = same_elements(e.residual, y);
   const bool plain = e.activation == Activation::none && !e.derivative_at.defined() && !e.preactivation.defined();
   const bool adds_up = same && plain && y.dtype() == t && even;
   const bool in_place = y.dtype() == t && even && (!e.residual.defined() || adds_up);
   Tensor sums = in_place ? y : empty(y.shape(), {t, kCPU});
   const std::int64_t leading = spacing(sums);
-  PartEpilogue<T> epilogue(e, adds_up ? Tensor() : e.residual, sums.host<T>(), leading,
+  TileEpilogue<T> epilogue(e, adds_up ? Tensor() : e.residual, sums.host<T>(), leading,
                            in_place || !even ? Tensor() : y);
   const T alpha = static_cast<T>(scale), beta = adds_up ? T(1) : T(0);
   const Plan p = plan(a, b);

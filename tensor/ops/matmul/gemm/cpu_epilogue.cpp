@@ -10,7 +10,7 @@
 namespace etna::gemm {
 namespace {
 
-constexpr std::int64_t kChunk = 512;  // floats of a row at a time: two such buffers stay in L1
+constexpr std::int64_t kChunk = 512;  // floats of a row per chunk: two such buffers stay in L1
 
 /// x[i] *= activation'(at[i]). @param n at most kChunk
 template <typename T>
@@ -23,12 +23,12 @@ void multiply_by_derivative(Activation activation, const T* at, T* x, std::int64
 }  // namespace
 
 template <typename T>
-auto PartEpilogue<T>::aux(const Tensor& x) -> Aux {
+auto TileEpilogue<T>::aux(const Tensor& x) -> Aux {
   return x.defined() ? Aux{x, spacing(x)} : Aux{};
 }
 
 template <typename T>
-const T* PartEpilogue<T>::read(const Aux& from, std::int64_t row, std::int64_t column, std::int64_t n, T* buffer) {
+const T* TileEpilogue<T>::read(const Aux& from, std::int64_t row, std::int64_t column, std::int64_t n, T* buffer) {
   const std::int64_t at = row * from.leading + column;
   if constexpr (std::is_same_v<T, float>) {
     if (from.x.dtype() == bf16) {
@@ -40,7 +40,7 @@ const T* PartEpilogue<T>::read(const Aux& from, std::int64_t row, std::int64_t c
 }
 
 template <typename T>
-void PartEpilogue<T>::write(const Aux& to, std::int64_t row, std::int64_t column, std::int64_t n, const T* values) {
+void TileEpilogue<T>::write(const Aux& to, std::int64_t row, std::int64_t column, std::int64_t n, const T* values) {
   const std::int64_t at = row * to.leading + column;
   if constexpr (std::is_same_v<T, float>) {
     if (to.x.dtype() == bf16) return cpu::narrow_bf16(values, &to.x.template host<BFloat16>()[at].bits, n);
@@ -50,7 +50,7 @@ void PartEpilogue<T>::write(const Aux& to, std::int64_t row, std::int64_t column
 }
 
 template <typename T>
-PartEpilogue<T>::PartEpilogue(const Epilogue& e, const Tensor& residual, T* sums, std::int64_t leading, const Tensor& y)
+TileEpilogue<T>::TileEpilogue(const Epilogue& e, const Tensor& residual, T* sums, std::int64_t leading, const Tensor& y)
     : activation_(e.activation),
       bias_(e.bias.defined() ? e.bias.to(dtype_of<T>()).contiguous() : Tensor()),
       derivative_at_(aux(readable(e.derivative_at))),
@@ -61,22 +61,22 @@ PartEpilogue<T>::PartEpilogue(const Epilogue& e, const Tensor& residual, T* sums
       leading_(leading) {}
 
 template <typename T>
-bool PartEpilogue<T>::needed() const {
+bool TileEpilogue<T>::needed() const {
   return activation_ != Activation::none || bias_.defined() || derivative_at_.x.defined() || residual_.x.defined() ||
          preactivation_.x.defined() || y_.x.defined();
 }
 
 template <typename T>
-void PartEpilogue<T>::operator()(const cpu::Part& part) const {
-  for (std::int64_t row = part.row; row < part.row + part.rows; ++row) {
-    for (std::int64_t j = 0; j < part.columns; j += kChunk) {
-      chunk(row, part.column + j, std::min(kChunk, part.columns - j));
+void TileEpilogue<T>::operator()(const cpu::ResultTile& tile) const {
+  for (std::int64_t row = tile.row; row < tile.row + tile.rows; ++row) {
+    for (std::int64_t j = 0; j < tile.columns; j += kChunk) {
+      chunk(row, tile.column + j, std::min(kChunk, tile.columns - j));
     }
   }
 }
 
 template <typename T>
-void PartEpilogue<T>::chunk(std::int64_t row, std::int64_t column, std::int64_t n) const {
+void TileEpilogue<T>::chunk(std::int64_t row, std::int64_t column, std::int64_t n) const {
   T buffer[kChunk];
   T* x = sums_ + row * leading_ + column;
   if (bias_.defined()) {
@@ -95,7 +95,7 @@ void PartEpilogue<T>::chunk(std::int64_t row, std::int64_t column, std::int64_t 
   if (y_.x.defined()) write(y_, row, column, n, x);
 }
 
-template class PartEpilogue<float>;
-template class PartEpilogue<double>;
+template class TileEpilogue<float>;
+template class TileEpilogue<double>;
 
 }  // namespace etna::gemm

@@ -16,7 +16,7 @@ namespace {
 /// A kernel's tile and resources, as in shaders/sm90/gemm16.cuh and gemm32.cuh.
 struct Kernel {
   const gpu::CubinKernel* cubin;
-  std::int64_t rows, step;  ///< of a tile
+  std::int64_t rows, step;  ///< tile rows, and step along k
   std::uint32_t threads, shared_bytes;
   double step_us;  ///< estimated time of one step of k
   std::int64_t columns = 128;
@@ -58,7 +58,7 @@ struct Launch {
 
 /// The launch estimated to be fastest on `units` multiprocessors: waves of tiles and, with split-K, writing, reading
 /// and adding the partial sums.
-/// @param narrow whether there are tiles of 64 columns
+/// @param narrow true if there are tiles of 64 columns
 Launch launch_of(const GemmParams& p, OperandLayout layout, std::int64_t units, bool narrow = true) {
   if (p.tiling && p.tiling->tile < (p.dtype == f32 ? 1u : 2u))
     return {kernel_of(p.dtype, layout, p.tiling->tile == 1 ? kTall : kSquare), p.tiling->split_k};
@@ -74,7 +74,7 @@ Launch launch_of(const GemmParams& p, OperandLayout layout, std::int64_t units, 
       const std::int64_t rounds = ceil_div(tiles * split_k, units), each = ceil_div(steps, split_k);
       constexpr double start_us = 1.5, second_pass_us = 4, bytes_a_us = 3.0e6;
       double us = start_us + static_cast<double>(rounds * each) * kernel.step_us;
-      // When two warpgroups share a tile, nothing is multiplied while it is stored.
+      // When two warpgroups share a tile, they do not multiply while it is stored.
       us += static_cast<double>(kernel.rows == 256 || p.dtype == f32 ? rounds : 1) * 1.0;
       if (split_k > 1) us += second_pass_us + results * 8 * static_cast<double>(split_k) / bytes_a_us;
       if (best.us == 0 || us < best.us) best = {kernel, split_k, us};
@@ -83,7 +83,7 @@ Launch launch_of(const GemmParams& p, OperandLayout layout, std::int64_t units, 
   return best;
 }
 
-/// The operand as the copy engine addresses it: along k, or with rows of k.
+/// The operand as the copy engine addresses it: rows along k, or one row per k.
 auto map_of(const Operand& x, DType dtype, bool along_k, std::int64_t extent, std::int64_t k, std::int64_t matrices,
             std::int64_t step, std::int64_t tile) {
   return tensor_map({.at = x.at,
@@ -101,7 +101,7 @@ struct CubinStored {
   const Operand& operand;
   DType dtype;
   std::int64_t rows, columns;
-  std::int64_t others;  ///< rows or columns of the other operand that each element is multiplied with
+  std::int64_t others;  ///< number of rows or columns of the other operand that each element is multiplied with
 
   std::int64_t wide() const { return static_cast<std::int64_t>(16 / item_size(dtype)); }
   bool aligned() const { return operand.at.address % 16 == 0 && operand.leading % wide() == 0; }
@@ -129,7 +129,7 @@ std::int64_t units_of(const GemmParams& p) {
   return static_cast<std::int64_t>(gpu::capabilities(p.device).compute_units);
 }
 
-/// @param more parameters behind the gemm's, where the kernel has them
+/// @param more parameters after the gemm's, if the kernel has any
 void enqueue(const OpCall& call, const GemmParams& p, const Launch& launch, const Arguments& a, const Arguments& b,
              std::span<const std::uint32_t> more) {
   const Kernel& kernel = launch.kernel;
@@ -175,8 +175,8 @@ bool launch_matrices(const OpCall& call, const GemmParams& p, OperandLayout layo
   return true;
 }
 
-/// A cubin starts about 3 us later than a shader on an H200, the time to load the tensor maps. Below this many
-/// multiplications shaders finish first.
+/// A cubin starts about 3 us later than a shader on an H200: it loads the tensor maps. Shaders finish first below this
+/// number of multiplications.
 bool too_small(const GemmParams& p) {
   constexpr double least = 2.5e8;
   const double multiplications = static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
@@ -239,7 +239,7 @@ bool launch_cubin(const OpCall& call, const GemmParams& p) {
     if (!stored_b.aligned()) one.b = padded(call, stored_b, p.device, b);
   }
   for (std::int64_t i = 0; i < p.outer; ++i) {
-    // The first launch decides for all.
+    // The first launch decides for all matrices.
     if (!launch_matrices(call, one, layout)) return false;
     one.a.advance(one.a.strides[0], p.dtype), one.b.advance(one.b.strides[0], p.dtype);
     for (Rows* rows : {&one.y, &one.preactivation, &one.derivative_at, &one.residual}) rows->advance(p.m * p.inner);

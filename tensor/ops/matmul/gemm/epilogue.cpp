@@ -76,7 +76,7 @@ void add_split_k(const OpCall& call, const GemmParams& p, const Tensor& partial,
   }
   const std::int64_t results = p.m * p.n * p.matrices();
   const EpilogueSpec spec(p);
-  const std::int64_t width = dividing_width(spec.width, p.n);  // results are indexed across rows
+  const std::int64_t width = dividing_width(spec.width, p.n);  // the result is indexed as one flat run across rows
   gpu::Kernel(shaders::gemm_reduce, call)
       .spec(width, spec.flags, spec.y, spec.bias, spec.aux, spec.residual)
       .read(partial)
@@ -85,23 +85,23 @@ void add_split_k(const OpCall& call, const GemmParams& p, const Tensor& partial,
       .dispatch(gpu::grid(results / width, 256));
 }
 
-void reduce_and_norm(const OpCall& call, const SplitSums& sums, const NormBehind& behind) {
+void reduce_and_norm(const OpCall& call, const SplitSums& sums, const NormAfter& norm) {
   const GemmParams& p = sums.params;
   const EpilogueSpec spec(p);
   const std::int64_t width = dividing_width(spec.width, p.n);
   std::int64_t norm_width = vector_width(p.y.at.address, f32, {p.y.leading});
-  for (const Tensor& x : {behind.norm, behind.rows})
+  for (const Tensor& x : {norm.norm, norm.rows})
     norm_width = std::min(norm_width, vector_width(gpu::pointer(x).address, x.dtype(), {p.n}));
   gpu::Kernel(shaders::gemm_reduce_norm, call)
       .spec(width, spec.flags, spec.y, spec.bias, spec.aux, spec.residual)
-      .spec(behind.rows.dtype(), behind.norm.dtype(), norm_width)
+      .spec(norm.rows.dtype(), norm.norm.dtype(), norm_width)
       .read(sums.partial)
       .arguments(epilogue_arguments(p))
-      .read(behind.norm)
-      .write(behind.rows)
-      .write(behind.factor)
+      .read(norm.norm)
+      .write(norm.rows)
+      .write(norm.factor)
       .u32(p.m * p.n, p.n, sums.splits)
-      .f32(static_cast<float>(behind.eps))
+      .f32(static_cast<float>(norm.eps))
       .dispatch(gpu::grid(p.m));
 }
 

@@ -17,9 +17,9 @@ struct Sizes {
   std::int64_t m, n, k, tile_n;
 };
 
-/// True if the fused dispatch should finish before a gemm, a barrier and a norm, by the model of tiling.cpp. The time
-/// of a step of k is calculated, not measured: 60 % of the peak multiplications, or reading w from L2 at about 24 bytes
-/// per clock and multiprocessor when all of them read.
+/// True if the fused dispatch is estimated to finish before a gemm, a barrier and a norm, by the model of tiling.cpp.
+/// The time of a step of k is calculated, not measured: 60 % of the peak multiplications, or reading w from L2 at about
+/// 24 bytes per clock and multiprocessor when all of them read.
 bool pays(const Sizes& s, Device device, DType dtype) {
   const gpu::Capabilities& can = gpu::capabilities(device);
   std::int64_t units = std::max<std::int64_t>(32, can.compute_units);

@@ -6,7 +6,7 @@
 #include <etna/tensor/ops/matmul/gemm/internal/gemm.h>
 #include <etna/tensor/ops/matmul/gemm/internal/int8.h>
 
-// Uses Eigen's i32 gemm, a few rows per task. Operands are widened first: Eigen has no i8 gemm with wider sums.
+// Uses Eigen's i32 gemm, a few rows per task. Operands are converted first: Eigen has no i8 gemm with wider sums.
 namespace etna::gemm {
 namespace {
 
@@ -31,7 +31,7 @@ void int8_cpu_multiply(const Plan& p, const std::int32_t* a, const std::int32_t*
     by(Int8CpuStored(a + first * p.a_matrix.leading, count, p.k, lda));
 }
 
-/// The index-th scale; there may be one for all.
+/// The scale of an index; a scale of one element applies to all.
 float scale_at(const Tensor& scale, std::int64_t index) {
   return !scale.defined() ? 1.0f : scale.host<float>()[scale.numel() == 1 ? 0 : index];
 }

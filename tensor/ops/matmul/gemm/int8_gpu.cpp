@@ -10,7 +10,7 @@
 namespace etna::gemm {
 namespace {
 
-/// The index step of a scale; 0: one scale for all.
+/// The index stride of a scale; 0: one scale for all.
 std::uint32_t step_of(const Tensor& scale) { return scale.defined() && scale.numel() > 1 ? 1 : 0; }
 Tensor int8_gpu_dense(const Tensor& x) { return x.defined() ? x.contiguous() : x; }
 
@@ -19,7 +19,7 @@ std::int64_t stride_at(const Strides& strides, int from_end) {
   return strides.rank() >= from_end ? strides[strides.rank() - from_end] : 0;
 }
 
-/// A plan with at most two batch dimensions: operands with more are copied.
+/// A plan with at most two batch dimensions; copies operands with more.
 Plan plan_of(const Tensor& a, const Tensor& b) {
   Plan p = plan(a, b);
   if (p.batch.rank() <= 2) return p;
@@ -33,8 +33,8 @@ Plan plan_of(const Tensor& a, const Tensor& b) {
   return plan(whole(a, b), whole(b, a));
 }
 
-/// The matrix shape of the matrix-unit kernel: its sides divide a subgroup's 64 x 64 results, and its k divides the 128
-/// of a step and is a multiple of 16. Null if the device has none.
+/// The matrix shape of the matrix-unit kernel: its sides divide a subgroup's tile of 64 x 64 results; its k divides the
+/// kernel's step of 128 and is a multiple of 16. Null if the device has none.
 const gpu::MatrixShape* shape_for(const gpu::Capabilities& can) {
   for (const gpu::MatrixShape& s : can.matrix_shapes) {
     bool whole = s.operands == gpu::MatrixElement::i8 && s.sums == gpu::MatrixElement::i32;
@@ -43,7 +43,7 @@ const gpu::MatrixShape* shape_for(const gpu::Capabilities& can) {
   return nullptr;
 }
 
-/// True if the matrix-unit variant is among those to try.
+/// True if ETNA_GEMM allows the matrix-unit variant.
 bool asked_for_matrices() {
   for (const Launcher& l : launchers()) {
     if (l.variant == KernelVariant::coopmat) return true;
@@ -51,7 +51,7 @@ bool asked_for_matrices() {
   return false;
 }
 
-/// Elements of an operand that can be loaded at once from the start of any row of any matrix.
+/// Number of elements of an operand that can be loaded at once from the start of any row of any matrix.
 std::int64_t width_of(const Tensor& x, const Matrix& matrix, const Strides& batch, std::int64_t widest) {
   std::int64_t w = vector_width(x.address(), i8, {matrix.leading}, widest);
   for (int d = 0; d < batch.rank(); ++d) w = std::min(w, vector_width(0, i8, {batch[d]}, widest));
@@ -100,7 +100,7 @@ bool int8_gpu(const OpCall& call, const Tensor& a, const Tensor& b, const Int8Sc
     return true;
   }
 
-  // The larger tile multiplies more per byte read. The smaller one is for gemms that would otherwise have too few
+  // The larger tile multiplies more per byte read. The smaller tile is for gemms that would otherwise have too few
   // workgroups.
   const bool large = ceil_div(p.m, 128) * ceil_div(p.n, 128) * matrices >= std::max(32u, can.compute_units);
   const gpu::Shader& shader = can.packed_dot ? (large ? shaders::gemm_int8_packed_128 : shaders::gemm_int8_packed_64)

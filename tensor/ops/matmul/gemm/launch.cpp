@@ -9,7 +9,7 @@ namespace {}  // namespace
 void launch_tiled(const OpCall& call, const GemmParams& p, const TiledShader& kernel, std::int64_t split_k) {
   const std::int64_t matrices = p.matrices();
   const std::int64_t tiles = ceil_div(p.m, kernel.tile_m) * ceil_div(p.n, kernel.tile_n);
-  // Less than one iteration for each k.
+  // The kernel runs fewer than one iteration per element of k.
   const std::uint32_t most = gpu::capabilities(p.device).most_iterations;
   const bool limited_loops = most != 0;
   if (limited_loops) split_k = std::max(split_k, ceil_div(p.k, most));
@@ -24,7 +24,7 @@ void launch_tiled(const OpCall& call, const GemmParams& p, const TiledShader& ke
   const bool a_along_k = !p.a.transposed, b_along_k = p.b.transposed;
   const EpilogueSpec epilogue = split ? EpilogueSpec::partial_sums(partial, p.n) : EpilogueSpec(p);
   std::int64_t a_width = width_of(p.a), b_width = width_of(p.b), y_width = epilogue.width;
-  // A rasterizer in software takes half a second to compile each combination, and gains nothing by wide loads.
+  // A software rasterizer takes half a second to compile each combination, and gains nothing from wide loads.
   if (limited_loops) a_width = b_width = y_width = std::min({a_width, b_width, y_width});
   gpu::Kernel(kernel.shader, call)
       .spec(kernel.first)

@@ -21,7 +21,7 @@ void check_dtypes(const OpCall& call, std::uint32_t wider, std::uint32_t others)
     const Tensor& x = call.in[i];
     if (!x.defined()) continue;
     if (!is_floating(x.dtype())) {
-      throw DtypeError(fmt::format("{}: an input {} holds {}, all are f64, f32, f16 or bf16; call .to(f32) first",
+      throw DtypeError(fmt::format("{}: an input {} holds {}; all must be f64, f32, f16 or bf16; call .to(f32) first",
                                    call.op.name, str(x.shape()), name(x.dtype())));
     }
     bool may_differ = (others >> i & 1u) != 0 || ((wider >> i & 1u) != 0 && promote(x.dtype(), t) == x.dtype());

@@ -31,7 +31,7 @@ Shape without_matrix(const Shape& shape) {
   return batch;
 }
 
-/// True if the rows of all matrices of a are evenly spaced, one matrix after the other.
+/// True if the rows of all matrices of a are evenly spaced, one matrix after another.
 bool rows_run_on(const Shape& batch, const Strides& strides, std::int64_t m, const Matrix& matrix) {
   if (matrix.transposed) return false;
   std::int64_t expected = m * matrix.leading;
@@ -80,7 +80,7 @@ Plan plan(const Tensor& a, const Tensor& b) {
   Shape batch = broadcast(without_matrix(a.shape()), without_matrix(b.shape()), "matmul");
   Strides a_strides = batch_strides(p.a, batch), b_strides = batch_strides(p.b, batch);
   if (p.m == 1 && !p.a_matrix.transposed) {
-    // With a single row per matrix, the row stride is free: the innermost batch stride may serve.
+    // With a single row per matrix, the row stride is arbitrary: the innermost batch stride may serve.
     int inner = batch.rank() - 1;
     while (inner >= 0 && batch[inner] == 1) --inner;
     if (inner >= 0 && a_strides[inner] >= p.k) p.a_matrix.leading = a_strides[inner];

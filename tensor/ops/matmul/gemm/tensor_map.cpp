@@ -5,7 +5,7 @@
 namespace etna::gemm {
 namespace {
 
-// Fields of the second word: from bit 4 on the number of dimensions minus one, then the element type, the swizzle, and
+// Fields of the second u64: from bit 4 on the number of dimensions minus one, then the element type, the swizzle, and
 // the L2 read size; the upper half is the row stride.
 constexpr std::uint64_t kThreeDimensions = 2 << 4, k16Bits = 0x500, k32Bits = 0x380, kSwizzle128 = 0x6000,
                         kReadAhead128 = 0x40000;
@@ -24,7 +24,7 @@ std::optional<Arguments> tensor_map(const TiledMatrix& x) {
   constexpr std::int64_t most = std::int64_t{1} << 36;
   if (x.at.address % 16 != 0 || row_bytes % 16 != 0 || matrix_bytes % 16 != 0) return {};
   if (row_bytes <= 0 || row_bytes >= most || matrix_bytes <= 0 || matrix_bytes >= most) return {};
-  std::array<std::uint64_t, 16> words{};  // the first word is the address
+  std::array<std::uint64_t, 16> words{};  // the first u64 is the address
   words[1] =
       sixteenths(row_bytes) << 32 | kReadAhead128 | kSwizzle128 | (item == 2 ? k16Bits : k32Bits) | kThreeDimensions;
   words[2] = sixteenths(matrix_bytes);
@@ -45,7 +45,7 @@ std::optional<Arguments> tensor_map(const TiledImages& x) {
   const std::int64_t pixel = x.channels * item, row = pixel * x.width, image = row * x.height;
   constexpr std::int64_t most = std::int64_t{1} << 36;
   if (x.at.address % 16 != 0 || pixel % 16 != 0 || image >= most || x.box_pixels > 1024) return {};
-  // The walk is bounded by its first pixel and by the distance of its end from the image's.
+  // The walk is bounded by its first pixel and by the distance from its end to the image's end.
   const std::int64_t end_x = x.first_x + (x.places_x - 1) * x.stride_x + 1 - x.width,
                      end_y = x.first_y + (x.places_y - 1) * x.stride_y + 1 - x.height;
   std::uint64_t corners = 0;
@@ -54,7 +54,7 @@ std::optional<Arguments> tensor_map(const TiledImages& x) {
     corners = corners << 8 | (static_cast<std::uint64_t>(corner) & 0xff);
   }
   if (x.stride_x > 8 || x.stride_y > 8) return {};
-  std::array<std::uint64_t, 16> words{};  // the first word is the address
+  std::array<std::uint64_t, 16> words{};  // the first u64 is the address
   words[1] = sixteenths(pixel) << 32 | kReadAhead128 | kSwizzle128 | (item == 2 ? k16Bits : k32Bits) | kPixels;
   words[2] = sixteenths(image) << 32 | sixteenths(row);
   words[4] = less_one(x.width) << 32 | less_one(x.channels);

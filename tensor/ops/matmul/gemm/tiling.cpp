@@ -25,7 +25,7 @@ std::span<const Tile> plain_tiles() { return kPlain; }
 double estimated_clocks(const Extent& e, std::int64_t units, const Tile& tile, std::int64_t split_k) {
   std::int64_t groups = ceil_div(e.m, tile.m) * ceil_div(e.n, tile.n) * e.matrices * split_k;
   double work = static_cast<double>(tile.m * tile.n) * static_cast<double>(ceil_div(e.k, split_k));
-  // The first workgroups spread over all multiprocessors. Later ones start in twos or fours, where others ended
+  // The first workgroups spread over all multiprocessors. Later ones start two or four at a time, where others finished
   // together.
   std::int64_t waves = ceil_div(groups, units * tile.resident);
   std::int64_t together = std::min(tile.resident, ceil_div(groups, units));
@@ -42,7 +42,7 @@ Tiling choose_tiling(const Extent& e, std::int64_t units, std::span<const Tile> 
   double least = -1;
   for (std::size_t t = 0; t < tiles.size(); ++t) {
     std::int64_t groups = ceil_div(e.m, tiles[t].m) * ceil_div(e.n, tiles[t].n) * e.matrices;
-    // Split-K of 2, 4 ..., and the counts that fill the multiprocessors once to four times.
+    // Split-K by 2, 4 ..., and by the counts that fill the multiprocessors one to four times.
     std::int64_t counts[12] = {1, 2, 4, 8, 16, 32, 64, kMostSplitK};
     for (std::int64_t fill = 1; fill <= 4; ++fill) counts[7 + fill] = std::min(fill * units / groups, kMostSplitK);
     for (std::int64_t split_k : counts) {

@@ -124,7 +124,7 @@ std::filesystem::path table_file(Device device) {
 
 std::optional<KernelConfig> config_for(const GemmParams& params) {
   if (ForcedConfig* forced = overrides().gemm_config) {
-    forced->met_.emplace(params);
+    forced->last_class_.emplace(params);
     return forced->config_;
   }
   const TuningTable& table = table_of(params.device);

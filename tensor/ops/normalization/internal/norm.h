@@ -31,30 +31,30 @@ struct Inputs {
 };
 
 /// in: gradient of y, x, weight or undefined, and a further gradient of x or undefined, which is added to dx
-/// out: dx, then dweight and dbias as wanted, then dx once more as ddelta if delta's dtype differs from x's
+/// out: dx, then dweight and dbias if wanted, then ddelta, a copy of dx, if delta's dtype differs from x's
 struct NormBackwardAttrs {
   double eps = 0;
   bool rms = false, wants_weight = false, wants_bias = false, wants_delta = false;
   DType weight_dtype = DType::f32, bias_dtype = DType::f32, delta_dtype = DType::f32;
 };
 
-/// The results of layer_norm_backward or rms_norm_backward, as `wanted` says. @param more a further gradient of x, or
-/// undefined
+/// The results of layer_norm_backward or rms_norm_backward that `wanted` selects. @param more a further gradient of x,
+/// or undefined
 TensorList gradients(const Tensor& grad, const Tensor& x, const Tensor& weight, const Tensor& more,
                      const NormBackwardAttrs& wanted);
 
-/// Rows per partial sum of dweight and dbias. Depends on the shape alone, so that the bits do not vary.
-inline std::int64_t rows_of_piece(std::int64_t rows, std::int64_t at_least, std::int64_t most_pieces) {
-  return std::max(at_least, (rows + most_pieces - 1) / most_pieces);
+/// Rows per partial sum of dweight and dbias. Depends only on the shape, so that the bits do not vary.
+inline std::int64_t rows_per_chunk(std::int64_t rows, std::int64_t at_least, std::int64_t most_chunks) {
+  return std::max(at_least, (rows + most_chunks - 1) / most_chunks);
 }
 
-/// The dtype of a norm of x: under autocast, the dtype of the matrix products that read it.
+/// The dtype of a norm of x: under autocast, the dtype of the matmuls that read it.
 DType out_dtype(const Tensor& x);
 
 /// Throws unless a norm's weight or bias is undefined or [D].
 void check_parameter(const OpCall& call, const Tensor& x, const Tensor& parameter, const char* what);
 
-/// Whether a call of a norm, not run yet, normalizes x and reads it nowhere else.
+/// True if a norm that has not run yet normalizes x and does not read it in any other input.
 bool reads_only_first(const fusion::Call& norm, const Tensor& x);
 
 void forward_cpu(const OpCall& call, std::span<Tensor> out);

@@ -11,10 +11,10 @@
 /// Many tensors as one list of equally sized chunks.
 namespace etna::optimizer {
 
-/// Elements of an optimizer's chunk: the work of a workgroup, or the unit of a thread on the CPU.
+/// Elements of a chunk: the work of one workgroup, or the unit of work of a CPU thread.
 inline constexpr std::int64_t kChunk = 4096;
 
-/// The division of tensors into chunks: a chunk is within one tensor, and every tensor starts a chunk.
+/// Divides tensors into chunks: a chunk lies within one tensor, and every tensor starts a chunk.
 class Chunks {
  public:
   explicit Chunks(std::int64_t size) : size_(size) {}

@@ -8,7 +8,7 @@
 #include <etna/tensor/ops/kernel.h>
 #include <etna/tensor/ops/optimizer/internal/chunks.h>
 
-/// Many tensors in one dispatch: the table of their addresses.
+/// Many tensors in one dispatch: a table of their addresses.
 namespace etna::optimizer {
 
 inline constexpr std::uint32_t kMixed = 255;
@@ -41,8 +41,8 @@ struct Rows {
   TensorList kept_;
 };
 
-/// A dispatch over rows: queues their table and adds the arguments that all such shaders declare first. @param rows not
-/// empty; keeps the table alive
+/// Starts a dispatch over rows: queues their table and adds the arguments that all such shaders declare first. @param
+/// rows not empty; keeps the table alive
 gpu::Kernel kernel_over(const gpu::Shader& shader, const OpCall& call, Rows& rows, Device device);
 
 }  // namespace etna::optimizer

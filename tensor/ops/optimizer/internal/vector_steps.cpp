@@ -1,4 +1,4 @@
-// Bytes-bound (Adam: 28 bytes per parameter); vectors keep square roots and divisions from costing more.
+// Bytes-bound (Adam: 28 bytes per parameter); vectors make square roots and divisions cheap enough not to add time.
 #include <etna/tensor/ops/optimizer/internal/vector_steps.h>
 
 #include <cmath>
@@ -12,8 +12,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace etna::cpu::HWY_NAMESPACE {
 
-/// A vector with the operators that rules use. A multiplication and an addition are fused only where a word of the rule
-/// says so.
+/// A vector with the operators that rules use. A multiplication and an addition are fused only where the rule calls a
+/// fused function.
 struct Floats {
   V v;
 };

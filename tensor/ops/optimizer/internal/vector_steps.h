@@ -6,7 +6,8 @@
 namespace etna::cpu {
 
 /// One pass. Bytes-bound: each array is read and written once.
-/// @param numbers those of the rule, in the order of its each() @param first true where the states hold nothing yet
+/// @param numbers the rule's numbers, in the order of its each() @param first true if the states do not hold anything
+/// yet
 using VectorStep = void(const float* numbers, bool first, float* x, const float* gradient, float* const* states,
                         std::int64_t n);
 

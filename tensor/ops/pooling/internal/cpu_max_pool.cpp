@@ -1,4 +1,4 @@
-// Bound by loads: maxima and places stay in registers over all elements of a window.
+// Bound by loads: maxima and positions stay in registers for all elements of a window.
 #include <etna/tensor/ops/pooling/internal/cpu_max_pool.h>
 
 #include <algorithm>
@@ -81,15 +81,15 @@ void pool_row(const PoolRow& row, const std::int32_t* first, float* best, std::i
 HWY_INLINE V load(const float* x) { return hn::LoadU(D(), x); }
 HWY_INLINE void store(V v, float* y) { hn::StoreU(v, D(), y); }
 HWY_INLINE V load(const std::uint16_t* x) {
-  const hn::RebindToUnsigned<D> words;
-  const hn::Rebind<std::uint16_t, D> halves;
-  return hn::BitCast(D(), hn::ShiftLeft<16>(hn::PromoteTo(words, hn::LoadU(halves, x))));
+  const hn::RebindToUnsigned<D> u32_tag;
+  const hn::Rebind<std::uint16_t, D> u16_tag;
+  return hn::BitCast(D(), hn::ShiftLeft<16>(hn::PromoteTo(u32_tag, hn::LoadU(u16_tag, x))));
 }
 HWY_INLINE void store(V v, std::uint16_t* y) {
-  const hn::RebindToUnsigned<D> words;
+  const hn::RebindToUnsigned<D> u32_tag;
   const hn::RebindToSigned<D> whole;
-  const hn::Rebind<std::uint16_t, D> halves;
-  hn::StoreU(hn::DemoteTo(halves, hn::BitCast(whole, hn::ShiftRight<16>(hn::BitCast(words, v)))), halves, y);
+  const hn::Rebind<std::uint16_t, D> u16_tag;
+  hn::StoreU(hn::DemoteTo(u16_tag, hn::BitCast(whole, hn::ShiftRight<16>(hn::BitCast(u32_tag, v)))), u16_tag, y);
 }
 HWY_INLINE float wide(float x) { return x; }
 HWY_INLINE float wide(std::uint16_t x) {

@@ -2,22 +2,22 @@
 
 #include <cstdint>
 
-/// Maxima of windows with the places where they lie, by the widest vectors of the processor. Of equal maxima the first
-/// counts; a NaN counts more than any number, and the last of several.
+/// Maxima of windows with their positions, by the widest vectors of the processor. Of equal maxima the first counts;
+/// NaN counts as larger than any number, and of several NaNs the last counts.
 namespace etna::cpu {
 
 /// A row of windows over lines of adjacent elements.
 struct PoolRow {
-  const float* const* lines;  ///< each line padded by -∞ to (windows + 32) · stride + kernel · step elements at least
-  const std::int32_t* places;  ///< of each line's first element
+  const float* const* lines;  ///< each line padded with -∞ to at least (windows + 32) · stride + kernel · step elements
+  const std::int32_t* places;  ///< position of each line's first element
   std::int64_t count;          ///< lines
   std::int64_t kernel, step, stride, windows;
 };
-/// @param first of each window: its place if no element is above -∞; readable to windows + 32
+/// @param first for each window, the position to report if no element exceeds -∞; readable up to windows + 32
 void max_pool_row(const PoolRow& row, const std::int32_t* first, float* best, std::int32_t* where);
 
 /// One window whose elements are `channels` adjacent values at each of `count` pixels.
-/// @param first place if no element is above -∞
+/// @param first position to report if no element exceeds -∞
 void max_pool_pixels(const float* const* pixels, const std::int32_t* places, std::int64_t count, std::int64_t channels,
                      std::int32_t first, float* best, std::int32_t* where);
 /// The same for the bits of bf16.

@@ -15,7 +15,7 @@ struct Window {
 struct PoolAttrs {
   Window axes[3];
   bool adaptive = false;  ///< window o is [⌊o·from/to⌋, ⌈(o+1)·from/to⌉)
-  bool unpool = false;    ///< of the way back: the last of several values at one place counts, not their sum
+  bool unpool = false;    ///< backward only: of several values at one position the last counts, not their sum
 };
 
 struct MaxPooled {

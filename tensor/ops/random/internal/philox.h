@@ -4,7 +4,7 @@
 #include <cstdint>
 
 /// Philox4x32-10 (Salmon et al. 2011): a block cipher used as a counter-based generator. Block b of a stream is a pure
-/// function of (seed, offset, b), so any thread on any device can compute any element again. shaders/lib/philox.glsl is
+/// function of (seed, offset, b), so any thread on any device can recompute any element. shaders/lib/philox.glsl is
 /// identical.
 namespace etna::random {
 
@@ -37,7 +37,8 @@ constexpr Counter block(Stream s, std::uint64_t index) {
                {static_cast<std::uint32_t>(s.seed), static_cast<std::uint32_t>(s.seed >> 32)});
 }
 
-/// Sixteen blocks starting at `first`, grouped by word. The loops run over the blocks, so that they vectorize.
+/// Sixteen blocks starting at `first`, grouped by their four u32. The loops run over the blocks, so that they
+/// vectorize.
 inline constexpr int kWide = 16;
 inline void blocks(Stream s, std::uint64_t first, std::uint32_t (&words)[4 * kWide]) {
   std::uint32_t c[4][kWide];

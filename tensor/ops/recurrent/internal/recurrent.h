@@ -9,7 +9,7 @@ namespace etna::recurrent {
 struct RecurrentAttrs {
   RecurrentMode mode = RecurrentMode::lstm;
   bool reverse = false;
-  bool keeps = false;  ///< the last output, which backward needs, is there
+  bool keeps = false;  ///< true: the last output, which backward needs, exists
 };
 
 /// Cell states, and sums of gradients from step to step: f32, or f64 for f64.
@@ -19,7 +19,7 @@ constexpr std::int64_t saved_blocks(RecurrentMode mode) {
   return mode == RecurrentMode::lstm || mode == RecurrentMode::gru ? 4 : 0;
 }
 
-/// Inputs of the op "recurrent". Undefined: c0 but for lstm; bias, lengths where left out.
+/// Inputs of the op "recurrent". May be undefined: c0 except for lstm, bias, lengths.
 enum In { kGates, kH0, kC0, kWeight, kBias, kLengths, kInputs };
 /// Its outputs: states [T, B, H]; lstm: cells [T, B, H] of row_dtype(); if kept and not an rnn: the saved blocks,
 /// [T, B, blocks·H].
@@ -30,7 +30,7 @@ struct Outputs {
   Outputs() = default;
 };
 
-/// Inputs of the op "recurrent_backward"; undefined where the mode has none, and gradients where none arrived.
+/// Inputs of the op "recurrent_backward". Undefined: inputs that the mode does not have, and missing gradients.
 enum BackwardIn {
   kStates,
   kCells,
@@ -45,17 +45,17 @@ enum BackwardIn {
   kBackwardInputs
 };
 /// Its outputs: the gradients of the gates [T, B, gates·H], of h0, of c0 (lstm), and, for gru, of the recurrent part,
-/// where the block of n differs.
+/// whose block n differs.
 struct Gradients {
   Tensor gates, h0, c0, hidden;
   Gradients(std::span<const Tensor> out, const RecurrentAttrs& a);
   TensorList list() const;
   Gradients() = default;
-  /// Of the recurrent part.
+  /// Gradient of the recurrent part.
   const Tensor& recurrent() const { return hidden.defined() ? hidden : gates; }
 };
 
-/// The i-th step that is computed.
+/// The time step that is computed i-th.
 inline std::int64_t step_at(std::int64_t i, std::int64_t steps, bool reverse) { return reverse ? steps - 1 - i : i; }
 
 void recurrent_cpu(const OpCall& call, std::span<Tensor> out);

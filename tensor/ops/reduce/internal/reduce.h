@@ -5,7 +5,7 @@
 /// The implementation of sum, mean, max and the other reductions.
 namespace etna::reduce {
 
-/// Shared with shaders/reduce/reduce.comp.
+/// Numbered as in shaders/reduce/reduce.comp.
 enum class Kind : int { sum, mean, prod, max, min, argmax, argmin, logsumexp, var, std, norm };
 
 struct ReduceAttrs {
@@ -16,15 +16,16 @@ struct ReduceAttrs {
   bool widens = false;  ///< sum: f16 and bf16 give f32
 };
 
-/// A reduction as two nested iterations over x: over kept elements in the order of the output, and for each over the
-/// reduced elements in row-major order. Adjacent dimensions are merged if x's strides allow it.
+/// A reduction as two nested iterations over x: the outer over kept elements in the order of the output, the inner over
+/// the reduced elements in row-major order. Adjacent dimensions are merged if x's strides allow it.
 struct Plan {
   Shape kept, reduced;
   Strides kept_strides, reduced_strides;
   std::int64_t outputs = 1, length = 1;  ///< elements of the two iterations
 
   Plan(const Tensor& x, const Dims& dims);
-  /// True if neighbouring outputs are adjacent in x and neighbouring reduced elements are not: sums columns, not rows.
+  /// True if neighbouring outputs are adjacent in x and neighbouring reduced elements are not: the reduction sums
+  /// columns, not rows.
   bool columns() const;
 };
 

@@ -56,7 +56,7 @@ constexpr T highest() {
     return std::numeric_limits<T>::max();
 }
 
-/// True if `x` replaces `best`: it is beyond it, or it is the first NaN.
+/// True if x replaces best: x is beyond best, or x is the first NaN.
 template <bool largest, typename T>
 bool beats(T x, T best) {
   return (largest ? x > best : x < best) || (x != x && best == best);

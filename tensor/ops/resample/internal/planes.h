@@ -5,13 +5,13 @@
 
 #include <etna/tensor/tensor.h>
 
-/// Tensors with one to three spatial dimensions as kernels see them.
+/// Tensors with one to three spatial dimensions in the layout that kernels use.
 namespace etna::resample {
 
 using Sizes = std::array<std::int64_t, 3>;
 
-/// x as [outer, D, H, W, inner], without a copy where its memory allows that. [N, C, H, W] becomes [N·C, 1, H, W, 1];
-/// a view whose channels are adjacent in memory becomes [N, 1, H, W, C], and so do the results.
+/// x as [outer, D, H, W, inner], without a copy if its strides allow it. [N, C, H, W] becomes [N·C, 1, H, W, 1]; a view
+/// whose channels are adjacent in memory becomes [N, 1, H, W, C], and so do the results.
 class Planes {
  public:
   /// @param spatial 1 to 3: the last dimensions of x @throws ShapeError naming `op` if x has fewer
@@ -19,7 +19,7 @@ class Planes {
 
   const Tensor& folded() const { return folded_; }
   Sizes sizes() const;
-  /// The same layout for another tensor of x's rank, such as indices or the gradient.
+  /// Gives another tensor of x's rank, such as indices or the gradient, the same layout.
   Tensor fold(const Tensor& x) const;
   /// A result [outer, D', H', W', inner] with x's leading dimensions.
   Tensor unfold(const Tensor& y) const;

@@ -6,14 +6,14 @@
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops/resample/internal/planes.h>
 
-/// Linear maps along one to three spatial dimensions: every result is a weighted sum of elements, and the weights are
-/// products of one weight per dimension. Average pooling, interpolation and padding are such maps. The gradient of a
-/// map is its transpose, which the same kernels compute, so everything here can be differentiated any number of times.
+/// Linear maps along one to three spatial dimensions: every result is a weighted sum of elements, and each weight is
+/// the product of one weight per dimension. Average pooling, interpolation and padding are such maps. The gradient of a
+/// map is its transpose, which the same kernels compute, so maps can be differentiated any number of times.
 namespace etna::resample {
 
-/// How a position of the result reads the input. The order is shared with shaders/resample/resample.comp.
+/// How a position of the result reads the input. Numbered as in shaders/resample/resample.comp.
 enum class Kind : std::uint32_t {
-  window,         ///< mean of kernel elements, every `stride`
+  window,         ///< mean of `kernel` elements, every `stride`
   adaptive,       ///< mean of elements [⌊o·from/to⌋, ⌈(o+1)·from/to⌉)
   nearest,        ///< element ⌊o·scale⌋
   nearest_exact,  ///< element ⌊(o+½)·scale⌋
@@ -24,13 +24,13 @@ enum class Kind : std::uint32_t {
   circular,       ///< padding from the other end
 };
 
-/// What a window's sum is divided by.
+/// The divisor of a window's sum.
 enum class Divisor : std::uint32_t { elements, with_padding, none };
 
 /// One dimension of a map.
 struct Axis {
   std::int32_t from = 1, to = 1;                     ///< sizes of the input and of the result
-  std::int32_t kernel = 1, stride = 1, padding = 0;  ///< of windows; of paddings, elements before the first
+  std::int32_t kernel = 1, stride = 1, padding = 0;  ///< for windows; for padding modes, elements before the first
   double scale = 1;                                  ///< elements of the input per element of the result
 };
 
@@ -38,8 +38,8 @@ struct ResampleAttrs {
   Kind kind = Kind::window;
   Divisor divisor = Divisor::elements;
   bool align_corners = false;
-  bool transposed = false;  ///< from the result's gradient to the input's
-  double factor = 1;        ///< of all weights
+  bool transposed = false;  ///< maps the result's gradient to the input's
+  double factor = 1;        ///< factor of all weights
   Axis axes[3];
 
   std::int64_t taken(int d) const { return transposed ? axes[d].to : axes[d].from; }

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-/// Reductions of a contiguous run in independent lanes, so that they vectorize although float addition is not
+/// Reductions of a contiguous run in independent SIMD lanes, so that they vectorize although float addition is not
 /// associative. The order of additions depends on n only.
 namespace etna::rows {
 

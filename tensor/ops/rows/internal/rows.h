@@ -11,7 +11,7 @@
 #include <etna/device/internal/cpu/vector_rows.h>
 #include <etna/tensor/tensor.h>
 
-/// Rows of strided tensors for CPU kernels: copies a row to contiguous memory of the compute type, runs the kernel, and
+/// Rows of strided tensors for CPU kernels. Copies a row to contiguous memory of the compute type, runs the kernel, and
 /// stores the result.
 namespace etna::rows {
 
@@ -52,8 +52,8 @@ void visit_compute(DType t, F&& f) {
     f(std::int64_t{});
 }
 
-/// n elements of x as T, starting at element `offset` (relative to x's first) and `step` apart: in place, or converted
-/// into `buffer`.
+/// n elements of x as T, starting at element `offset` (relative to x's first), with distance `step`: in place, or
+/// converted into `buffer`.
 template <typename T>
 const T* read(const Tensor& x, std::int64_t offset, std::int64_t step, std::int64_t n, T* buffer) {
   return visit(x.dtype(), [&](auto zero) -> const T* {
@@ -71,7 +71,7 @@ const T* read(const Tensor& x, std::int64_t offset, std::int64_t step, std::int6
   });
 }
 
-/// Stores n values in y, starting at element `offset` and `step` apart.
+/// Stores n values in y, starting at element `offset` with distance `step`.
 template <typename T>
 void write(Tensor& y, std::int64_t offset, std::int64_t step, std::int64_t n, const T* values) {
   visit(y.dtype(), [&](auto zero) {
@@ -117,9 +117,9 @@ inline constexpr std::int64_t kTile = 16;
 /// Fewest elements per thread.
 inline constexpr std::int64_t kGrain = 1 << 14;
 
-/// Calls body(std::array<const T*, inputs>, T* y, n) for every row along `dim` of inputs of one shape. What body writes
-/// to y becomes that row of `out`, which is contiguous. y may alias the last input's storage only if body reads before
-/// it writes.
+/// Calls body(std::array<const T*, inputs>, T* y, n) for every row along `dim` of inputs of one shape. The values that
+/// body writes to y become that row of `out`, which is contiguous. y may alias the last input's storage only if body
+/// reads before it writes.
 template <typename T, std::size_t inputs, typename Body>
 void along(const std::array<Tensor, inputs>& in, Tensor& out, int dim, const Body& body) {
   if (out.numel() == 0) return;

@@ -3,7 +3,7 @@
 #include <etna/tensor/internal/layout.h>
 #include <etna/tensor/ops/kernel.h>
 
-/// Rows of strided tensors for GPU kernels built on shaders/lib/lanes.glsl.
+/// Rows of strided tensors for GPU kernels built on shaders/lib/row_threads.glsl.
 namespace etna::rows {
 
 inline constexpr std::int64_t kThreads = 256;
@@ -46,10 +46,10 @@ struct Strided {
   }
 };
 
-/// How a workgroup's threads map to rows. Few choices, since each needs its own pipeline.
+/// How rows are tiled over a workgroup's threads. Few choices, since each needs its own pipeline.
 struct RowTiling {
   std::int64_t threads_per_row = kThreads;  ///< threads per row
-  std::int64_t elements_per_thread = 0;     ///< elements per thread, in registers; 0: rows are longer than that
+  std::int64_t elements_per_thread = 0;     ///< elements per thread, in registers; 0: rows are too long for registers
   bool columns = false;                     ///< neighbouring threads work on neighbouring rows
 
   std::int64_t slots() const { return kThreads / threads_per_row; }

@@ -7,11 +7,11 @@
 /// Scans along contiguous rows (shaders/scan/accumulate.comp).
 namespace etna::scan {
 
-/// The order is shared with the shader.
+/// Numbered as in shaders/scan/accumulate.comp.
 enum class Kind : int { sum, product, largest, smallest, log_sum_exp, recurrence };
 
-/// @param x [..., n] @param factors undefined, or of a recurrence, of x's shape and dtype
-/// @param y contiguous, x's shape @param indices undefined, or i64, for the largest and the smallest
+/// @param x [..., n] @param factors undefined, or for a recurrence, of x's shape and dtype
+/// @param y contiguous, x's shape @param indices undefined, or i64 for largest and smallest
 /// @return false if there is no kernel for these dtypes
 bool on_gpu(const OpCall& call, Kind kind, bool reverse, const Tensor& x, const Tensor& factors, const Tensor& y,
             const Tensor& indices);

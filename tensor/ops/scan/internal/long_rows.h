@@ -4,7 +4,8 @@
 
 namespace etna::scan {
 
-/// cumsum of a few long rows on the CPU: the sums of fixed chunks first, then each chunk from what lies before it.
+/// cumsum of a few long rows on the CPU: first sums fixed chunks, then scans each chunk from the total of the chunks
+/// before it.
 /// @param y contiguous, x's shape @return false, having written nothing, if the rows are many, short, strided or not
 /// f32
 bool cumsum_long_rows(const Tensor& x, Tensor& y, int dim, bool reverse);

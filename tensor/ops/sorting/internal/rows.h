@@ -4,7 +4,7 @@
 
 namespace etna::sorting {
 
-/// x with the dimension of an op last, and results brought back. A 0-d tensor is a row of one element.
+/// Moves the dimension of an op last, and moves results back.
 struct LastDim {
   Tensor x;
   int dim;
@@ -14,7 +14,7 @@ struct LastDim {
     x = scalar ? given.reshape({1}) : given.transpose(dim, -1);
   }
   Tensor back(const Tensor& y) const { return scalar ? y.reshape({}) : y.transpose(dim, -1); }
-  /// For a result of one element a row: [..., 1].
+  /// For a result with one element per row: [..., 1].
   Tensor reduced(const Tensor& y, bool keepdim) const {
     const Tensor kept = scalar ? y.reshape({}) : y.transpose(dim, -1);
     return scalar || keepdim ? kept : kept.squeeze(dim);

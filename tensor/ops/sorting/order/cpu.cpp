@@ -7,15 +7,15 @@
 #include <etna/device/internal/cpu/scratch.h>
 #include <etna/tensor/ops/sorting/order/internal/order.h>
 
-// Elements become unsigned keys, each with its position. Radix sort of those is stable and reads memory in order; short
-// rows are compared, with the position behind the key.
+// Elements become unsigned keys, each with its position. A radix sort of those is stable and reads memory in order;
+// short rows are sorted by comparing, with the position after the key.
 namespace etna::order {
 namespace {
 
 template <typename Bits>
 Bits float_key(Bits bits, Bits infinity) {
   constexpr Bits sign = Bits(Bits(1) << (8 * sizeof(Bits) - 1));
-  // Without branches, so that loops over it vectorize.
+  // Branch-free, so that loops over it vectorize.
   const bool nan = Bits(bits & Bits(sign - 1)) > infinity;
   bits = bits == sign ? Bits(0) : bits;
   const Bits ordered = (bits & sign) != 0 ? Bits(~bits) : Bits(bits | sign);
@@ -32,7 +32,7 @@ std::uint8_t key(std::int8_t v) { return static_cast<std::uint8_t>(static_cast<s
 std::uint8_t key(std::uint8_t v) { return v; }
 std::uint8_t key(bool v) { return v ? 1 : 0; }
 
-/// A key of up to 32 bits above its position.
+/// A key of up to 32 bits in the high bits, its position in the low bits.
 struct Packed {
   std::uint64_t bits;
   Packed() = default;
@@ -55,7 +55,7 @@ constexpr int kDigitBits = 11;
 constexpr std::size_t kDigits = std::size_t{1} << kDigitBits;
 constexpr std::int64_t kCompare = 512;  ///< rows up to this length are sorted by comparing
 
-/// @param key_bits of the keys, at most 64
+/// @param key_bits number of bits of a key, at most 64
 template <typename Pair>
 void radix_sort(Pair* pairs, Pair* other, std::size_t n, int key_bits, std::int64_t* order) {
   const int passes = (key_bits + kDigitBits - 1) / kDigitBits;
@@ -81,10 +81,10 @@ void radix_sort(Pair* pairs, Pair* other, std::size_t n, int key_bits, std::int6
   for (std::size_t i = 0; i < n; ++i) order[i] = pairs[i].place();
 }
 
-/// The first `kept` pairs of a sorted row. The least key of each block is found by a loop that vectorizes; the kept-th
-/// of those bounds the result from above, and few blocks have keys below it. Among equal keys the list of candidates
-/// may still fill; the bound then falls each time.
-/// @param flip all ones to sort descending
+/// Finds the first `kept` pairs of a sorted row. A vectorized loop finds the least key of each block; the kept-th least
+/// of those is an upper bound of the result, and few blocks have keys below it. If many keys are equal, the list of
+/// candidates may still fill up; the bound is then lowered each time.
+/// @param flip all ones to sort in descending order
 template <typename Pair, typename T, typename Key>
 void order_cpu_select(const T* row, std::int64_t n, std::int64_t kept, Key flip, std::int64_t* order) {
   const std::int64_t block = std::clamp<std::int64_t>(n / (4 * kept), 8, 64), blocks = (n + block - 1) / block;

@@ -5,8 +5,8 @@
 #include <etna/tensor/ops/kernel.h>
 #include <etna/tensor/ops/sorting/order/internal/order.h>
 
-// Short rows are sorted in shared memory, one workgroup for one or more rows. Long rows take a radix sort. A few
-// elements of a row are selected without sorting it.
+// One workgroup sorts one or more short rows in shared memory. Long rows take a radix sort. A few elements of a row are
+// selected without sorting it.
 namespace etna::order {
 namespace {
 
@@ -25,7 +25,7 @@ struct Rows {
   std::int64_t rows, n;
   std::uint32_t dtype;
   bool descending;
-  int bits;  ///< of a key
+  int bits;  ///< bits per key
 
   Tensor numbers(std::int64_t count) const { return empty({count}, {i32, x.device()}); }
 };
@@ -43,8 +43,8 @@ void sort_short(const Rows& r, std::int64_t kept, const Tensor& order, const Ten
       .dispatch(gpu::grid((r.rows + per_tile - 1) / per_tile));
 }
 
-/// All passes over the keys of one word. Reads `order`, unless it is undefined, and leaves the result there.
-void sort_word(const Rows& r, int word, int bits, Tensor& keys, Tensor& order) {
+/// All passes over one u32 of the keys. Reads `order`, unless it is undefined, and leaves the result there.
+void sort_u32(const Rows& r, int word, int bits, Tensor& keys, Tensor& order) {
   const std::int64_t tiles = (r.n + kTile - 1) / kTile, total = r.rows * r.n;
   const Tensor counts = r.numbers(checked_product(r.rows, 256 * tiles, r.call.op.name)), sums = r.numbers(r.rows * 256);
   keys = r.numbers(total);
@@ -84,11 +84,11 @@ void sort_word(const Rows& r, int word, int bits, Tensor& keys, Tensor& order) {
   }
 }
 
-/// @return the order of whole rows; `keys` becomes the keys of their last word in that order
+/// @return the order of whole rows; `keys` becomes the last u32 of their keys in that order
 Tensor sort_long(const Rows& r, Tensor& keys) {
   Tensor order;
-  sort_word(r, 0, r.bits, keys, order);
-  if (r.x.dtype() == i64) sort_word(r, 1, 32, keys, order);
+  sort_u32(r, 0, r.bits, keys, order);
+  if (r.x.dtype() == i64) sort_u32(r, 1, 32, keys, order);
   return order;
 }
 
@@ -119,7 +119,7 @@ SortedKeys order_gpu(const OpCall& call, const Tensor& x, bool descending, std::
   const Rows r{call, x, rows, n, gpu::u32(x.dtype()), descending, key_bits(x.dtype())};
   SortedKeys sorted{{}, empty({rows, kept}, {i32, x.device()})};
   if (kept == 0) return sorted;
-  // Each run over the candidates must leave fewer of them.
+  // Each pass over the candidates must leave fewer of them.
   const bool few = x.dtype() != i64 && kept <= kMostSelected && kept <= n / 2 && n > kSelectFrom;
   if (few) {
     order_gpu_select(r, kept, sorted.order);
@@ -127,7 +127,7 @@ SortedKeys order_gpu(const OpCall& call, const Tensor& x, bool descending, std::
     sort_short(r, kept, sorted.order, {});
   } else {
     sorted.order = sort_long(r, sorted.keys).reshape({rows, n});
-    if (x.dtype() == i64) sorted.keys = Tensor();  // of one word of two
+    if (x.dtype() == i64) sorted.keys = Tensor();  // these are only one u32 of two
     if (kept < n) {
       sorted.order = sorted.order.slice(1, 0, kept).contiguous();
       sorted.keys = Tensor();

@@ -9,8 +9,8 @@
 #include <limits>
 #include <type_traits>
 
-/// The part of Highway that Etna's kernels use, with vectors of one element, for builds where Highway is not found:
-/// plain C++ for any processor. The build puts this folder on the include path in Highway's place.
+/// The part of Highway that Etna's kernels use, with vectors of one element: plain C++ for any processor, for builds
+/// that do not find Highway. The build puts this folder on the include path in Highway's place.
 
 #define HWY_NAMESPACE N_ONE_LANE
 #define HWY_BEFORE_NAMESPACE() static_assert(true, "")

@@ -1,7 +1,7 @@
-// Convolutions without oneDNN: gemms of patches (im2col). Bound by arithmetic if patches stay in cache, so they are
-// laid out for a band of output lines at a time, multiplied, and overwritten by the next band's. All patches at once
-// would be as many floats as the image has times the kernel's taps, from memory and back. The dense lines of a patch
-// are copied by vectors: a call of memcpy() for each costs more than its few floats, in WebAssembly most of all.
+// Convolutions without oneDNN: gemms of patches (im2col). Bound by arithmetic if patches stay in cache, so a band of
+// output lines is unrolled into patches and multiplied before the next band overwrites them. All patches at once would
+// take the image's size times the number of taps, written to memory and read back. Vectors copy the dense lines of a
+// patch: calling memcpy() for each costs more than the few floats it copies, in WebAssembly most of all.
 #include <etna/tensor/ops/convolution/internal/cpu/convolution.h>
 
 #include <algorithm>
@@ -42,15 +42,15 @@ HWY_INLINE void zero(float* to, std::int64_t n) {
   for (; i < n; ++i) to[i] = 0;
 }
 
-/// Between an image and the patches of one line of output pixels: Back adds the patches to the image, else they are
-/// copied from it.
+/// Copies between an image and the patches of one line of output pixels. Back adds the patches to the image; otherwise
+/// they are copied from it.
 /// @param image [in..., c]   @param patches [out[2], kernel..., c]
 template <bool Back>
 HWY_INLINE void line_of_patches(const Convolution& c, std::int64_t out_z, std::int64_t out_y, float* image,
                                 float* patches) {
   const std::int64_t row = c.kernel[0] * c.kernel[1] * c.kernel[2] * c.c, line = c.kernel[2] * c.c;
   const bool together = c.dilation[2] == 1;
-  // A step takes a whole line of the kernel, or one tap of it.
+  // Each iteration copies a whole line of the kernel, or one tap of it.
   const std::int64_t steps = together ? 1 : c.kernel[2], taps = together ? c.kernel[2] : 1;
   for (std::int64_t d = 0; d < c.kernel[0]; ++d) {
     const std::int64_t z = out_z * c.stride[0] - c.padding[0] + d * c.dilation[0];
@@ -83,7 +83,7 @@ HWY_INLINE void line_of_patches(const Convolution& c, std::int64_t out_z, std::i
   }
 }
 
-/// Lines [first, first + count) of all images' output lines.
+/// Unrolls lines [first, first + count) of all images' output lines.
 void im2col_lines(const Convolution& c, const float* x, std::int64_t first, std::int64_t count, float* patches) {
   const std::int64_t size = c.in[0] * c.in[1] * c.in[2] * c.c;
   const std::int64_t row = c.kernel[0] * c.kernel[1] * c.kernel[2] * c.c;
@@ -120,7 +120,7 @@ HWY_EXPORT(repeat_row);
 
 std::int64_t taps_of(const Convolution& c) { return c.kernel[0] * c.kernel[1] * c.kernel[2]; }
 
-/// The output lines of all images, in bands whose patches stay in the L2 cache.
+/// The output lines of all images, divided into bands whose patches stay in the L2 cache.
 struct Bands {
   std::int64_t lines, each, count;
 
@@ -133,7 +133,7 @@ struct Bands {
   std::int64_t size(std::int64_t band) const { return std::min(each, lines - band * each); }
 };
 
-/// The weight as a matrix with `filters` apart by filter_step and the elements of a filter by element_step.
+/// The weight as a matrix with strides `filter_step` between filters and `element_step` between elements of a filter.
 Scratch<float> matrix_of(const Convolution& c, const StridedWeight& w, std::int64_t filter_step,
                          std::int64_t element_step) {
   Scratch<float> matrix(static_cast<std::size_t>(c.k * taps_of(c) * c.c));
@@ -174,7 +174,7 @@ void patches_forward(const Convolution& c, const float* x, const StridedWeight& 
 void patches_input(const Convolution& c, const float* g, const StridedWeight& weight, float* x) {
   const std::int64_t row = taps_of(c) * c.c, size = c.in[0] * c.in[1] * c.in[2] * c.c;
   const Scratch<float> w = matrix_of(c, weight, row, 1);
-  // A task owns whole images, since patches overlap.
+  // Patches overlap, so a task owns whole images.
   Convolution image = c;
   image.n = 1;
   const Bands bands(image);

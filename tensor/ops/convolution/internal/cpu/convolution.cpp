@@ -27,7 +27,7 @@ namespace etna::cpu {
 
 bool Convolution::operator<(const Convolution& o) const {
   auto all = [](const Convolution& v) {
-    return std::tie(v.n, v.c, v.k, v.groups, v.in, v.out, v.kernel, v.stride, v.padding, v.padding_behind, v.dilation,
+    return std::tie(v.n, v.c, v.k, v.groups, v.in, v.out, v.kernel, v.stride, v.padding, v.padding_after, v.dilation,
                     v.bf16);
   };
   return all(*this) < all(o);
@@ -59,7 +59,7 @@ memory at(const ConvolutionDesc& desc, const void* where) {
 
 enum class Kind { forward, forward_bias, input, weight };
 
-/// oneDNN's code is best for the number of dimensions that there are.
+/// The number of spatial dimensions given to oneDNN: its code is fastest without leading dimensions of size 1.
 int dimensions(const Convolution& c) {
   auto flat = [&](std::size_t d) { return c.in[d] == 1 && c.out[d] == 1 && c.kernel[d] == 1; };
   return !flat(0) ? 3 : !flat(1) ? 2 : 1;
@@ -103,7 +103,7 @@ std::array<std::int64_t, 5> dense_strides(const Convolution& c) {
   return strides;
 }
 
-/// Elements of a blocked layout that lie together along the first dimension.
+/// The number of neighbours along the first dimension that a blocked layout stores together.
 std::int64_t first_block(const ConvolutionDesc& desc) {
   std::int64_t block = 1;
 #if DNNL_VERSION_MAJOR >= 3
@@ -116,8 +116,8 @@ std::int64_t first_block(const ConvolutionDesc& desc) {
   return block;
 }
 
-/// Calls each(shape, offsets) for blocks of filters of a weight, from all threads. @param block filters that lie
-/// together
+/// Calls each(shape, offsets) for blocks of filters of a weight, from all threads. @param block number of filters that
+/// the layout stores together
 template <typename Each>
 void in_blocks(const memory::dims& shape, std::int64_t block, const Each& each) {
   constexpr std::int64_t kAlone = 1 << 15;  // smaller weights are one block
@@ -158,7 +158,8 @@ class ConvolutionReady {
   const ConvolutionDesc& weight() const { return weight_; }
   const memory::dims& shape() const { return shape_; }
 
-  /// The weight in the layout that run() takes: as given, or a copy in `memory`. @param alone on this thread
+  /// Returns the weight in the layout that run() takes: as given, or a copy in `memory`. @param alone on this thread
+  /// only
   const void* prepare(const Convolution& c, const StridedWeight& weight, Scratch<char>& memory, bool alone) const {
     const ConvolutionDesc given = weight_as_given(c, weight.strides, type_of(c));
     if (weight_ == given) return weight.data;
@@ -191,7 +192,7 @@ class ConvolutionReady {
   void make(const Convolution& c, int dims) {
     const auto algorithm = dnnl::algorithm::convolution_direct;
     const memory::dims stride = last(c.stride, dims), before = last(c.padding, dims);
-    memory::dims behind = last(c.padding_behind, dims), dilation = last(c.dilation, dims);
+    memory::dims after = last(c.padding_after, dims), dilation = last(c.dilation, dims);
     for (auto& d : dilation) --d;
     const ConvolutionDesc weight(shape_, kind_ == Kind::weight ? ConvolutionType::f32 : type_of(c), Tag::any),
         hint(shape_, type_of(c), Tag::any);
@@ -200,13 +201,13 @@ class ConvolutionReady {
     const auto training = dnnl::prop_kind::forward_training;
 #if DNNL_VERSION_MAJOR >= 3
     dnnl::convolution_forward::primitive_desc forward(convolution_engine(), training, algorithm, x_, hint, bias_, y_,
-                                                      stride, dilation, before, behind, attributes, true);
+                                                      stride, dilation, before, after, attributes, true);
     if (!forward) return;
     if (kind_ == Kind::input) {
       take<dnnl::convolution_backward_data>({convolution_engine(), algorithm, x_, weight, y_, stride, dilation, before,
-                                             behind, forward, attributes, true});
+                                             after, forward, attributes, true});
     } else if (kind_ == Kind::weight) {
-      take_weight({convolution_engine(), algorithm, x_, weight, y_, stride, dilation, before, behind, forward,
+      take_weight({convolution_engine(), algorithm, x_, weight, y_, stride, dilation, before, after, forward,
                    attributes, true});
     } else {
       take<dnnl::convolution_forward>(forward);
@@ -215,18 +216,18 @@ class ConvolutionReady {
     using Forward = dnnl::convolution_forward;
     const auto forward_desc =
         kind_ == Kind::forward_bias
-            ? Forward::desc(training, algorithm, x_, hint, bias_, y_, stride, dilation, before, behind)
-            : Forward::desc(training, algorithm, x_, hint, y_, stride, dilation, before, behind);
+            ? Forward::desc(training, algorithm, x_, hint, bias_, y_, stride, dilation, before, after)
+            : Forward::desc(training, algorithm, x_, hint, y_, stride, dilation, before, after);
     Forward::primitive_desc forward(forward_desc, attributes, convolution_engine(), true);
     if (!forward) return;
     if (kind_ == Kind::input) {
       using Backward = dnnl::convolution_backward_data;
       take<Backward>(
-          Backward::primitive_desc(Backward::desc(algorithm, x_, weight, y_, stride, dilation, before, behind),
+          Backward::primitive_desc(Backward::desc(algorithm, x_, weight, y_, stride, dilation, before, after),
                                    attributes, convolution_engine(), forward, true));
     } else if (kind_ == Kind::weight) {
       using Backward = dnnl::convolution_backward_weights;
-      take_weight(Backward::primitive_desc(Backward::desc(algorithm, x_, weight, y_, stride, dilation, before, behind),
+      take_weight(Backward::primitive_desc(Backward::desc(algorithm, x_, weight, y_, stride, dilation, before, after),
                                            attributes, convolution_engine(), forward, true));
     } else {
       take<Forward>(forward);
@@ -234,7 +235,7 @@ class ConvolutionReady {
 #endif
   }
 
-  /// The reference implementation takes what no other does; patches and gemms are much faster.
+  /// False for oneDNN's fallback, its reference implementation: patches and gemms are much faster.
   template <typename Found>
   static bool good(const Found& found) {
     return found && !std::string_view(found.impl_info_str()).starts_with("ref");
@@ -257,7 +258,7 @@ class ConvolutionReady {
   dnnl::primitive primitive_;
 };
 
-/// The cached primitives. When there are many, all are dropped, including sizes that will not recur.
+/// The cached primitives. When there are too many, all are dropped, so sizes that do not recur do not pile up.
 std::shared_ptr<const ConvolutionReady> convolution_ready(const Convolution& c, Kind kind) {
   using Key = std::pair<Kind, Convolution>;
   constexpr std::size_t kMost = 1024;
@@ -276,8 +277,9 @@ std::shared_ptr<const ConvolutionReady> convolution_ready(const Convolution& c, 
 
 std::int64_t pixels_of(const std::array<std::int64_t, 3>& sizes) { return sizes[0] * sizes[1] * sizes[2]; }
 
-/// What a convolution is split by: its images, or its filters (for the gradient of x: its input channels) where there
-/// are more weights than pixels. Then each task reads and packs a part of the weight, and sums nothing twice.
+/// The dimension that tasks divide: images, or filters (for the gradient by x: input channels) if there are more
+/// weights than pixels. Splitting filters, each task reads and packs only its share of the weight and sums nothing
+/// twice.
 struct Split {
   bool channels = false;
   std::int64_t all = 0, tasks = 0, unit = 1;
@@ -300,7 +302,7 @@ struct Split {
   }
 };
 
-/// The primitives of all tasks; empty if one is missing.
+/// The primitives of all tasks; empty if oneDNN lacks one of them.
 std::vector<std::shared_ptr<const ConvolutionReady>> primitives(const Convolution& c, Kind kind, const Split& split) {
   std::vector<std::shared_ptr<const ConvolutionReady>> all;
   for (std::int64_t task = 0; task < split.tasks; ++task) {
@@ -310,7 +312,7 @@ std::vector<std::shared_ptr<const ConvolutionReady>> primitives(const Convolutio
   return all;
 }
 
-/// Copies `count` of the channels of each pixel.
+/// Copies `count` channels of each pixel.
 void copy_channels(const char* from, std::int64_t from_step, char* to, std::int64_t to_step, std::int64_t pixels,
                    std::int64_t bytes) {
   for (std::int64_t p = 0; p < pixels; ++p)
@@ -319,7 +321,7 @@ void copy_channels(const char* from, std::int64_t from_step, char* to, std::int6
 
 std::int64_t item_of(const Convolution& c) { return c.bf16 ? 2 : 4; }
 
-/// Forward, or the gradient of x: `from` is read whole, `to` is split.
+/// Forward, or the gradient by x: each task reads all of `from` and writes its channels of `to`.
 bool by_channels(const Convolution& c, Kind kind, const Split& split, const char* from, const StridedWeight& weight,
                  const float* bias, char* to) {
   const auto run = primitives(c, kind, split);
@@ -352,7 +354,7 @@ bool in_parts(const Convolution& c, Kind kind, const void* x, const StridedWeigh
   }
   const auto run = primitives(c, kind, split);
   if (run.empty()) return false;
-  // Both sizes of tasks may want different layouts of the weight.
+  // The two sizes of tasks may want different layouts of the weight.
   Scratch<char> first_copy, last_copy;
   const void* first = run.front()->prepare(c, weight, first_copy, false);
   const void* last =

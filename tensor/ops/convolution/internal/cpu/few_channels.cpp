@@ -9,15 +9,15 @@
 namespace etna::cpu {
 namespace {
 
-/// The products of one row of y, added to the rows of the image that its patches cover.
-void add_row(const Convolution& c, const float* products, std::int64_t row, float* image) {
+/// Adds the gemm result of one row of y to the rows of the image that its patches cover.
+void add_row(const Convolution& c, const float* patches, std::int64_t row, float* image) {
   const std::int64_t taps = c.kernel[1] * c.kernel[2] * c.c, line = c.kernel[2] * c.c;
   for (std::int64_t i = 0; i < c.kernel[1]; ++i) {
     const std::int64_t y = row * c.stride[1] - c.padding[1] + i;
     if (y < 0 || y >= c.in[1]) continue;
     float* to = image + y * c.in[2] * c.c;
     for (std::int64_t o = 0; o < c.out[2]; ++o) {
-      const float* from = products + o * taps + i * line;
+      const float* from = patches + o * taps + i * line;
       const std::int64_t x = o * c.stride[2] - c.padding[2];
       const std::int64_t first = std::max<std::int64_t>(0, -x) * c.c;
       const std::int64_t last = std::min(c.kernel[2], c.in[2] - x) * c.c;
@@ -30,15 +30,15 @@ void add_row(const Convolution& c, const float* products, std::int64_t row, floa
 template <typename T>
 void image_gradient(const Convolution& c, const T* g, const T* weight, float* image) {
   const std::int64_t taps = c.kernel[1] * c.kernel[2] * c.c;
-  // Products of a band stay in the L2 cache.
+  // The gemm result of a band stays in the L2 cache.
   const std::int64_t rows = std::clamp<std::int64_t>((1 << 16) / (taps * c.out[2]), 1, c.out[1]);
-  Scratch<float> products(static_cast<std::size_t>(rows * c.out[2] * taps));
+  Scratch<float> patches(static_cast<std::size_t>(rows * c.out[2] * taps));
   std::fill_n(image, c.in[1] * c.in[2] * c.c, 0.0f);
   for (std::int64_t first = 0; first < c.out[1]; first += rows) {
     const std::int64_t count = std::min(rows, c.out[1] - first);
     gemm_one_thread({.m = count * c.out[2], .n = taps, .k = c.k, .lda = c.k, .ldb = taps, .ldc = taps}, 1.0f,
-                    g + first * c.out[2] * c.k, weight, 0.0f, products.data());
-    for (std::int64_t r = 0; r < count; ++r) add_row(c, products.data() + r * c.out[2] * taps, first + r, image);
+                    g + first * c.out[2] * c.k, weight, 0.0f, patches.data());
+    for (std::int64_t r = 0; r < count; ++r) add_row(c, patches.data() + r * c.out[2] * taps, first + r, image);
   }
 }
 

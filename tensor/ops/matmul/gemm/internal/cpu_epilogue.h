@@ -5,19 +5,19 @@
 
 namespace etna::gemm {
 
-/// A gemm's epilogue on the CPU, applied to part of the sums by the thread that computed them. Computes in T, float or
-/// double, with vectors over one chunk of a row at a time, and rounds once for each tensor written.
+/// A gemm's epilogue on the CPU, applied to a tile of the sums by the thread that computed them. Computes in T, float
+/// or double, with vectors over one chunk of a row at a time, and rounds once for each tensor written.
 template <typename T>
-class PartEpilogue {
+class TileEpilogue {
  public:
-  /// @param sums scale · (a·b), n per row, rows `leading` apart; overwritten
+  /// @param sums scale · (a·b), n per row, with row stride `leading`; overwritten
   /// @param y the result; undefined if it stays in `sums`. The rows of y and of e.preactivation are evenly spaced.
-  /// @param residual e.residual, or undefined if the sums include it already
-  PartEpilogue(const Epilogue& e, const Tensor& residual, T* sums, std::int64_t leading, const Tensor& y);
+  /// @param residual e.residual, or undefined if the sums already include it
+  TileEpilogue(const Epilogue& e, const Tensor& residual, T* sums, std::int64_t leading, const Tensor& y);
 
   /// False if the epilogue leaves the sums unchanged.
   bool needed() const;
-  void operator()(const cpu::Part& part) const;
+  void operator()(const cpu::ResultTile& tile) const;
 
  private:
   void chunk(std::int64_t row, std::int64_t column, std::int64_t n) const;

@@ -2,7 +2,7 @@
 
 #include <etna/tensor/ops/matmul/gemm/internal/gemm_params.h>
 
-/// The gemm that matmul and linear run.
+/// The gemm behind matmul and linear.
 namespace etna::gemm {
 
 /// The memory layout of a matrix: rows one after another, or, transposed, columns.
@@ -12,7 +12,7 @@ struct Matrix {
 };
 
 /// y = a · b over a batch. Batch dimensions are merged if strides allow it; the matrices of y are contiguous one after
-/// the other. If b is the same for the whole batch and a's rows are evenly spaced, the batch is folded into m.
+/// another. If b is the same for the whole batch and a's rows are evenly spaced, the batch is folded into m.
 struct Plan {
   std::int64_t m = 0, n = 0, k = 0;
   Tensor a, b;  ///< the operands, copied only if neither of the last two strides is 1

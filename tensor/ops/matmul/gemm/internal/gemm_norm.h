@@ -2,7 +2,8 @@
 
 #include <etna/tensor/ops/matmul/gemm/internal/gemm_params.h>
 
-/// A gemm that is added to a residual stream, and the norm that the next sublayer reads: s = residual + a · b + bias, y
+/// A gemm whose result is added to a residual stream, and the norm that the next sublayer reads: s = residual + a · b +
+/// bias, y = norm(s).
 /// = norm(s).
 namespace etna::gemm {
 
@@ -17,7 +18,7 @@ struct GemmNorm {
 inline constexpr std::int64_t kMaxNormColumns = 256;
 
 /// Runs in one dispatch. Returns false, having queued nothing, if there is no kernel or if a gemm and a norm in two
-/// dispatches should be faster.
+/// dispatches are estimated to be faster.
 /// @param x [..., M, K] @param w [N, K], with b = wᵀ
 /// @param sum, y [..., M, N], contiguous; sum is of the residual's dtype
 bool gemm_norm_on_gpu(const OpCall& call, const Tensor& x, const Tensor& w, const GemmNorm& n, Tensor& sum, Tensor& y);

@@ -15,7 +15,7 @@ namespace etna::gemm {
 
 struct SplitSums;
 
-/// The epilogue of a · b before it is stored:
+/// The epilogue, applied to a · b before it is stored:
 ///     t = scale · scale_by · (a · b) + bias;   preactivation ← t
 ///     y ← act(t) + residual;   with derivative_at   y ← t · act'(derivative_at) + residual
 /// Computed in f32 (f64 for f64 operands) and rounded once for each tensor written.
@@ -24,8 +24,8 @@ struct Epilogue {
   Tensor scale_by = {};  ///< one f32 factor on the device, so that the host need not read it: a loss scale, 1/count
   Tensor bias = {};      ///< [N]
   Activation activation = Activation::none;
-  Tensor preactivation = {};  ///< [..., M, N], if defined receives t, before the activation
-  /// [..., M, N]; if defined, t is multiplied by activation'(this). Excludes `preactivation`.
+  Tensor preactivation = {};  ///< [..., M, N]; if defined, receives t, before the activation
+  /// [..., M, N]; if defined, t is multiplied by activation' of it. Excludes `preactivation`.
   Tensor derivative_at = {};
   Tensor residual = {};  ///< [..., M, N], added last; may be y itself (y += ...), for gradients that accumulate
   SplitSums* sums =
@@ -49,7 +49,8 @@ struct Operand {
   void advance(std::int64_t elements, DType dtype) { at += static_cast<std::uint64_t>(elements) * item_size(dtype); }
 };
 
-/// A matrix of the result's size. Its last dimension has stride 1, and the matrices of a batch are m rows apart.
+/// A matrix of the result's size. Its last dimension has stride 1; the matrices of a batch follow each other every m
+/// rows.
 struct Rows {
   Pointer at;  ///< null: absent
   DType dtype = DType::f32;
@@ -79,14 +80,14 @@ struct GemmParams {
   std::optional<Tiling> tiling = {};
 
   std::int64_t matrices() const { return outer * inner; }
-  /// The epilogue's matrix besides y and the residual, if any.
+  /// The epilogue's further matrix, in addition to y and the residual, if any.
   const Rows& aux() const { return preactivation.at ? preactivation : derivative_at; }
 };
 
-/// What a gemm that splits k leaves to add up.
+/// The partial sums that a split-K gemm leaves to the caller.
 struct SplitSums {
   GemmParams params;
-  Tensor partial;  ///< f32 [splits, matrices, m, n]; undefined: nothing is left to do
+  Tensor partial;  ///< f32 [splits, matrices, m, n]; undefined: nothing left to add
   std::int64_t splits = 0;
 };
 

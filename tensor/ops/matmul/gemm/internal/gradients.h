@@ -7,7 +7,7 @@ namespace etna::gemm {
 
 /// Σ over rows of gᵀ · x; f32 for f16 and bf16. @param g [..., out] @param x [..., in] @return [out, in]
 Tensor weight_gradient(const Tensor& g, const Tensor& x);
-/// Σ over rows of g, likewise. @return [out]
+/// Σ over rows of g, in the same dtype. @return [out]
 Tensor bias_gradient(const Tensor& g);
 
 /// Adds a leading dimension to a vector: gemms take matrices.

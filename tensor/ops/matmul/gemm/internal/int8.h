@@ -5,7 +5,7 @@
 /// Matmuls of i8 matrices with exact i32 sums.
 namespace etna::gemm {
 
-/// A product of two i8 is at most 2^14, so sums of this many stay below 2^31.
+/// i8 · i8 is at most 2^14, so a sum of this many stays below 2^31.
 inline constexpr std::int64_t kLongestInt8 = 131071;
 
 /// Factors of the sums if the result is floating: sum · row · column, in f32, rounded once to its dtype.

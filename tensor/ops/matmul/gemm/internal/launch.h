@@ -9,14 +9,14 @@ namespace etna::gemm {
 /// constants.
 struct TiledShader {
   const gpu::Shader& shader;
-  std::int64_t tile_m, tile_n, step, widest;  ///< widest: most elements that it loads at once
+  std::int64_t tile_m, tile_n, step, widest;  ///< widest: most elements that one load takes
   std::span<const std::uint32_t> first = {}, last = {};
 };
 
 /// The matrix shape that lib/gemm_matrix.glsl uses for operands of f16 or bf16; null if the device has none.
 const gpu::MatrixShape* coopmat_shape(const gpu::Capabilities& can, DType t);
 
-/// Queues a gemm with k split into about `split_k` parts, and the reduction of the partial sums.
+/// Queues a gemm with k split into about `split_k` chunks, and the reduction of the partial sums.
 void launch_tiled(const OpCall& call, const GemmParams& p, const TiledShader& kernel, std::int64_t split_k);
 
 }  // namespace etna::gemm

@@ -11,12 +11,12 @@ namespace etna::gemm {
 /// The attributes of linear.
 struct LinearAttrs {
   Activation activation = Activation::none;
-  bool keeps = false;  ///< a second output, for the gradient: the preactivation
+  bool keeps = false;  ///< true: a second output, the preactivation, which the gradient needs
 };
 /// The attributes of feed_forward.
 struct FeedForwardAttrs {
   Activation activation = Activation::none;
-  bool keeps = false;  ///< two more outputs, for the gradient: the hidden values and the preactivation
+  bool keeps = false;  ///< true: two more outputs, the hidden values and the preactivation, which the gradient needs
 };
 
 /// The activation that an elementwise op computes, "gelu", or whose gradient it computes, "gelu_backward".
@@ -26,7 +26,7 @@ Activation activation_of(const OpDef& op);
 /// @throws DtypeError if an input is not floating or not of x's dtype
 void check_dtypes(const OpCall& call, std::uint32_t wider, std::uint32_t others = 0);
 
-/// @param which names the layer @param weight must be [out, in] @param bias [out] or undefined @throws ShapeError
+/// @param which name of the layer @param weight must be [out, in] @param bias [out] or undefined @throws ShapeError
 void check_linear_layer(const OpCall& call, const char* which, std::int64_t in, const Tensor& weight,
                         const Tensor& bias);
 
@@ -37,9 +37,9 @@ struct FeedForward {
   Activation activation = Activation::none;
 };
 
-/// Gradients of x, up, up_bias, down, down_bias, as `needs` says.
+/// The gradients of x, up, up_bias, down and down_bias that `needs` selects.
 /// @param g gradient of the result @param g_hidden, g_preactivation gradients of the two saved tensors, if this
-/// gradient is differentiated in turn; any of the three may be undefined
+/// gradient is itself differentiated; any of the three may be undefined
 TensorList feed_forward_gradients(const FeedForward& f, const Tensor& g, const Tensor& g_hidden,
                                   const Tensor& g_preactivation, const std::vector<bool>& needs);
 

@@ -3,10 +3,10 @@
 #include <cstdint>
 #include <span>
 
-/// How a gemm is tiled on a GPU, and whether k is split.
+/// The tiling of a gemm on a GPU, and its split-K.
 namespace etna::gemm {
 
-/// Sizes of the gemms of a batch.
+/// Sizes of a batch of gemms.
 struct Extent {
   std::int64_t m = 0, n = 0, k = 0, matrices = 1;
 };
@@ -15,11 +15,11 @@ struct Extent {
 struct Tile {
   std::int64_t m, n;
   std::int64_t resident;  ///< number of workgroups that gain from running at once
-  double alone, shared;   ///< multiplications per clock of one workgroup, and of that many together
+  double alone, shared;   ///< multiplications per clock of one workgroup, and of `resident` workgroups together
   double start;           ///< clocks before the first multiplication and after the last
 };
 
-/// The index of a tile, and the number of workgroups that share a tile, each with a part of k.
+/// The index of a tile, and the number of workgroups that share a tile, each with a chunk of k.
 struct Tiling {
   std::size_t tile = 0;
   std::int64_t split_k = 1;
@@ -35,7 +35,7 @@ double estimated_clocks(const Extent& extent, std::int64_t units, const Tile& ti
 /// The tiles of shaders/matmul/gemm.comp, and of shaders/lib/gemm_matrix.glsl, largest first.
 std::span<const Tile> plain_tiles();
 std::span<const Tile> coopmat_tiles();
-/// The tiles of the Hopper variant; f32 supports the first only.
+/// The tiles of the Hopper variant; f32 supports only the first.
 std::span<const Tile> cubin_tiles();
 
 }  // namespace etna::gemm

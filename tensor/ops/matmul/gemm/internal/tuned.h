@@ -35,7 +35,7 @@ class TuningTable {
   void merge(const TuningTable& more);
   std::size_t size() const { return configs_.size(); }
 
-  /// One line per class. Lines that it does not understand are skipped: tables outlive versions.
+  /// Parses one line per class. Skips lines that it does not understand: tables outlive versions.
   static TuningTable parse(const std::string& text);
   std::string text() const;
 
@@ -43,34 +43,35 @@ class TuningTable {
   std::map<ShapeClass, KernelConfig> configs_;
 };
 
-/// The table shipped for a device name (from `etna tune` on such a device, tensor/ops/matmul/gemm/tables/); empty for
-/// other devices.
+/// The table that ships for a device name (from `etna tune` on such a device, tensor/ops/matmul/gemm/tables/); empty
+/// for other devices.
 TuningTable shipped_table(std::string_view device);
 
-/// The file of a device's own table: in the cache folder, named after the device. Empty if no folder is known.
+/// The file of a device's own table: in the cache folder, named after the device. Empty if the cache folder is not
+/// known.
 std::filesystem::path table_file(Device device);
 
-/// The configuration for a gemm: the one forced in this thread, else from the device's own table, else from the shipped
-/// one.
+/// The configuration for a gemm: the one forced in this thread, else the one in the device's own table, else the
+/// shipped one.
 std::optional<KernelConfig> config_for(const GemmParams& params);
 
 /// Adds to the device's table, in memory and on disk. @throws FormatError if it cannot be written
 void remember(Device device, const TuningTable& more);
 
 /// Forces one configuration for all gemms of this thread in a scope; gemms that it does not support use the plain
-/// kernel. For tuning. Remembers the class of the last gemm.
+/// kernel. For tuning. Records the class of the last gemm.
 class ForcedConfig {
  public:
   explicit ForcedConfig(const KernelConfig& config) : config_(config), scope_(&Overrides::gemm_config, this) {}
   ForcedConfig(const ForcedConfig&) = delete;
   ForcedConfig& operator=(const ForcedConfig&) = delete;
   /// The class of the last gemm that ran, if there was one.
-  const std::optional<ShapeClass>& met() const { return met_; }
+  const std::optional<ShapeClass>& last_class() const { return last_class_; }
 
  private:
   friend std::optional<KernelConfig> config_for(const GemmParams& params);
   KernelConfig config_;
-  std::optional<ShapeClass> met_;
+  std::optional<ShapeClass> last_class_;
   Override<ForcedConfig*> scope_;
 };
 

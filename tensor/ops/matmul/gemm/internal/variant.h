@@ -9,7 +9,7 @@
 /// The choice among the kernels of a gemm on a GPU.
 namespace etna::gemm {
 
-/// From the most portable to the most specialized.
+/// Ordered from the most portable to the most specialized.
 enum class KernelVariant { plain, coopmat, cubin };
 
 /// As ETNA_GEMM and tables spell it: "coopmat".
@@ -21,7 +21,7 @@ struct Launcher {
   bool (*launch)(const OpCall&, const GemmParams&);
 };
 
-/// The launchers in the order in which they are tried: the fastest first, the plain one last, since it supports
+/// The launchers in the order in which they are tried: the fastest first; the plain one last, since it supports
 /// everything. ETNA_GEMM names the only variant to try before the plain one: plain, coopmat or cubin.
 /// @throws Error if ETNA_GEMM has an unknown value
 std::span<const Launcher> launchers();

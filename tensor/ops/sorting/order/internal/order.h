@@ -4,15 +4,15 @@
 
 #include <etna/tensor/op.h>
 
-/// Where each element of a sorted row was: the work of sort, topk and of all ops that bring equal indices together.
-/// Equal elements keep their order; NaN is the largest, and equal to NaN; 0 equals -0.
+/// The permutation that sorts a row: used by sort, topk and all ops that bring equal indices together. Equal elements
+/// keep their order; NaN is the largest, and equal to NaN; 0 equals -0.
 namespace etna::order {
 
-/// Rows longer than this are not selected from for topk; nor are more elements than this selected.
+/// topk sorts rows longer than this instead of selecting from them; it also sorts to keep more elements than this.
 inline constexpr std::int64_t kMostSelected = 1024;
 
 /// @param rows [..., n], contiguous, on the CPU
-/// @param kept how many elements of each sorted row are wanted, in [0, n]
+/// @param kept number of elements wanted of each sorted row, in [0, n]
 /// @param order receives [..., kept] positions in the rows
 void order_cpu(const Tensor& rows, bool descending, std::int64_t kept, std::int64_t* order);
 
@@ -24,7 +24,7 @@ struct SortedKeys {
 /// @return order [rows, kept]; keys of the same elements (shaders/lib/sort_keys.glsl), or undefined
 SortedKeys order_gpu(const OpCall& call, const Tensor& rows, bool descending, std::int64_t kept);
 
-/// A stable sort of numbers in [0, limit).
+/// A stable sort of integers in [0, limit).
 /// @param keys [n] i32, contiguous, on a GPU, n > 0 @return [n] each
 SortedKeys sort_keys_gpu(const OpCall& call, const Tensor& keys, std::int64_t limit);
 

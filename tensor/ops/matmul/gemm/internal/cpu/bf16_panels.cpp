@@ -5,8 +5,8 @@
 #include <etna/device/internal/cpu/vector_rows.h>
 #include <etna/tensor/ops/matmul/gemm/internal/cpu/weight_panels.h>
 
-// An instruction multiplies and adds two rows of a panel, which halves the arithmetic that bounds this for few rows.
-// Highway's dispatch does not know the instruction in all versions that this builds with, hence intrinsics.
+// One instruction multiplies and adds two rows of a panel, which halves the arithmetic; with few rows that is the
+// bound. Not all versions of Highway that this builds with can dispatch on the instruction, hence intrinsics.
 #if defined(__x86_64__) && defined(__linux__)
 #define ETNA_BF16_PAIRS
 #include <immintrin.h>
@@ -24,7 +24,7 @@ namespace {
 
 #define ETNA_TARGET __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")))
 
-/// Sixteen columns of two rows, the first row in the lower halves.
+/// Sixteen columns of two rows; the first row in the low 16 bits.
 ETNA_TARGET inline __m512i column_pairs(const std::uint16_t* first, const std::uint16_t* second) {
   const __m512i low = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(first)));
   if (second == nullptr) return low;
@@ -32,7 +32,7 @@ ETNA_TARGET inline __m512i column_pairs(const std::uint16_t* first, const std::u
   return _mm512_or_si512(low, _mm512_slli_epi32(high, 16));
 }
 
-/// @param a pairs of bf16, lda words apart @param k rows of the panel, `width` apart
+/// @param a pairs of bf16, lda u32 from row to row @param k rows of the panel, with row stride `width`
 template <int kRows, int kVectors>
 ETNA_TARGET void block(const std::uint32_t* a, std::int64_t lda, std::int64_t k, const std::uint16_t* b,
                        std::int64_t width, float* out, std::int64_t ldo) {
@@ -69,15 +69,15 @@ bool multiplies_bf16_pairs() {
   return present;
 }
 
-void multiply_bf16_pairs(const std::uint32_t* words, std::int64_t rows, std::int64_t k, const std::uint16_t* panel,
+void multiply_bf16_pairs(const std::uint32_t* pairs, std::int64_t rows, std::int64_t k, const std::uint16_t* panel,
                          std::int64_t columns, float* out, std::int64_t ldo) {
-  const std::int64_t pairs = (k + 1) / 2;
+  const std::int64_t pairs_per_row = (k + 1) / 2;
   for (std::int64_t c = 0; c < columns; c += kPanelTile, panel += kPanelTile * k) {
     const std::int64_t width = std::min(kPanelTile, columns - c);
     if (width == kPanelTile)
-      blocks<2>(words, pairs, rows, k, panel, width, out + c, ldo);
+      blocks<2>(pairs, pairs_per_row, rows, k, panel, width, out + c, ldo);
     else
-      blocks<1>(words, pairs, rows, k, panel, width, out + c, ldo);
+      blocks<1>(pairs, pairs_per_row, rows, k, panel, width, out + c, ldo);
   }
 }
 #else
@@ -86,11 +86,11 @@ void multiply_bf16_pairs(const std::uint32_t*, std::int64_t, std::int64_t, const
                          std::int64_t) {}
 #endif
 
-void round_to_pairs(const float* a, std::int64_t lda, std::int64_t rows, std::int64_t k, std::uint32_t* words) {
-  const std::int64_t pairs = (k + 1) / 2;
+void round_to_pairs(const float* a, std::int64_t lda, std::int64_t rows, std::int64_t k, std::uint32_t* pairs) {
+  const std::int64_t pairs_per_row = (k + 1) / 2;
   for (std::int64_t r = 0; r < rows; ++r) {
-    if (k % 2 != 0) words[r * pairs + pairs - 1] = 0;
-    narrow_bf16(a + r * lda, reinterpret_cast<std::uint16_t*>(words + r * pairs), k);
+    if (k % 2 != 0) pairs[r * pairs_per_row + pairs_per_row - 1] = 0;
+    narrow_bf16(a + r * lda, reinterpret_cast<std::uint16_t*>(pairs + r * pairs_per_row), k);
   }
 }
 

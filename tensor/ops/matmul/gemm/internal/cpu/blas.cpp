@@ -83,12 +83,12 @@ void one_thread(const Gemm& g, T alpha, const S* a, const S* b, T beta, T* c) {
 
 /// c += the partial sums of split-K, in order. @param partial [splits - 1, m, n]
 template <typename T>
-void add_partial(const Gemm& g, const Part& part, const T* partial, std::int64_t splits, T* c) {
-  for (std::int64_t i = part.row; i < part.row + part.rows; ++i) {
-    T* to = c + i * g.ldc + part.column;
+void add_partial(const Gemm& g, const ResultTile& tile, const T* partial, std::int64_t splits, T* c) {
+  for (std::int64_t i = tile.row; i < tile.row + tile.rows; ++i) {
+    T* to = c + i * g.ldc + tile.column;
     for (std::int64_t s = 1; s < splits; ++s) {
-      const T* from = partial + ((s - 1) * g.m + i) * g.n + part.column;
-      for (std::int64_t j = 0; j < part.columns; ++j) to[j] += from[j];
+      const T* from = partial + ((s - 1) * g.m + i) * g.n + tile.column;
+      for (std::int64_t j = 0; j < tile.columns; ++j) to[j] += from[j];
     }
   }
 }
@@ -101,8 +101,8 @@ void on_all_threads(const Gemm& g, T alpha, const S* a, const S* b, T beta, T* c
   }
   const Tiling tiling = choose_tiling(g, workers());
   const std::int64_t down = (g.m + tiling.rows - 1) / tiling.rows, across = (g.n + tiling.columns - 1) / tiling.columns;
-  auto part_of = [&](std::int64_t index) {
-    Part p;
+  auto tile_of = [&](std::int64_t index) {
+    ResultTile p;
     p.row = index % down * tiling.rows;
     p.column = index / down * tiling.columns;
     p.rows = std::min(tiling.rows, g.m - p.row);
@@ -110,27 +110,27 @@ void on_all_threads(const Gemm& g, T alpha, const S* a, const S* b, T beta, T* c
     return p;
   };
   Scratch<T> partial(static_cast<std::size_t>((tiling.splits - 1) * g.m * g.n));
-  const std::int64_t parts = down * across;
-  for_each_task(parts * tiling.splits, [&](std::int64_t task) {
-    const Part p = part_of(task % parts);
-    const std::int64_t split = task / parts, k = split * tiling.depth;
-    Gemm piece = g;
-    piece.m = p.rows;
-    piece.n = p.columns;
-    piece.k = std::min(tiling.depth, g.k - k);
+  const std::int64_t tiles = down * across;
+  for_each_task(tiles * tiling.splits, [&](std::int64_t task) {
+    const ResultTile p = tile_of(task % tiles);
+    const std::int64_t split = task / tiles, k = split * tiling.depth;
+    Gemm block = g;
+    block.m = p.rows;
+    block.n = p.columns;
+    block.k = std::min(tiling.depth, g.k - k);
     const S* from_a = g.transpose_a ? a + k * g.lda + p.row : a + p.row * g.lda + k;
     const S* from_b = g.transpose_b ? b + p.column * g.ldb + k : b + k * g.ldb + p.column;
     if (split == 0) {
-      one_thread(piece, alpha, from_a, from_b, beta, c + p.row * g.ldc + p.column);
+      one_thread(block, alpha, from_a, from_b, beta, c + p.row * g.ldc + p.column);
     } else {
-      piece.ldc = g.n;
-      one_thread(piece, alpha, from_a, from_b, T(0), partial.data() + ((split - 1) * g.m + p.row) * g.n + p.column);
+      block.ldc = g.n;
+      one_thread(block, alpha, from_a, from_b, T(0), partial.data() + ((split - 1) * g.m + p.row) * g.n + p.column);
     }
     if (tiling.splits == 1 && finish) finish(p);
   });
   if (tiling.splits == 1) return;
   parallel_for(g.m, std::max<std::int64_t>(1, 16384 / g.n), [&](std::int64_t begin, std::int64_t end) {
-    const Part rows{begin, end - begin, 0, g.n};
+    const ResultTile rows{begin, end - begin, 0, g.n};
     add_partial(g, rows, partial.data(), tiling.splits, c);
     if (finish) finish(rows);
   });

@@ -6,9 +6,9 @@
 
 namespace etna::cpu {
 
-/// While it lives, f32 subnormals (below 1.2e-38) count as 0 on this thread, as operands and as results. An instruction
-/// that meets one leaves the fast path on Intel processors, and exponentials far below a row's largest produce many. A
-/// GPU may flush them in a gemm as well. ARM processors have no such slow path.
+/// While it lives, f32 subnormals (below 1.2e-38) count as 0 on this thread, as operands and as results. On Intel
+/// processors an instruction with a subnormal operand leaves the fast path, and exponentials far below a row's largest
+/// produce many. A GPU may flush them in a gemm as well. ARM processors have no such slow path.
 class FlushSubnormals {
  public:
 #if defined(__SSE2__)

@@ -11,7 +11,7 @@ namespace etna::cpu {
 template <typename T, typename S = T>
 using OneThread = void (*)(const Gemm& g, T alpha, const S* a, const S* b, T beta, T* c);
 
-/// A library's gemm functions; null where it has none, or is not available.
+/// A library's gemm functions; null if it lacks one, or is not available.
 struct Library {
   OneThread<float> f32 = nullptr;
   OneThread<double> f64 = nullptr;
@@ -19,24 +19,24 @@ struct Library {
   std::string name = {};  ///< with version and instruction set
 };
 
-/// bf16 by an f32 gemm: operands are widened in chunks of k.
+/// bf16 by an f32 gemm: converts the operands in chunks of k.
 void multiply_widened(OneThread<float> multiply, const Gemm& g, float alpha, const Bf16* a, const Bf16* b, float beta,
                       float* c);
 
-/// Selects its code by CPUID. Empty where Etna was built without it.
+/// Selects its code by CPUID. Empty if Etna was built without it.
 const Library& onednn();
-/// Loaded on first use. Empty where it is not installed, or where the process had already loaded it: somebody else then
-/// controls its threads and its code selection.
+/// Loaded on first use. Empty if it is not installed, or if the process had already loaded it: then other code controls
+/// its threads and its code selection.
 const Library& openblas();
-/// A function of OpenBLAS, which contains LAPACK; null where there is none. Also of one that the process had already
-/// loaded.
+/// A function of OpenBLAS, which contains LAPACK; null if there is none. Also finds an OpenBLAS that the process had
+/// already loaded.
 void* openblas_function(const char* name);
-/// To be held while such a function works. Empty if Etna loaded OpenBLAS, for one thread; else callers wait here, since
-/// on OpenBLAS's own threads they would spin.
+/// Hold this lock while such a function runs. Empty if Etna loaded OpenBLAS, with one thread. Otherwise callers wait
+/// here, since they would spin on OpenBLAS's own threads.
 std::unique_lock<std::mutex> openblas_turn();
-/// Etna's own, f32 only; selects its code by CPUID where there is a choice.
+/// Etna's own, f32 only; selects its code by CPUID if there is a choice.
 const Library& packed();
-/// Whether packed() has vectors of more than one element. Without them Eigen's, or the compiler's, are faster.
+/// True if packed() has vectors of more than one element. Without them, Eigen or the compiler is faster.
 bool packed_has_vectors();
 /// Always available, for the instruction set that Etna was compiled for.
 const Library& eigen();

@@ -7,8 +7,8 @@
 namespace etna::cpu {
 
 /// oneDNN asks OpenMP for the number of threads at each call. The number is per calling thread; while this object lives
-/// it is 1, so no OpenMP pool starts. Where oneDNN uses another runtime this object does nothing: a oneTBB build
-/// already runs inside a task, and a sequential build has no threads.
+/// it is 1, so no OpenMP pool starts. If oneDNN uses another runtime, this object does nothing: a oneTBB build already
+/// runs inside a task, and a sequential build has no threads.
 class OneOpenMpThread {
  public:
   OneOpenMpThread() {
@@ -23,7 +23,7 @@ class OneOpenMpThread {
   OneOpenMpThread& operator=(const OneOpenMpThread&) = delete;
 
  private:
-  /// The OpenMP runtime that oneDNN was linked to, GCC's or Clang's.
+  /// Functions of the OpenMP runtime that oneDNN was linked to, GCC's or Clang's.
   struct Calls {
     int (*get)();
     void (*set)(int);

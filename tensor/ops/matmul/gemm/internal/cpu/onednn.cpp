@@ -16,14 +16,14 @@
 //
 // - Uses dnnl_sgemm, whose code does not depend on the sizes: a new shape needs no compilation.
 // - The AVX2 and AVX-512 code of dnnl_sgemm (2.6.3) uses the stack pointer as an ordinary register. A signal handler's
-//   frame, the one of Ctrl-C for example, would land in the heap, so signals wait (docs/decisions/016).
-// - dnnl_sgemm reads an operand stored with one row per step of k (a transposed a, a plain b) by going down its rows.
-//   If the rows are a multiple of 512 bytes apart, as with most model widths, they share few cache sets, and the speed
-//   drops to half: of the 89 GFLOP/s of a core with AVX2, [512, 1024] · [1024, 512] got 36, [4096, 1024]ᵀ · [4096, 512]
-//   31. Such an operand is copied first, 512 x 512 at a time, to rows that are closer together: 75 to 79. With m and n
-//   of 1024 or more, dnnl_sgemm packs by itself, and well. Its AVX-512 code only suffers from a transposed a whose rows
-//   all fall in one set (rows of 2048, 16 cores: 1343 GFLOP/s with copies, 922 without); other copies would make a step
-//   of a small model 6 % slower.
+// frame, for example that of Ctrl-C, would land in the heap, so signals wait (docs/decisions/016).
+// - dnnl_sgemm reads an operand stored with one row per step of k (a transposed a, a plain b) down its rows. If the row
+// stride is a multiple of 512 bytes, as with most model widths, the rows share few cache sets, and the speed drops to
+// half: of the 89 GFLOP/s of a core with AVX2, [512, 1024] · [1024, 512] got 36, [4096, 1024]ᵀ · [4096, 512] got 31.
+// Such an operand is copied first, 512 x 512 at a time, to rows that are closer together: 75 to 79. With m and n of
+// 1024 or more, dnnl_sgemm packs well by itself. Its AVX-512 code only suffers from a transposed a whose rows all fall
+// in one set (rows of 2048, 16 cores: 1343 GFLOP/s with copies, 922 without); other copies would make a step of a small
+// model 6 % slower.
 namespace etna::cpu {
 namespace {
 
@@ -37,7 +37,7 @@ void call(const Gemm& g, float alpha, const float* a, const float* b, float beta
 }
 
 constexpr std::int64_t kBlock = 512, kPad = 16;
-// Row strides in floats that collide, as do their multiples.
+// Row strides in floats at which rows collide, as they do at multiples.
 constexpr std::int64_t kCollide = 128;        // 512 bytes: few sets of the L1 cache
 constexpr std::int64_t kCollideFully = 1024;  // 4 KiB: one set
 

@@ -4,7 +4,7 @@
 
 namespace etna::cpu {
 
-/// Whether the processor has AVX512_BF16 or AMX.
+/// True if the processor has AVX512_BF16 or AMX.
 bool onednn_multiplies_bf16();
 /// On the calling thread; sums are f32.
 void onednn_bf16(const Gemm& g, float alpha, const Bf16* a, const Bf16* b, float beta, float* c);

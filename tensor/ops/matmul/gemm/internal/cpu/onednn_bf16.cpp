@@ -18,7 +18,7 @@
 #include <etna/tensor/ops/matmul/gemm/internal/cpu/one_openmp_thread.h>
 
 // bf16 by oneDNN's matmul primitives, which are compiled per size and cached by size. The tiling gives tasks of at most
-// four sizes (edges included), and every step has the same ones.
+// four sizes (including edges), the same in every step.
 namespace etna::cpu {
 namespace {
 
@@ -47,9 +47,9 @@ class OnednnBf16Ready {
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     if (adds) {
-      dnnl::post_ops behind;
-      behind.append_sum(1.0f);
-      attributes.set_post_ops(behind);
+      dnnl::post_ops post_ops;
+      post_ops.append_sum(1.0f);
+      attributes.set_post_ops(post_ops);
     }
     OneOpenMpThread one;
 #if DNNL_VERSION_MAJOR >= 3
@@ -57,7 +57,7 @@ class OnednnBf16Ready {
 #else
     dnnl::matmul::primitive_desc found(dnnl::matmul::desc(a_, b_, c_), attributes, onednn_bf16_engine(), true);
 #endif
-    // The reference implementation takes what no other does; widening to f32 is much faster.
+    // oneDNN falls back to its reference implementation; converting to f32 is much faster.
     if (!found || std::string_view(found.impl_info_str()).starts_with("ref")) return;
     scratch_ = found.scratchpad_desc();
     matmul_ = dnnl::matmul(found);
@@ -86,7 +86,7 @@ class OnednnBf16Ready {
   dnnl::matmul matmul_;
 };
 
-/// The cached primitives. When there are many, all are dropped, including sizes that will not recur.
+/// The cached primitives. When there are too many, all are dropped, so sizes that do not recur do not pile up.
 std::shared_ptr<const OnednnBf16Ready> onednn_bf16_ready(const Gemm& g, bool adds) {
   using Key = std::array<std::int64_t, 9>;
   constexpr std::size_t kMost = 1024;

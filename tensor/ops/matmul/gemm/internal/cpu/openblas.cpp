@@ -10,7 +10,7 @@
 
 // OpenBLAS selects its code when it is loaded, and does not know processors newer than itself: on some with AVX-512,
 // 0.3.21 selects code without AVX, at a ninth of the speed. OPENBLAS_CORETYPE, which it reads while loading, overrides
-// the choice. Hence dlopen(), with the core type derived from the processor's features, and with
+// the choice. So Etna loads it by dlopen(), with the core type derived from the processor's features, and with
 // OPENBLAS_NUM_THREADS=1, so that it starts no threads.
 namespace etna::cpu {
 namespace {
@@ -45,7 +45,7 @@ const char* core_type() {
   return nullptr;
 }
 
-// The C interface common to every BLAS.
+// The C interface that every BLAS shares.
 constexpr int kRowMajor = 101, kPlain = 111, kTransposed = 112;
 template <typename T>
 using Function = void (*)(int order, int transpose_a, int transpose_b, int m, int n, int k, T alpha, const T* a,

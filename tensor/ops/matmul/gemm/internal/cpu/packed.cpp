@@ -1,6 +1,7 @@
-// f32 gemms of builds without oneDNN and OpenBLAS. Bound by arithmetic. A panel of kVectors vectors of columns of b is
-// packed and stays in the L1 cache while rows of a stream from the L2 cache. Rows of a that run along k are read where
-// they lie, by as many pointers as a tile has rows, if the processor has that many; else they are packed as well.
+// f32 gemms for builds without oneDNN and OpenBLAS. Bound by arithmetic. A panel of kVectors vectors of columns of b is
+// packed and stays in the L1 cache while rows of a stream from the L2 cache. If the processor has enough general
+// registers for one pointer per row of a tile, rows of a that run along k are read in place; otherwise they are packed
+// as well.
 #include <etna/tensor/ops/matmul/gemm/internal/cpu/libraries.h>
 
 #include <algorithm>
@@ -28,15 +29,15 @@
 HWY_BEFORE_NAMESPACE();
 namespace etna::cpu::HWY_NAMESPACE {
 
-// A panel of b is half of an L1 cache of 32 KiB, or, with 16 floats a vector, all of it. A block is
-// [kBlockRows, kDepth] of a and [kDepth, kBlockColumns] of b. With vectors of one float, a panel as large as the cache
-// allows would be 2048 deep, and sums as long lose digits.
+// A panel of b fills half of an L1 cache of 32 KiB, or, with 16 floats per vector, all of it. A block is [kBlockRows,
+// kDepth] of a and [kDepth, kBlockColumns] of b. With vectors of one float, a panel as large as the cache allows would
+// be 2048 deep, and such long sums lose digits.
 constexpr std::int64_t kDepth = std::clamp<std::int64_t>(4096 / kColumns, 256, 512), kBlockRows = 240,
                        kBlockColumns = 512;
 constexpr bool kReadsRows = kRows <= 6;
 
 /// Packs `count` rows of op(a), or columns of op(b), into panels [depth, Width], zero-padded.
-/// @param along_k whether a row of x runs along k
+/// @param along_k true if a row of x runs along k
 template <std::int64_t Width>
 void pack(const float* x, std::int64_t leading, bool along_k, std::int64_t count, std::int64_t depth, float* to) {
   for (std::int64_t i = 0; i < count; i += Width, to += depth * Width) {
@@ -52,7 +53,7 @@ void pack(const float* x, std::int64_t leading, bool along_k, std::int64_t count
   }
 }
 
-/// The largest block of at most `most` that splits n evenly, in multiples of `unit`.
+/// The largest block size, at most `most` and a multiple of `unit`, that divides n evenly.
 std::int64_t even_block(std::int64_t n, std::int64_t most, std::int64_t unit) {
   const std::int64_t blocks = (n + most - 1) / most, even = (n + blocks - 1) / blocks;
   return (even + unit - 1) / unit * unit;

@@ -8,8 +8,8 @@
 namespace etna::cpu {
 
 /// While one lives, this thread handles no signals: they wait until it ends. For code that uses the stack pointer as an
-/// ordinary register, where a handler's frame would overwrite whatever lies there. Faults are not held. Only the
-/// outermost costs something, 275 ns.
+/// ordinary register, where a handler's frame would overwrite other memory. Faults are still delivered. Only the
+/// outermost object costs time, 275 ns.
 class SignalsHeld {
  public:
 #ifdef ETNA_HOLDS_SIGNALS

@@ -31,14 +31,14 @@ namespace etna::cpu {
 inline constexpr std::int64_t kBlock = 64;      // floats: a multiple of any vector's length
 inline constexpr std::int64_t kResults = 4096;  // per chunk: they stay in L1
 /// Chunk size for one of `rows` rows: whole vectors, so that padding after a row's end belongs to no other row. Several
-/// rows reread a chunk of w, which has to stay in L1 together with them.
-constexpr std::int64_t piece_of(std::int64_t rows) { return rows == 1 ? kResults : rows == 2 ? 512 : 256; }
+/// rows reread a chunk of w, so it must stay in L1 together with them.
+constexpr std::int64_t chunk_of(std::int64_t rows) { return rows == 1 ? kResults : rows == 2 ? 512 : 256; }
 
 /// y[i, j] = Σₖ x[i, k] · w[j, k] or w[k, j], for columns j of a range.
 template <typename S>
 struct Skinny {
   const float* x = nullptr;  ///< [k / kBlock, rows, kBlock], zero-padded
-  const S* w = nullptr;      ///< rows are `leading` apart
+  const S* w = nullptr;      ///< row stride `leading`
   std::int64_t leading = 0;
   std::int64_t rows = 0, k = 0;
   float* y = nullptr;
@@ -77,7 +77,7 @@ HWY_INLINE V load_part(const S* x, std::int64_t n) {
   return load(part);
 }
 
-/// Column j: a row of w, `Along` vectors at once.
+/// Column j as the dot products of row j of w with the few rows, `Along` vectors at once.
 template <int Rows, int Along, typename S>
 HWY_INLINE void dots(const Skinny<S>& t, std::int64_t j) {
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(D()));
@@ -109,7 +109,7 @@ HWY_INLINE void dots(const Skinny<S>& t, std::int64_t j) {
 
 template <int Rows, typename S>
 void along_rows(const Skinny<S>& t, std::int64_t first, std::int64_t last) {
-  // About eight sums at once, as many as fit in flight. With several rows of w there would be several memory streams,
+  // About eight sums at once, as many as can be in flight. Reading several rows of w would make several memory streams,
   // which processors prefetch at less than half the speed (eight of 2 KiB, on one core from memory: 12 GB/s; one: 28),
   // so one row is read at a time.
   constexpr int kMost = std::max(1, static_cast<int>(kBlock / hn::MaxLanes(D())));
@@ -147,7 +147,7 @@ HWY_INLINE void add_rows(const Skinny<S>& t, std::int64_t k, std::int64_t j, std
   for (std::int64_t i = 0; i < t.rows; ++i) {
     V x[Depth];
     for (int q = 0; q < Depth; ++q) x[q] = hn::Set(D(), t.x[t.x_at(t.rows, i, k + q)]);
-    float* to = sums + i * piece_of(t.rows);
+    float* to = sums + i * chunk_of(t.rows);
     auto add = [&](std::int64_t c, auto&& loaded) HWY_ATTR {
       V sum = hn::LoadU(D(), to + c);
       for (int q = 0; q < Depth; ++q) sum = hn::MulAdd(x[q], loaded(w + q * t.leading + c), sum);
@@ -163,15 +163,15 @@ template <typename S>
 void across(const Skinny<S>& t, std::int64_t first, std::int64_t last) {
   constexpr int kDepth = sizeof(S) == 2 ? 4 : 8;  // bf16 needs registers for its conversion
   HWY_ALIGN float sums[kResults];
-  const std::int64_t piece = piece_of(t.rows);
-  for (std::int64_t j = first; j < last; j += piece) {
-    const std::int64_t n = std::min(piece, last - j);
-    std::fill_n(sums, t.rows * piece, 0.0f);
+  const std::int64_t chunk = chunk_of(t.rows);
+  for (std::int64_t j = first; j < last; j += chunk) {
+    const std::int64_t n = std::min(chunk, last - j);
+    std::fill_n(sums, t.rows * chunk, 0.0f);
     std::int64_t k = 0;
     for (; k + kDepth <= t.k; k += kDepth) add_rows<kDepth>(t, k, j, n, sums);
     for (; k < t.k; ++k) add_rows<1>(t, k, j, n, sums);
     for (std::int64_t i = 0; i < t.rows; ++i) {
-      for (std::int64_t c = 0; c < n; ++c) t.store(i, j + c, sums[i * piece + c]);
+      for (std::int64_t c = 0; c < n; ++c) t.store(i, j + c, sums[i * chunk + c]);
     }
   }
 }
@@ -217,7 +217,7 @@ constexpr std::int64_t kTaskColumns = 64;       // of a w whose rows run across 
 template <typename S>
 void multiply_skinny(const Gemm& g, float alpha, const S* a, const S* b, float beta, float* c, bool all_threads,
                      const Finish& finish) {
-  // The few rows: those of op(a), or, if c has few columns, those of op(b) transposed.
+  // The few rows are those of op(a), or, if c has few columns, those of op(b) transposed.
   const bool few_rows = g.m <= kMostSkinnyRows;
   const S* few = few_rows ? a : b;
   const std::int64_t few_leading = few_rows ? g.lda : g.ldb, columns = few_rows ? g.n : g.m;
@@ -247,7 +247,7 @@ void multiply_skinny(const Gemm& g, float alpha, const S* a, const S* b, float b
       w_along ? along(t, first, last) : across(t, first, last);
     }
     if (!finish) return;
-    finish(few_rows ? Part{0, g.m, first, last - first} : Part{first, last - first, 0, g.n});
+    finish(few_rows ? ResultTile{0, g.m, first, last - first} : ResultTile{first, last - first, 0, g.n});
   };
   if (!all_threads) return range(0, columns);
   const std::int64_t bytes = g.k * static_cast<std::int64_t>(sizeof(S));

@@ -12,7 +12,7 @@ constexpr double kPack = 16;             // per element of an operand
 constexpr double kStore = 4;             // per element of c
 constexpr double kTask = 50e3;           // per call: threads synchronize, the library allocates
 constexpr double kSum = 16;              // per element of a partial sum: written, read, added
-constexpr double kMeet = 150e3;          // a second pass over c
+constexpr double kCombine = 150e3;       // a second pass over c
 constexpr double kStraggler = 0.027;     // of a task, for each further thread: the slowest core decides
 constexpr double kWorstStraggler = 0.5;  // of a task
 constexpr double kWorthThreads = 400e3;  // smaller gemms run on one thread
@@ -37,7 +37,7 @@ Tiling choose_tiling(const Gemm& g, int threads) {
                columns = static_cast<double>(tiling.columns), depth = static_cast<double>(tiling.depth);
     double task = rows * columns * (depth + kStore) + kPack * depth * (rows + columns) + kTask;
     double time = (waves + straggler) * task;
-    if (tiling.splits > 1) time += kMeet + kSum * static_cast<double>(tiling.splits) * m * n / threads;
+    if (tiling.splits > 1) time += kCombine + kSum * static_cast<double>(tiling.splits) * m * n / threads;
     if (least >= 0 && time >= least) return;
     least = time;
     best = tiling;

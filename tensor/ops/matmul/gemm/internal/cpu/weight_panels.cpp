@@ -1,6 +1,6 @@
-// Few rows times a packed matrix. Bound by multiply-adds as long as a tile of the panel, once in cache, serves enough
-// rows: eight with 32 vector registers, four with 16. Two vectors of columns make sixteen (eight) independent sums,
-// which hide the latency of a multiply-add.
+// A few rows times a packed matrix. Bound by multiply-adds if a tile of the panel, once in cache, serves enough rows:
+// eight with 32 vector registers, four with 16. Two vectors of columns make sixteen (eight) independent sums, which
+// hide the latency of a multiply-add.
 #include <etna/tensor/ops/matmul/gemm/internal/cpu/weight_panels.h>
 
 #undef HWY_TARGET_INCLUDE
@@ -14,9 +14,9 @@ namespace etna::cpu::HWY_NAMESPACE {
 
 HWY_INLINE V load_column(const float* x) { return hn::LoadU(D(), x); }
 HWY_INLINE V load_column(const std::uint16_t* x) {
-  const hn::RebindToUnsigned<D> words;
-  const hn::Rebind<std::uint16_t, D> halves;
-  return hn::BitCast(D(), hn::ShiftLeft<16>(hn::PromoteTo(words, hn::LoadU(halves, x))));
+  const hn::RebindToUnsigned<D> u32_tag;
+  const hn::Rebind<std::uint16_t, D> u16_tag;
+  return hn::BitCast(D(), hn::ShiftLeft<16>(hn::PromoteTo(u32_tag, hn::LoadU(u16_tag, x))));
 }
 
 /// `rows` ≤ kRows rows times kVectors vectors of a tile that is `width` columns wide.

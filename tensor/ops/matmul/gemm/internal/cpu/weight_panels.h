@@ -6,29 +6,29 @@
 #include <etna/device/internal/cpu/scratch.h>
 #include <etna/tensor/ops/matmul/gemm/internal/cpu/bf16_panels.h>
 
-/// A matrix packed once and multiplied many times by few rows, as the steps of a recurrent network do: each step waits
-/// for the one before, so no gemm has more than a batch of rows, and a gemm library would pack the matrix again at
-/// every step.
+/// A matrix that is packed once and multiplied many times by a few rows, as in the steps of a recurrent network: each
+/// step waits for the one before, so no gemm has more rows than a batch, and a gemm library would pack the matrix again
+/// at every step.
 namespace etna::cpu {
 
-/// Columns that are loaded together. A panel is a sequence of tiles of so many columns, each k rows high; the last tile
-/// of a panel may be half as wide.
+/// Columns that are loaded together. A panel is a sequence of tiles of this many columns, each k rows high; the last
+/// tile of a panel may be half as wide.
 inline constexpr std::int64_t kPanelTile = 32;
 
 /// out[r, c] = Σ over k of a[r, k] · panel[k, c] for `rows` rows, on the calling thread. Each element is summed in the
 /// order of k, so the bits do not depend on the number of rows.
-/// @param a row-major, lda elements from row to row
+/// @param a row-major with row stride lda
 /// @param columns a multiple of kPanelTile / 2
-/// @param out row-major, ldo elements from row to row
+/// @param out row-major with row stride ldo
 void multiply_panel(const float* a, std::int64_t lda, std::int64_t rows, std::int64_t k, const float* panel,
                     std::int64_t columns, float* out, std::int64_t ldo);
-/// Bits of bf16: half of the bytes, widened as they are loaded.
+/// The same for bf16 bits: half of the bytes, converted to f32 as they are loaded.
 void multiply_panel(const float* a, std::int64_t lda, std::int64_t rows, std::int64_t k, const std::uint16_t* panel,
                     std::int64_t columns, float* out, std::int64_t ldo);
 void multiply_panel(const double* a, std::int64_t lda, std::int64_t rows, std::int64_t k, const double* panel,
                     std::int64_t columns, double* out, std::int64_t ldo);
 
-/// Panels of one matrix. @param T of the factors and sums @param S stored: T, or bits of bf16
+/// Panels of one matrix. @param T type of the factors and sums @param S stored type: T, or the bits of bf16
 template <typename T, typename S = T>
 class WeightPanels {
  public:
@@ -40,8 +40,8 @@ class WeightPanels {
   std::int64_t depth() const { return k_; }
   std::int64_t columns() const { return columns_; }
 
-  /// Where the elements (0, c) and, `step` elements apart, those below it are stored. Up to the next multiple of
-  /// kPanelTile / 2, columns are adjacent.
+  /// The address of element (0, c); the elements below it follow with stride `step`. Columns are adjacent up to the
+  /// next multiple of kPanelTile / 2.
   struct Column {
     S* first;
     std::int64_t step;
@@ -50,7 +50,7 @@ class WeightPanels {
     const std::int64_t tile = c / kPanelTile, width = std::min(kPanelTile, columns_ - tile * kPanelTile);
     return {packed_.data() + i * k_ * columns_ + tile * kPanelTile * k_ + c % kPanelTile, width};
   }
-  /// Rows to be multiplied by all panels; where the processor multiplies bf16, those of bf16 panels are rounded to it.
+  /// Rows to multiply by all panels. If the processor multiplies bf16, rows for bf16 panels are rounded to bf16.
   struct Rows {
     const T* a;
     std::int64_t lda, rows;

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::int64_t kDepth = 512;
 
-/// Widens rows [0, rows) and columns [0, columns) of x, one row after another.
+/// Converts rows [0, rows) and columns [0, columns) of x to f32, one row after another.
 void widen(const Bf16* x, std::int64_t leading, std::int64_t rows, std::int64_t columns, float* to) {
   for (std::int64_t i = 0; i < rows; ++i) widen_bf16(x + i * leading, to + i * columns, columns);
 }
@@ -20,14 +20,14 @@ void multiply_widened(OneThread<float> multiply, const Gemm& g, float alpha, con
                       float* c) {
   const std::int64_t deepest = std::min(kDepth, g.k);
   Scratch<float> wide_a(static_cast<std::size_t>(g.m * deepest)), wide_b(static_cast<std::size_t>(g.n * deepest));
-  Gemm piece = g;
+  Gemm chunk = g;
   for (std::int64_t k = 0; k < g.k; k += kDepth) {
-    piece.k = std::min(kDepth, g.k - k);
-    piece.lda = g.transpose_a ? g.m : piece.k;
-    piece.ldb = g.transpose_b ? piece.k : g.n;
-    widen(g.transpose_a ? a + k * g.lda : a + k, g.lda, g.transpose_a ? piece.k : g.m, piece.lda, wide_a.data());
-    widen(g.transpose_b ? b + k : b + k * g.ldb, g.ldb, g.transpose_b ? g.n : piece.k, piece.ldb, wide_b.data());
-    multiply(piece, alpha, wide_a.data(), wide_b.data(), k == 0 ? beta : 1.0f, c);
+    chunk.k = std::min(kDepth, g.k - k);
+    chunk.lda = g.transpose_a ? g.m : chunk.k;
+    chunk.ldb = g.transpose_b ? chunk.k : g.n;
+    widen(g.transpose_a ? a + k * g.lda : a + k, g.lda, g.transpose_a ? chunk.k : g.m, chunk.lda, wide_a.data());
+    widen(g.transpose_b ? b + k : b + k * g.ldb, g.ldb, g.transpose_b ? g.n : chunk.k, chunk.ldb, wide_b.data());
+    multiply(chunk, alpha, wide_a.data(), wide_b.data(), k == 0 ? beta : 1.0f, c);
   }
 }
 

@@ -1,4 +1,4 @@
-#include <etna/device/internal/webgpu/index_faults.h>
+#include <etna/device/internal/webgpu/index_errors.h>
 
 #include <algorithm>
 #include <cstring>
@@ -20,7 +20,7 @@ static_assert(kFirst + kMostOps * sizeof(Report) <= Heap::kReserved);
 
 }  // namespace
 
-std::uint64_t IndexFaults::address(std::string_view op) {
+std::uint64_t IndexErrors::address(std::string_view op) {
   auto found = std::find(ops_.begin(), ops_.end(), op);
   if (found == ops_.end()) {
     if (ops_.size() == kMostOps) throw DeviceError(fmt::format("{}: more than {} ops take indices", op, kMostOps));
@@ -30,9 +30,9 @@ std::uint64_t IndexFaults::address(std::string_view op) {
   return kFirst + static_cast<std::uint64_t>(found - ops_.begin()) * sizeof(Report);
 }
 
-javascript::HeapRange IndexFaults::range() const { return {kFirst, ops_.size() * sizeof(Report)}; }
+javascript::HeapRange IndexErrors::range() const { return {kFirst, ops_.size() * sizeof(Report)}; }
 
-void IndexFaults::check(const std::vector<std::byte>& bytes) {
+void IndexErrors::check(const std::vector<std::byte>& bytes) {
   std::string message;
   for (std::size_t i = 0; i < bytes.size() / sizeof(Report); ++i) {
     Report report;

@@ -14,9 +14,9 @@ namespace etna::vulkan {
 ///
 /// Several wrong indices of an op overwrite each other; one of them is reported. A report written while the host reads
 /// an earlier one may be lost. Callers hold the device's mutex.
-class IndexFaults {
+class IndexErrors {
  public:
-  explicit IndexFaults(const LogicalDevice& device) : device_(device) {}
+  explicit IndexErrors(const LogicalDevice& device) : device_(device) {}
 
   /// The address for kernels of this op. @throws OutOfMemory
   std::uint64_t address(std::string_view op);

@@ -1,4 +1,4 @@
-#include <etna/device/internal/vulkan/commands/index_faults.h>
+#include <etna/device/internal/vulkan/commands/index_errors.h>
 
 #include <algorithm>
 #include <cstring>
@@ -17,7 +17,7 @@ constexpr std::size_t kMostOps = 256;
 
 }  // namespace
 
-std::uint64_t IndexFaults::address(std::string_view op) {
+std::uint64_t IndexErrors::address(std::string_view op) {
   auto found = std::find(ops_.begin(), ops_.end(), op);
   if (found == ops_.end()) {
     if (ops_.size() == kMostOps) throw DeviceError(fmt::format("{}: more than {} ops take indices", op, kMostOps));
@@ -34,7 +34,7 @@ std::uint64_t IndexFaults::address(std::string_view op) {
   return buffer_.address + static_cast<std::uint64_t>(found - ops_.begin()) * sizeof(Report);
 }
 
-void IndexFaults::check() {
+void IndexErrors::check() {
   std::string message;
   for (std::size_t i = 0; i < ops_.size(); ++i) {
     auto* report = reinterpret_cast<volatile Report*>(buffer_.host) + i;

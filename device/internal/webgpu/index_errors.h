@@ -13,7 +13,7 @@ namespace etna::webgpu {
 /// Where kernels report indices outside the dimension that they select from (shaders/lib/index.glsl): 16 bytes an op at
 /// the start of the heap. Each read of the heap brings them along. Several wrong indices of an op overwrite each other;
 /// one of them is reported.
-class IndexFaults {
+class IndexErrors {
  public:
   /// The address for kernels of this op.
   std::uint64_t address(std::string_view op);
