@@ -10,17 +10,17 @@
 
 namespace etna::data {
 
-/// How often each word occurs, as BpeTokenizer splits text into words. BpeTokenizer::train() learns from it, so that a
-/// text need not be in memory whole.
+/// Counts words as BpeTokenizer splits them. BpeTokenizer::train() learns from the counts, so the whole text need not
+/// be in memory at once.
 class WordCounts {
  public:
-  /// @param except texts that are not counted and end a word: special tokens
+  /// @param except special tokens: they are not counted, and they end a word
   explicit WordCounts(std::vector<std::string> except = {});
 
-  /// Counts the words of a text on all cores. A larger text may be given in parts that end where TextBlocks ends them.
+  /// Counts the words of a text on all cores. A larger text may be given in several calls, split as TextBlocks does.
   void add(std::string_view text);
 
-  /// A hash that takes views, so that a lookup copies no word.
+  /// Takes views, so that a lookup copies no word.
   struct Hash {
     using is_transparent = void;
     std::size_t operator()(std::string_view word) const { return std::hash<std::string_view>{}(word); }

@@ -94,7 +94,7 @@ TEST(ByteLevel, Llama3TakesAWholeWordWhateverTheMergesSay) {
 
 TEST(ByteLevel, RefusesRulesThatItDoesNotKnow) {
   EXPECT_THAT([] { ModelTokenizer(byte_fields({}, {}, "brand-new"), "m.gguf"); },
-              ThrowsMessage<FormatError>(HasSubstr("m.gguf: splits text by the rule 'brand-new'")));
+              ThrowsMessage<FormatError>(HasSubstr("m.gguf: unknown pre-tokenizer 'brand-new'")));
 }
 
 TEST(ByteLevel, AMegabyteOfOneCharacterTakesNoTime) {
