@@ -19,7 +19,7 @@ class Block {
   explicit Block(const std::byte* bytes) : bytes_(bytes) {}
   unsigned u8(int at) const { return byte_at(bytes_, at); }
   int i8(int at) const { return static_cast<std::int8_t>(u8(at)); }
-  float f16(int at) const { return load_half(bytes_ + at); }
+  float f16(int at) const { return load_f16(bytes_ + at); }
   /// `count` bits of a byte, from bit `low` on.
   int bits(int at, int low, int count) const { return static_cast<int>(u8(at) >> low & ((1u << count) - 1)); }
   /// The four bits of element i of 32 in 16 bytes: byte j has those of element j low and those of j + 16 high.

@@ -80,7 +80,7 @@ TEST(SuspiciousWeights, AreCodesThatTernaryLacks) {
   std::vector<std::byte> bytes = quantized(format, test_values());
   bytes[format.bytes] |= std::byte{0b11'00'00'11};
   EXPECT_EQ(words(format, bytes, kRows * kColumns),
-            "2 quants are none of the three of TQ2_0, the first at element 256; ");
+            "2 quants are not one of the three of TQ2_0, the first at element 256; ");
 }
 
 TEST(SuspiciousWeights, AreAllZero) {

@@ -62,7 +62,7 @@ class QuantizedGpu : public OnDevice {
     if (x.dtype() != f32 || x.numel() / x.size(-1) <= quantized::kMostRows) return 0;
     std::vector<const BlockFormat*> formats;
     for (const QuantizedTensor& w : weights) formats.push_back(&w.format());
-    const DType dtype = quantized::product_dtype(kVulkan, x.numel(), formats);
+    const DType dtype = quantized::gemm_dtype(kVulkan, x.numel(), formats);
     return dtype == f32 ? 0 : dtype == f16 ? 1e-3 : 8e-3;
   }
   /// @param relative to the magnitudes of what is added @param rounding what rounding to the dtype adds, relative to y
