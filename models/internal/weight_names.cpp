@@ -61,14 +61,14 @@ const Names kGguf = {{"token_embedding", "token_embd"},
                      {"ffn.sub_norm", "ffn_sub_norm"},
                      {"ffn_post_norm", "post_ffw_norm"}};
 
-/// The first row of a part within what is packed with it.
+/// The first row of a part in its packed tensor.
 std::int64_t first_row(const DecoderConfig& config, const std::string& part) {
   if (part == "attention.key") return config.query_rows();
   if (part == "attention.value") return config.query_rows() + config.kv_rows();
   return 0;
 }
 
-/// Rows of queries, keys and values in one.
+/// Rows of the packed queries, keys and values.
 std::int64_t packed_rows(const DecoderConfig& config) { return config.query_rows() + 2 * config.kv_rows(); }
 
 bool is_query_key_or_value(const std::string& part) {
@@ -87,7 +87,7 @@ StoredWeights::Locate gguf_places(const DecoderConfig& config, const HasTensor& 
   return [&config, has](const std::string& name) -> StoredPlace {
     const std::string plain = gguf_name(name);
     if (has(plain)) {
-      // Gate and up may be one tensor, the gate first.
+      // Gate and up may be packed into one tensor, gate first.
       const bool packed = config.gated && name.ends_with(".ffn.up.weight") &&
                           !has(gguf_name(name.substr(0, name.size() - 9) + "gate.weight"));
       return {plain, packed ? config.feed_forward : 0, false, packed ? 2 * config.feed_forward : 0};
@@ -103,7 +103,7 @@ StoredWeights::Locate gguf_places(const DecoderConfig& config, const HasTensor& 
 }
 
 UnusedTensor gguf_unused(const std::string& name) {
-  // Of rope, which decoder_config() reads, and buffers of old converters.
+  // Tensors of RoPE, which decoder_config() reads, and buffers of old converters.
   const bool known = name.starts_with("rope_f") || name == "rope.freqs" || name.ends_with("attn_rot_embd");
   return known ? UnusedTensor::known : UnusedTensor::part;
 }

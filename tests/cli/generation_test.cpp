@@ -62,7 +62,7 @@ TEST_F(EtnaModel, NeverWritesATokenThatABiasForbids) {
   }
   const Result outside = etna(run + "--logit-bias 99999999=1");
   EXPECT_EQ(outside.code, 1);
-  EXPECT_THAT(outside.output, HasSubstr("a logit bias is for token 99999999; there are "));
+  EXPECT_THAT(outside.output, HasSubstr("logit bias for token 99999999; the vocabulary has "));
 }
 
 TEST_F(EtnaModel, SaysWhatIsWrong) {

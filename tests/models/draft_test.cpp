@@ -261,11 +261,11 @@ TEST(Draft, RefusesWhatDoesNotGoTogether) {
   other.vocabulary = 98;
   const auto wide = small_model(other), tiny = small_draft(13);
   EXPECT_THAT(draft_refusal(*model, {.guesses = 2, .draft = wide.get()}),
-              HasSubstr("the draft has a vocabulary of 98 tokens, the model one of 97"));
+              HasSubstr("the draft has 98 tokens in its vocabulary, the model 97"));
   EXPECT_THAT(draft_refusal(*model, {.guesses = 5, .draft = tiny.get()}),
               HasSubstr("a context of 13 has no room for 5 guesses; ask for 4 at most"));
   EXPECT_EQ(draft_refusal(*model, {.guesses = 4, .draft = tiny.get()}), "");
-  EXPECT_THAT(draft_refusal(*model, {.draft = model.get()}), HasSubstr("nothing to do without guesses"));
+  EXPECT_THAT(draft_refusal(*model, {.draft = model.get()}), HasSubstr("guesses is 0"));
 }
 
 }  // namespace
