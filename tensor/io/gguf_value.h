@@ -40,12 +40,11 @@ constexpr GgufType gguf_type_of() {
 }
 }  // namespace detail
 
-/// A value of a GGUF file's metadata: a number, a bool, a string, or a list of one of these. It holds the bytes that
-/// the file has for it, so a list takes no more memory than there. Lists of lists do not exist here: the reader refuses
-/// them, as llama.cpp does.
+/// A value in a GGUF file's metadata: a number, a bool, a string, or a list of one of these. It holds the bytes of the
+/// file, so a list takes no more memory than in the file. Lists of lists are rejected by the reader, like in llama.cpp.
 class GgufValue {
  public:
-  /// The C++ type decides the file's type: `GgufValue(std::uint32_t{32})`.
+  /// The C++ type determines the type in the file: `GgufValue(std::uint32_t{32})`.
   template <detail::GgufNumber T>
   GgufValue(T value) : GgufValue(detail::gguf_type_of<T>(), &value, sizeof value) {}
   GgufValue(std::string_view text);
@@ -59,30 +58,30 @@ class GgufValue {
 
   GgufType type() const { return type_; }
   bool is_list() const { return type_ == GgufType::array; }
-  /// Of the items of a list; else type().
+  /// The type of a list's items; otherwise type().
   GgufType item_type() const { return item_type_; }
-  /// Items of a list; else 1.
+  /// The number of a list's items; otherwise 1.
   std::uint64_t size() const { return count_; }
 
   /// The value, converted where nothing is lost: any whole number in range, a number from f32 or f64 or a whole one.
-  /// @throws FormatError in words: "is a string, but a whole number is needed"
+  /// @throws FormatError in words: "is a string, but an integer is needed"
   std::int64_t integer() const;
   std::uint64_t unsigned_integer() const;
   double number() const;
   bool boolean() const;
   std::string string() const;
-  /// The items of a list, converted likewise.
+  /// The items of a list, converted in the same way.
   std::vector<std::int64_t> integers() const;
   std::vector<float> numbers() const;
   std::vector<bool> booleans() const;
   std::vector<std::string> strings() const;
 
-  /// For people: "32", "'llama'", "['<s>', '</s>', ... 32000 strings]". Shows at most `most` items of a list.
+  /// For display: "32", "'llama'", "['<s>', '</s>', ... 32000 strings]". Shows at most `most` items of a list.
   std::string str(std::size_t most = 8) const;
 
-  /// The bytes behind the type in a file: of a list, its item type and count come first.
+  /// The bytes after the type in a file; a list starts with its item type and count.
   std::string file_bytes() const;
-  /// A value from the bytes that a file has for it, already checked. `bytes` begins behind a list's count.
+  /// A value from its bytes in a file, which must be checked. For a list, `bytes` starts after the count.
   static GgufValue from_file(GgufType type, GgufType item_type, std::uint64_t count, std::span<const std::byte> bytes);
 
   friend bool operator==(const GgufValue&, const GgufValue&) = default;
@@ -101,10 +100,10 @@ class GgufValue {
 
   GgufType type_ = GgufType::u8, item_type_ = GgufType::u8;
   std::uint64_t count_ = 1;
-  std::string bytes_;  ///< the items one after the other, as in the file
+  std::string bytes_;  ///< the items, as in the file
 };
 
-/// Bytes of a number or a bool in a file; 0 for strings and lists.
+/// The number of bytes of a number or bool in a file; 0 for strings and lists.
 std::size_t item_bytes(GgufType type);
 
 }  // namespace etna::io

@@ -15,8 +15,8 @@
 
 namespace etna::io {
 
-/// Writes a GGUF file of version 3. First all metadata and all tensors are declared, then the tensors are written in
-/// that order, each in as many pieces as one likes, so a model may be larger than memory:
+/// Writes a GGUF file, version 3. First declare all metadata and all tensors, then write the tensors in that order,
+/// each in any number of chunks, so a model may be larger than memory:
 ///
 ///     GgufWriter file("model.gguf");
 ///     file.set("general.architecture", "llama");
@@ -24,31 +24,31 @@ namespace etna::io {
 ///     file.write("output.weight", weight);  // a Tensor, quantized on the way, or bytes
 ///     file.finish();
 ///
-/// The file appears at `path` in finish(); without it, what was there is unchanged.
+/// The file appears at `path` in finish(); without that call, an existing file is unchanged.
 class GgufWriter {
  public:
   /// @param alignment of the tensors, a power of two
-  /// Here and below: @throws FormatError naming the file, for what cannot be written or a call out of order
+  /// Here and below: @throws FormatError naming the file, for invalid arguments, write errors and calls out of order
   explicit GgufWriter(const FilePath& path, std::uint32_t alignment = 32);
   ~GgufWriter();
   GgufWriter(const GgufWriter&) = delete;
   GgufWriter& operator=(const GgufWriter&) = delete;
 
-  /// Adds metadata. A key may be set once; "general.alignment" is the writer's own.
+  /// Adds metadata. Each key may be set once; the writer sets "general.alignment" itself.
   void set(std::string_view key, const GgufValue& value);
 
-  /// Declares a tensor. The name has at most 63 bytes and the shape one to four dimensions, outermost first, because
-  /// llama.cpp reads no others; rows must be whole blocks.
+  /// Declares a tensor. The name must have at most 63 bytes and the shape one to four dimensions, outermost first: the
+  /// limits of llama.cpp. Rows must be whole blocks.
   void add(std::string_view name, const quant::BlockFormat& format, const Shape& shape);
 
-  /// Bytes of the tensor that comes next, or of the one that is not complete yet.
+  /// Writes bytes of the next tensor, or of the incomplete one.
   void write(std::string_view name, std::span<const std::byte> bytes);
-  /// A whole tensor of the declared shape: floats are quantized to the declared format, other dtypes must be the
-  /// format's own.
+  /// Writes a whole tensor of the declared shape. Floats are quantized to the declared format; other dtypes must match
+  /// it.
   /// @param importance as quantize(): one factor for each column
   void write(std::string_view name, const Tensor& tensor, std::span<const float> importance = {});
 
-  /// Renames the file to `path`. @throws FormatError also if a tensor is not complete, naming it
+  /// Renames the file to `path`. @throws FormatError also if a tensor is incomplete, naming it
   void finish();
 
  private:
@@ -69,8 +69,8 @@ struct GgufOptions {
   std::uint32_t alignment = 32;
 };
 
-/// Writes tensors in the formats of their dtypes (f64, f32, f16, bf16, i64, i32, i8). They may be on any device and may
-/// be views. @throws FormatError as GgufWriter, and for other dtypes
+/// Writes tensors in the formats of their dtypes (f64, f32, f16, bf16, i64, i32, i8). They may be views, on any device.
+/// @throws FormatError as GgufWriter, and for other dtypes
 void save_gguf(const FilePath& path, const std::vector<std::pair<std::string, Tensor>>& tensors,
                const GgufOptions& options = {});
 

@@ -9,11 +9,11 @@
 
 namespace etna::io {
 
-/// Bytes of a mapped file, not copied. Keeps the mapping alive; a copy is another view of the same bytes.
+/// A view of bytes in a mapped file. Keeps the mapping alive; a copy is another view of the same bytes.
 class MappedBytes {
  public:
   MappedBytes() = default;
-  /// The caller has checked that the range lies within the file.
+  /// The caller must have checked that the range is within the file.
   MappedBytes(std::shared_ptr<const MappedFile> file, std::size_t begin, std::size_t size)
       : file_(std::move(file)), bytes_(size == 0 ? nullptr : file_->bytes() + begin, size) {}
 
