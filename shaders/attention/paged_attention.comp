@@ -9,7 +9,7 @@
 //
 // With ROTATED, a sequence has one new row, which is still as the projection left it: each workgroup rotates its own
 // queries, and the one that owns the newest position writes that key and value to the cache. With EMITS, the result is
-// also rounded to bytes for the product that follows.
+// also quantized to bytes for the matmul that follows.
 //
 // variant: paged_attention
 // variant: paged_attention_rotated ROTATED
@@ -145,19 +145,19 @@ void cache_new_row(uint block, uint group, uint place, uint row_bytes) {
 #endif
 
 #ifdef ROTATED
-// Rounds the results of this workgroup's heads, which lie in `query`.
-void emit_rounded(uint row) {
+// Quantizes the results of this workgroup's heads, which are in `query`.
+void emit_quantized(uint row) {
   uint k = p.groups * HEADS * SPLIT * SIZE, rows = gl_NumWorkGroups.z;
   for (uint i = gl_LocalInvocationID.x; i < HEADS * COLUMNS; i += 256) {
     float most = 0.0;
-    [[unroll]] for (uint j = 0; j < ROUNDED_BLOCK / 4; ++j) {
-      vec4 a = abs(query[i / (ROUNDED_BLOCK / 4) * (ROUNDED_BLOCK / 4) + j]);
+    [[unroll]] for (uint j = 0; j < ACTIVATION_BLOCK / 4; ++j) {
+      vec4 a = abs(query[i / (ACTIVATION_BLOCK / 4) * (ACTIVATION_BLOCK / 4) + j]);
       most = m_max(most, m_max(m_max(a.x, a.y), m_max(a.z, a.w)));
     }
-    RoundingScale scale = rounding_scale(most);
+    ActivationScale scale = activation_scale(most);
     uint e = gl_WorkGroupID.y * HEADS * SIZE + i * 4;
-    BufferI32(p.parts).v[(row * k + e) / 4] = int(rounded_codes(query[i], scale));
-    if (i % (ROUNDED_BLOCK / 4) == 0) BufferF32(p.parts).v[scale_place(rows, k, row, e)] = scale.scale;
+    BufferI32(p.parts).v[(row * k + e) / 4] = int(quantize_four(query[i], scale));
+    if (i % (ACTIVATION_BLOCK / 4) == 0) BufferF32(p.parts).v[scale_place(rows, k, row, e)] = scale.scale;
   }
 }
 #endif
@@ -196,7 +196,7 @@ void main() {
         barrier();
         for (uint i = thread; i < HEADS * COLUMNS; i += 256) query[i] = vec4(0.0);
         barrier();
-        emit_rounded(row);
+        emit_quantized(row);
       }
 #endif
     }
@@ -352,6 +352,6 @@ void main() {
     barrier();
   }
 #ifdef ROTATED
-  if (EMITS != 0) emit_rounded(row);
+  if (EMITS != 0) emit_quantized(row);
 #endif
 }

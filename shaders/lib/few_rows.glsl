@@ -1,5 +1,5 @@
-// What both kernels of quantized_linear for few rows share: their arguments, the sums of a workgroup and what follows
-// the products. With SUBGROUPS, sums of a subgroup are its own instruction.
+// The common part of both kernels of quantized_linear for few rows: their arguments, the sums of a workgroup and the
+// epilogue. With SUBGROUPS, a subgroup sums by its own instruction.
 #ifndef ETNA_FEW_ROWS_GLSL
 #define ETNA_FEW_ROWS_GLSL
 
@@ -11,7 +11,7 @@ layout(constant_id = 0) const uint THREADS = 64;
 layout(constant_id = 1) const uint ROWS = 1;    // of a weight, in a workgroup
 layout(constant_id = 2) const uint X_ROWS = 1;  // 1, 2, 4 or 8
 layout(constant_id = 3) const uint FORMAT_0 = 0;
-layout(constant_id = 4) const uint FORMAT_1 = 0;  // as FORMAT_0 where there is no such weight
+layout(constant_id = 4) const uint FORMAT_1 = 0;  // FORMAT_0 if there is no such weight
 layout(constant_id = 5) const uint FORMAT_2 = 0;
 layout(constant_id = 6) const uint ALIGNED_0 = 1;
 layout(constant_id = 7) const uint ALIGNED_1 = 1;
@@ -23,11 +23,11 @@ layout(constant_id = 12) const uint BIAS_DTYPE = 99;
 layout(constant_id = 13) const uint RESIDUAL_DTYPE = 99;
 layout(constant_id = 14) const uint GATE = 0;  // etna::Activation
 layout(constant_id = 15) const uint PARTS = 16;  // at least the number of subgroups
-layout(constant_id = 16) const uint CHUNKS = 1;  // or units that a thread loads before it multiplies, of each row
-layout(constant_id = 17) const uint SETS = 1;  // of threads, each of which owns ROWS rows; whole subgroups
+layout(constant_id = 16) const uint CHUNKS = 1;  // or units of each row that a thread loads before it multiplies
+layout(constant_id = 17) const uint SETS = 1;  // sets of threads (whole subgroups), each of which owns ROWS rows
 
 layout(push_constant, scalar) uniform Push {
-  uvec2 x, y, bias, norm, residual, w0, w1, w2, rounded;
+  uvec2 x, y, bias, norm, residual, w0, w1, w2, quantized;
   uint x_rows, k, n0, n1, n2, bytes0, bytes1, bytes2;  // bytes of a weight's row
   float eps;
 } p;
@@ -37,13 +37,13 @@ const uint SET_THREADS = THREADS / SETS, GROUP_ROWS = ROWS * SETS;
 const uint WEIGHTS = GATE != 0 ? 2 : 1;  // that a workgroup multiplies with
 const uint SUMS = WEIGHTS * X_ROWS * ROWS, VALUES = SUMS + (NORM ? X_ROWS : 0);
 
-float sums[VALUES];  // of a thread: products with the first weight, with the second, then squares of x
+float sums[VALUES];  // a thread's partial sums: with the first weight, with the second, then of squares of x
 shared float parts[VALUES * PARTS];
 
 const bool SAME_FORMATS =
     FORMAT_0 == FORMAT_1 && FORMAT_0 == FORMAT_2 && ALIGNED_0 == ALIGNED_1 && ALIGNED_0 == ALIGNED_2;
 
-// A thread's set, and its place in it.
+// A thread's set, and its index in it.
 uint set_index() { return gl_LocalInvocationID.x / SET_THREADS; }
 uint set_thread() { return gl_LocalInvocationID.x % SET_THREADS; }
 
@@ -53,7 +53,7 @@ struct Part {
   uint columns, from;   // of y, and the first of the weight
 };
 
-// @return false for a workgroup that has none
+// @return false for a workgroup without rows
 bool find_part(out Part part) {
   const uint more = GROUP_ROWS - 1;
   uint groups0 = (p.n0 + more) / GROUP_ROWS, groups1 = (p.n1 + more) / GROUP_ROWS, groups2 = (p.n2 + more) / GROUP_ROWS;
@@ -68,7 +68,7 @@ bool find_part(out Part part) {
   return group < groups0 + groups1 + groups2;
 }
 
-// What is added to a product, loaded before it is there.
+// The addends of a result, loaded before the sums are complete.
 struct Addends {
   float bias, second_bias, residual;
 };
@@ -90,7 +90,7 @@ Addends load_addends(Part part, uint v) {
   return a;
 }
 
-// Leaves the parts of all sums in shared memory, in the order of the threads.
+// Writes all partial sums to shared memory, in thread order.
 uint share_parts() {
   uint thread = gl_LocalInvocationID.x;
 #ifdef SUBGROUPS
@@ -103,7 +103,7 @@ uint share_parts() {
 #else
   [[unroll]] for (uint v = 0; v < VALUES; ++v) parts[v * PARTS + thread] = sums[v];
   barrier();
-  // In two steps, the first of which leaves one sum of every eight.
+  // In two steps, the first of which reduces every eight to one.
   for (uint i = thread; i < VALUES * (THREADS / 8); i += THREADS) {
     uint at = i / (THREADS / 8) * PARTS + i % (THREADS / 8) * 8;
     float sum = parts[at];
@@ -127,7 +127,7 @@ float total_of(uint v, uint count) {
   return sum;
 }
 
-// @return the result, 0 where there is none
+// @return the result; 0 if the thread has none
 float store_result(Part part, uint v, Addends a, uint count) {
   uint m, r;
   place_of(part, v, m, r);
@@ -146,7 +146,7 @@ float store_result(Part part, uint v, Addends a, uint count) {
   return y;
 }
 
-// Adds up what the threads have in `sums` and writes y. `first` are the addends of this thread's own result.
+// Reduces `sums` over the threads and writes y. `first` are the addends of this thread's own result.
 // @return that result
 float finish(Part part, Addends first) {
   uint count = share_parts(), own = set_thread();

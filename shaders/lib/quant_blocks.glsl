@@ -1,7 +1,7 @@
-// Weights in block formats (tensor/quant/), decoded sixteen elements at a time: a chunk. A chunk is what one to four
-// u32s of a block hold, so that neighbouring threads read neighbouring bytes. Its elements are four quads of
-// neighbours, which lie apart where the format packs elements that lie apart into one byte. An element's value is
-// scale * quant - least, in the CPU's order of operations. Quants come as floats, or as bytes for integer dot products.
+// Weights in block formats (tensor/quant/), decoded in chunks of sixteen elements. A chunk is the content of one to
+// four u32s of a block, so that adjacent threads read adjacent bytes. It consists of four quads of adjacent elements;
+// the quads are not adjacent if the format packs distant elements into one byte. An element's value is scale * quant -
+// least, in the CPU's order of operations. Quants are floats, or bytes for integer dot products.
 //
 // The format is a specialization constant at every use, so the compiler removes the switches.
 #ifndef ETNA_QUANT_BLOCKS_GLSL
@@ -11,8 +11,8 @@
 #include "units.glsl"
 #include "vectors.glsl"
 
-// GGUF's numbers; the last two are ours. Integers in groups have a number for each kind: above INTEGERS, a bit for
-// eight bits a quant, one for a zero point, and how many times 32 elements share a scale.
+// GGUF's numbers; the last two are Etna's. The numbers of integers in groups encode their layout: above INTEGERS, one
+// bit for 8-bit quants, one for a zero point, and the number of elements per scale divided by 32.
 const uint Q_F32 = 0, Q_F16 = 1, Q4_0 = 2, Q4_1 = 3, Q5_0 = 6, Q5_1 = 7, Q8_0 = 8, Q2_K = 10, Q3_K = 11, Q4_K = 12,
            Q5_K = 13, Q6_K = 14, IQ4_NL = 20, IQ4_XS = 23, Q_BF16 = 30, TQ1_0 = 34, TQ2_0 = 35, I2_S = 36, MXFP4 = 39,
            NVFP4 = 40, INTEGERS = 256;
@@ -31,12 +31,12 @@ bool has_minimum(uint format) {
          format == Q5_K;
 }
 
-// Formats whose sub-blocks have sixteen elements: a chunk, or in most a quad of each of four chunks.
+// Formats with sub-blocks of sixteen elements: a chunk, or in most formats one quad of each of four chunks.
 bool has_short_groups(uint format) {
   return format == Q2_K || format == Q3_K || format == Q6_K || format == TQ2_0 || format == I2_S || format == NVFP4;
 }
 
-// address + count * bytes, of which the product may have 64 bits.
+// address + count * bytes, where the product may need 64 bits.
 uvec2 address_of(uvec2 address, uint count, uint bytes) {
   uint high, low, carry;
   umulExtended(count, bytes, high, low);
@@ -44,7 +44,7 @@ uvec2 address_of(uvec2 address, uint count, uint bytes) {
   return uvec2(sum, address.y + high + carry);
 }
 
-// A row of blocks. `aligned`: what divides the address of every block: 16, 8, 4, 2 or 1; a specialization constant.
+// A row of blocks. `aligned`: the alignment of every block: 16, 8, 4, 2 or 1 bytes; a specialization constant.
 struct BlockRow {
   uvec2 base;  // the row's address rounded down to 8
   uint skew;   // bytes from there to the row
@@ -63,11 +63,11 @@ uint u16_at(BlockRow r, uint at) {
 }
 float half_at(BlockRow r, uint at) { return half_to_float(u16_at(r, at)); }
 
-// Four bytes from anywhere, also eight and sixteen, out of aligned runs: fewer loads than bytes have. Only runs that
-// hold one of the bytes are read, and without a branch, so that a thread's loads are all on their way at once.
+// Loads four, eight or sixteen bytes at any alignment by aligned loads: fewer than one load per byte. Only words that
+// contain one of the bytes are read, and without a branch, so that all loads of a thread are in flight at once.
 //
-// Four words from `byte` on of five that begin in the first: where bytes are even, each is one shift of two words by a
-// constant, and a choice.
+// Four u32s from `byte` on, out of five; the first starts in the first one. If offsets are even, each is one shift of
+// two u32s by a constant, and a select.
 uvec4 moved(BlockRow r, uint byte, uvec4 low, uvec4 next) {
   if (r.aligned >= 2) return (byte & 2u) != 0 ? low >> 16 | next << 16 : low;
   uint shift = 8 * (byte & 3u);
@@ -91,7 +91,7 @@ uvec4 four_u32_at(BlockRow r, uint at) {
   uint last = behind >= 4 ? c.y : c.x;
   return moved(r, byte, low, uvec4(low.yzw, last));
 }
-// The same where blocks of the format are a multiple of four bytes.
+// The same for formats whose blocks are a multiple of four bytes.
 uint whole_u32_at(BlockRow r, uint at) {
   return r.aligned >= 4 ? BufferPair(r.base).v[(r.skew + at) >> 2] : u32_at(r, at);
 }
@@ -105,7 +105,7 @@ uvec4 whole_four_u32_at(BlockRow r, uint at) {
   return uvec4(whole_two_u32_at(r, at), whole_two_u32_at(r, at + 8));
 }
 
-// The scale of a whole tensor, behind its blocks; 1 in formats without one.
+// The scale of a whole tensor, after its blocks; 1 in formats without one.
 float tail_scale(uint format, uvec2 tail) {
   if (format != I2_S) return 1.0;
   uint bits = 0;
@@ -136,7 +136,7 @@ uvec2 quad_distances(uint format) {
       return uvec2(4, 8);
   }
 }
-// Whether the elements of a chunk are neighbours.
+// Whether the elements of a chunk are adjacent.
 bool chunk_is_group(uint format) { return quad_distances(format) == uvec2(4, 8); }
 uint quad_at(uint format, uint first, uint quad) {
   uvec2 apart = quad_distances(format);
@@ -158,8 +158,8 @@ uint fifth_bits(uint bits, uint n) {
 
 const uint kLow4 = 0x0f0f0f0fu, kLow2 = 0x03030303u;
 
-// What 4-bit quants stand for: sixteen levels of IQ4_NL and IQ4_XS, then MXFP4's E2M1 numbers times two. In shared
-// memory, as each thread of a subgroup looks up another quant.
+// The levels of 4-bit quants: sixteen of IQ4_NL and IQ4_XS, then MXFP4's E2M1 numbers times two. In shared memory,
+// because each thread of a subgroup looks up a different quant.
 const int kLevels[32] = int[32](-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113, 0, 1, 2, 3, 4,
                                 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12);
 shared int level_table[32];
@@ -167,7 +167,7 @@ shared int level_table[32];
 bool has_levels(uint format) {
   return format == IQ4_NL || format == IQ4_XS || format == MXFP4 || format == NVFP4;
 }
-// To be called by all threads of a workgroup of 32 or more, before they decode such a format.
+// All threads of a workgroup (32 or more) must call this before they decode such a format.
 void fill_level_table() {
   if (gl_LocalInvocationID.x < 32) level_table[gl_LocalInvocationID.x] = kLevels[gl_LocalInvocationID.x];
   barrier();
@@ -177,17 +177,17 @@ uint levels(uint four, uint first) {
   return uint((level_table[quant.x] & 0xff) | (level_table[quant.y] & 0xff) << 8 | (level_table[quant.z] & 0xff) << 16 |
               level_table[quant.w] << 24);
 }
-// Half of 2^(e - 127). The two smallest are subnormal.
+// 2^(e - 127) divided by two. The two smallest are subnormal.
 float half_power(uint e) { return uintBitsToFloat(e < 2 ? 0x00200000u << e : (e - 1u) << 23); }
 
-// Half of a float of 4 exponent and 3 mantissa bits; 0x7f is 0.
+// A float with 4 exponent and 3 mantissa bits, divided by two; 0x7f is 0.
 float half_ue4m3(uint x) {
   uint e = x >> 3 & 15u, m = x & 7u;
   float units = float(e == 0 ? m : m + 8u);
   return x == 0x7fu ? 0.0 : units * uintBitsToFloat((max(e, 1u) + 116u) << 23);
 }
 
-// The scale and the minimum of sub-block `sub` of Q4_K and Q5_K, six bits each; s are the twelve bytes.
+// The 6-bit scale and minimum of sub-block `sub` of Q4_K and Q5_K; s holds the twelve bytes.
 uvec2 k_scale(uvec3 s, uint sub) {
   uint shift = 8 * (sub & 3u);
   uvec3 b = s >> shift & 0xffu;
@@ -195,7 +195,7 @@ uvec2 k_scale(uvec3 s, uint sub) {
   return sub < 4 ? b.xy & 63u : late;
 }
 
-// Quads 0 and 1 of the low halves of eight bytes, 2 and 3 of the high ones.
+// Quads 0 and 1 from the low nibbles of eight bytes, 2 and 3 from the high ones.
 void nibbles(uvec2 w, out uint four[4]) {
   four[0] = w.x & kLow4;
   four[1] = w.y & kLow4;
@@ -203,7 +203,7 @@ void nibbles(uvec2 w, out uint four[4]) {
   four[3] = w.y >> 4 & kLow4;
 }
 
-// What is subtracted from the bytes of a chunk. Bytes have no sign, but for formats whose bytes are levels.
+// The quant of 0, which is subtracted from the bytes of a chunk. Bytes are unsigned except in formats with levels.
 uint quant_of_zero(uint format) {
   if (is_integers(format)) return integer_bits(format) == 4 && !has_zero_point(format) ? 8 : 0;
   switch (format) {
@@ -224,7 +224,7 @@ struct PackedChunk {
   vec4 scale, least;  // of each quad
 };
 
-// Integers in groups. A zero point times a scale is exact, as is its difference to a quant's.
+// Integers in groups. A zero point times a scale is exact, and so is its difference from a quant times the scale.
 PackedChunk decode_integers(uint format, BlockRow r, uint c) {
   const uint bits = integer_bits(format), group = integer_group(format), head = has_zero_point(format) ? 4 : 2;
   uint first = c / 2 * 32, at = first / group * (head + group * bits / 8);
@@ -242,7 +242,7 @@ PackedChunk decode_integers(uint format, BlockRow r, uint c) {
   return k;
 }
 
-// Of a format that is quantized. @param tail the scale of I2_S
+// For quantized formats. @param tail the scale of I2_S
 PackedChunk decode_bytes(uint format, BlockRow r, uint c, float tail) {
   if (is_integers(format)) return decode_integers(format, r, c);
   PackedChunk k;

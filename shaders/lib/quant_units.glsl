@@ -1,8 +1,8 @@
-// Weights in block formats for integer dot products, 64 elements at a time: a unit. That is what lies together in a
-// block and shares scales, so that a thread reads 16 bytes at once and decodes each scale once.
+// Weights in block formats for integer dot products, in units of 64 elements that are stored together in a block and
+// share scales, so that a thread reads 16 bytes at once and decodes each scale once.
 //
-// A unit's quants are in groups, each with a scale and a minimum of its own. A group's quants belong to neighbouring
-// elements, and groups lie group_distance() elements from each other.
+// A unit consists of groups, each with its own scale and minimum. The elements of a group are adjacent; groups are
+// group_distance() elements apart.
 #ifndef ETNA_QUANT_UNITS_GLSL
 #define ETNA_QUANT_UNITS_GLSL
 
@@ -20,7 +20,7 @@ uint unit_first(uint format, uint unit) {
   return group_distance(format) * unit_groups(format) == 128 ? unit / 2 * 128 + unit % 2 * 16 : unit * 64;
 }
 
-// Of four chunks, which hold a unit in any format.
+// From four chunks, which contain a unit in every format.
 PackedUnit unit_of_chunks(uint format, BlockRow r, uint unit, float tail) {
   PackedUnit k;
   k.scale = k.least = vec4(0.0);
@@ -48,8 +48,8 @@ PackedUnit unit_of_chunks(uint format, BlockRow r, uint unit, float tail) {
 
 bool has_word_units(uint format) { return format == Q8_0 || format == Q4_0 || format == Q5_0; }
 
-// Two blocks of 4 n + 2 bytes, in rows that begin at multiples of four: their words are read once, two at a time, and
-// the first block's quants lie half a word off, the second's not.
+// Two blocks of 4 n + 2 bytes, in rows aligned to four bytes: their u32s are read once, two at a time. The first
+// block's quants are misaligned by two bytes, the second's are not.
 PackedUnit decode_words(uint format, BlockRow r, uint unit) {
   const uint words = format == Q8_0 ? 17 : format == Q5_0 ? 11 : 9;
   uint first = (r.skew >> 2) + unit * words;
@@ -65,7 +65,7 @@ PackedUnit decode_words(uint format, BlockRow r, uint unit) {
   k.scale = vec4(half_to_float(w[0] & 0xffffu), half_to_float(w[words / 2] >> 16), 0.0, 0.0);
   k.least = vec4(0.0);
   [[unroll]] for (uint g = 0; g < 2; ++g) {
-    const uint at = g == 0 ? 0 : words / 2 + 1;  // of the scale's word, or of the first one behind it
+    const uint at = g == 0 ? 0 : words / 2 + 1;  // the u32 with the scale, or the first one after it
     uint high = 0;
     if (format == Q5_0) high = g == 0 ? w[0] >> 16 | w[1] << 16 : w[at];
     const uint quants = format == Q5_0 ? at + 1 : at;
@@ -87,7 +87,7 @@ PackedUnit decode_words(uint format, BlockRow r, uint unit) {
   return k;
 }
 
-// @param tail the scale of I2_S @param words whether rows begin at multiples of four bytes
+// @param tail the scale of I2_S @param words whether rows are aligned to four bytes
 PackedUnit decode_unit(uint format, BlockRow r, uint unit, float tail, bool words) {
   if (words && has_word_units(format)) return decode_words(format, r, unit);
   PackedUnit k;

@@ -1,9 +1,9 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
-// f32 numbers as f16 ones times a power of two, so that none overflows: what a product with f16 weights reads. A first
-// pass finds the largest magnitude, infinities left out, of each workgroup's part; the second brings the largest of all
-// to [2^14, 2^15) and writes the factor that undoes it. Bytes-bound; no order of sums, so the bits are always the same.
+// Rounds f32 to f16 after scaling by a power of two against overflow, for a gemm with f16 weights. A first pass finds
+// the largest finite magnitude of each workgroup's part; the second scales the largest of all to [2^14, 2^15) and
+// writes the factor that undoes this. Bytes-bound. Maxima do not depend on order, so the bits are always the same.
 //
 // variant: narrow_scaled
 // variant: narrow_scaled_largest LARGEST
@@ -20,7 +20,7 @@ layout(push_constant, scalar) uniform Push {
 
 shared uint largest[256];
 
-// Magnitudes compare as their bits do.
+// Magnitudes compare like their bits.
 uint magnitude(float x) {
   uint bits = floatBitsToUint(x) & 0x7fffffffu;
   return bits < 0x7f800000u ? bits : 0;
@@ -44,7 +44,7 @@ void main() {
   uint own = 0;
   for (uint i = first; i < p.count; i += step) {
     vec4 x = load_vector(p.x, i, min(4, p.count - i), F32, WIDTH);
-    // The last vector may reach into what is behind the numbers.
+    // The last vector may extend past the end.
     [[unroll]] for (uint j = 1; j < 4; ++j)
       if (i + j >= p.count) x[j] = 0.0;
     own = max(max(max(own, magnitude(x.x)), magnitude(x.y)), max(magnitude(x.z), magnitude(x.w)));

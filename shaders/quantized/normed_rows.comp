@@ -1,7 +1,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Rows of f32 over their root mean square, times a weight, in f16 or bf16: what a product with many rows reads. Bound
-// by its latency. A workgroup owns a row.
+// RMS norm of f32 rows with a result in f16 or bf16, for a gemm with many rows. Bound by latency. A workgroup owns a
+// row.
 //
 // variant: normed_rows
 

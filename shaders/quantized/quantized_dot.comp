@@ -1,13 +1,13 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
-// quantized_linear for up to eight rows of x, as quantized_linear.comp, where the device multiplies bytes: x is rounded
-// to bytes, 16 to a scale (lib/rounding.glsl). Dot products of four bytes replace the conversion of each code to a
-// float, which takes longer than the weights' way from memory.
+// quantized_linear for up to eight rows of x, like quantized_linear.comp, for devices with integer dot products: x is
+// quantized to bytes, 16 elements to a scale (lib/rounding.glsl). Dot products of four bytes replace converting each
+// quant to a float, which takes longer than loading the weights from memory.
 //
-// A dispatch that only rounds, and its barrier, take as long as a small product. So with EMITS a product rounds its own
-// results for the next one: a workgroup then owns 16 columns of y, in sets of threads. Lost: rounding x in each
-// workgroup that reads it (0.86 to 0.55 of the tokens a second), in shared memory as in registers.
+// A dispatch that only quantizes, with its barrier, takes as long as a small GEMV. So with EMITS, the kernel quantizes
+// its own results for the next matmul: a workgroup then owns 16 columns of y, in sets of threads. Lost: quantizing x in
+// each workgroup that reads it (0.86 to 0.55 of the tokens per second), both in shared memory and in registers.
 //
 // variant: quantized_dot
 
@@ -25,32 +25,32 @@ int packed_dot(int a, int b, spirv_literal int format);
 
 int dot4(uint a, uint b) { return packed_dot(int(a), int(b), 0); }
 
-layout(constant_id = 18) const uint EMITS = 0;             // results are rounded, too
-layout(constant_id = 19) const uint NEXT_NORM_DTYPE = 99;  // of p.norm, whose weight multiplies them first
+layout(constant_id = 18) const uint EMITS = 0;             // results are also quantized
+layout(constant_id = 19) const uint NEXT_NORM_DTYPE = 99;  // of p.norm, the weight that multiplies them first
 
-layout(constant_id = 20) const uint WORDS = 0;             // rows of all weights begin at multiples of four bytes
+layout(constant_id = 20) const uint WORDS = 0;             // rows of all weights are aligned to four bytes
 
 const uint OWN = WEIGHTS * ROWS;  // rows of weights in a set
 
-// Results on their way to be rounded, a block of each row of x, by fours.
-const uint QUADS = ROUNDED_BLOCK / 4;
+// Results to be quantized: one block for each row of x, as vec4s.
+const uint QUADS = ACTIVATION_BLOCK / 4;
 shared vec4 emitted[EMITS != 0 ? X_ROWS * QUADS : 1];
 shared vec4 emitted_squares[EMITS != 0 ? X_ROWS * QUADS : 1];
 
-// The bytes of x that a unit's quants meet, and the scale of each block of them.
-struct Rounded {
-  uint codes[16];
+// The quants of x that are multiplied with a unit's quants, and the scale of each block of them.
+struct QuantizedX {
+  uint quants[16];
   vec4 scales;
 };
 
-Rounded rounded_x(uint format, uint row, uint first) {
-  Rounded x;
+QuantizedX quantized_x(uint format, uint row, uint first) {
+  QuantizedX x;
   const uint groups = unit_groups(format), words = 16 / groups;
   [[unroll]] for (uint g = 0; g < groups; ++g) {
     uint at = row * p.k + first + group_distance(format) * g;
     [[unroll]] for (uint i = 0; i < words; i += 4) {
       uvec4 four = BufferQuads(p.x).v[at / 16 + i / 4];
-      [[unroll]] for (uint j = 0; j < 4; ++j) x.codes[g * words + i + j] = four[j];
+      [[unroll]] for (uint j = 0; j < 4; ++j) x.quants[g * words + i + j] = four[j];
     }
   }
   uint place = scale_place(p.x_rows, p.k, row, first);
@@ -63,26 +63,26 @@ Rounded rounded_x(uint format, uint row, uint first) {
   return x;
 }
 
-// Adds this thread's part of the dot products of one unit with the workgroup's rows.
+// Adds this thread's part of the dot products of one unit and the workgroup's rows.
 void add_unit(uint format, BlockRow rows[OWN], uint unit, float tails[2]) {
   const uint groups = unit_groups(format), blocks = 4 / groups;  // blocks: of x in a group
   const uint offset = quant_of_zero(format);
   PackedUnit k[OWN];
   [[unroll]] for (uint r = 0; r < OWN; ++r) k[r] = decode_unit(format, rows[r], unit, tails[r / ROWS], WORDS != 0);
   [[unroll]] for (uint m = 0; m < X_ROWS; ++m) {
-    Rounded x = rounded_x(format, min(m, p.x_rows - 1), unit_first(format, unit));
+    QuantizedX x = quantized_x(format, min(m, p.x_rows - 1), unit_first(format, unit));
     [[unroll]] for (uint g = 0; g < groups; ++g) {
       float products[OWN], x_sum = 0.0;
       [[unroll]] for (uint r = 0; r < OWN; ++r) products[r] = 0.0;
       [[unroll]] for (uint b = g * blocks; b < g * blocks + blocks; ++b) {
-        int codes_sum = 0;
+        int quants_sum = 0;
         if (offset != 0 || has_minimum(format)) {
-          [[unroll]] for (uint i = 4 * b; i < 4 * b + 4; ++i) codes_sum += dot4(x.codes[i], 0x01010101u);
+          [[unroll]] for (uint i = 4 * b; i < 4 * b + 4; ++i) quants_sum += dot4(x.quants[i], 0x01010101u);
         }
-        if (has_minimum(format)) x_sum += x.scales[b] * float(codes_sum);
+        if (has_minimum(format)) x_sum += x.scales[b] * float(quants_sum);
         [[unroll]] for (uint r = 0; r < OWN; ++r) {
-          int d = -int(offset) * codes_sum;
-          [[unroll]] for (uint i = 4 * b; i < 4 * b + 4; ++i) d += dot4(k[r].quants[i], x.codes[i]);
+          int d = -int(offset) * quants_sum;
+          [[unroll]] for (uint i = 4 * b; i < 4 * b + 4; ++i) d += dot4(k[r].quants[i], x.quants[i]);
           products[r] += x.scales[b] * float(d);
         }
       }
@@ -95,7 +95,7 @@ void add_unit(uint format, BlockRow rows[OWN], uint unit, float tails[2]) {
   }
 }
 
-// Adds this thread's part of the dot products with the workgroup's rows of a weight, or of two of one format.
+// Adds this thread's part of the dot products with the workgroup's rows of one weight, or of two with the same format.
 void add_products(uint format, uint aligned, uvec2 w, uvec2 second, uint n, uint row_bytes, uint row) {
   float tails[2];
   tails[0] = tail_scale(format, address_of(w, n, row_bytes));
@@ -107,12 +107,12 @@ void add_products(uint format, uint aligned, uvec2 w, uvec2 second, uint n, uint
   for (uint own = set_thread(); own < units; own += SET_THREADS) add_unit(format, rows, own, tails);
 }
 
-// Sums of squares of x, by fours, which the norm's factor needs: of each row this thread's first ones, which are on
-// their way while the products are made.
+// Sums of squares of x for the norm's factor, as vec4s: this thread's first ones of each row, loaded while the dot
+// products are computed.
 const uint SQUARES = 2;
 vec4 first_squares[NORM ? X_ROWS * SQUARES : 1];
 
-uint square_quads() { return p.k / (4 * ROUNDED_BLOCK); }
+uint square_quads() { return p.k / (4 * ACTIVATION_BLOCK); }
 
 vec4 load_squares(uint m, uint quad) {
   uint place = square_place(p.x_rows, p.k, min(m, p.x_rows - 1), 0);
@@ -138,18 +138,18 @@ void add_squares() {
   }
 }
 
-// The weight of the norm that a thread's own result is rounded for.
+// The next norm's weight for a thread's own result.
 float load_next_norm(Part part) {
   uint own = set_thread();
   if (EMITS == 0 || NEXT_NORM_DTYPE == 99 || own >= X_ROWS * ROWS) return 1.0;
   return load_float(p.norm, part.from + part.row + own % ROWS, NEXT_NORM_DTYPE);
 }
 
-// Rounds the workgroup's columns of y. @param result this thread's own, if it has one
-void emit_rounded(Part part, float result, float next_norm) {
+// Quantizes the workgroup's columns of y. @param result this thread's own, if it has one
+void emit_quantized(Part part, float result, float next_norm) {
   uint own = set_thread(), m = own / ROWS, thread = gl_LocalInvocationID.x;
   if (own < X_ROWS * ROWS) {
-    uint at = m * ROUNDED_BLOCK + set_index() * ROWS + own % ROWS;
+    uint at = m * ACTIVATION_BLOCK + set_index() * ROWS + own % ROWS;
     emitted[at / 4][at % 4] = result * next_norm;
     emitted_squares[at / 4][at % 4] = result * result;
   }
@@ -161,16 +161,16 @@ void emit_rounded(Part part, float result, float next_norm) {
     vec4 a = abs(emitted[first + i]);
     most = m_max(most, m_max(m_max(a.x, a.y), m_max(a.z, a.w)));
   }
-  RoundingScale scale = rounding_scale(most);
-  uint column = part.from + part.row / ROUNDED_BLOCK * ROUNDED_BLOCK;
-  uint codes = rounded_codes(emitted[first + quad], scale);
-  BufferI32(p.rounded).v[(row * part.columns + column) / 4 + quad] = int(codes);
+  ActivationScale scale = activation_scale(most);
+  uint column = part.from + part.row / ACTIVATION_BLOCK * ACTIVATION_BLOCK;
+  uint quants = quantize_four(emitted[first + quad], scale);
+  BufferI32(p.quantized).v[(row * part.columns + column) / 4 + quad] = int(quants);
   if (quad != 0) return;
   vec4 squares = vec4(0.0);
   [[unroll]] for (uint i = 0; i < QUADS; ++i) squares += emitted_squares[first + i];
   float total = (squares.x + squares.y) + (squares.z + squares.w);
-  BufferF32(p.rounded).v[scale_place(p.x_rows, part.columns, row, column)] = scale.scale;
-  BufferF32(p.rounded).v[square_place(p.x_rows, part.columns, row, column)] = total;
+  BufferF32(p.quantized).v[scale_place(p.x_rows, part.columns, row, column)] = scale.scale;
+  BufferF32(p.quantized).v[square_place(p.x_rows, part.columns, row, column)] = total;
 }
 
 void main() {
@@ -195,5 +195,5 @@ void main() {
   }
   add_squares();
   float result = finish(part, addends);
-  if (EMITS != 0) emit_rounded(part, result, next_norm);
+  if (EMITS != 0) emit_quantized(part, result, next_norm);
 }

@@ -1,15 +1,15 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 // x · [w0; w1; w2]ᵀ for up to eight rows of x and weights in block formats (decode of a language model). Bytes-bound:
-// each weight is read once. A workgroup owns ROWS neighbouring rows of one weight (of both weights where there is a
-// gate); its threads share k in chunks of sixteen elements (lib/quant_blocks.glsl). Several rows a thread reuse the
-// elements of x, which as f32 are eight times the bytes of 4-bit codes and come from L1; scales are applied to sums of
-// code * x, not to every element. With few rows of x a thread loads two chunks before it multiplies, as the bytes that
-// are on their way bound what memory delivers.
+// each weight is read once. A workgroup owns ROWS adjacent rows of one weight (of both weights with a gate); its
+// threads split k into chunks of sixteen elements (lib/quant_blocks.glsl). Several rows per thread reuse the elements
+// of x, which in f32 have eight times the bytes of 4-bit quants and come from L1. Scales are applied to sums of quant *
+// x, not to every element. With few rows of x, a thread loads two chunks before it multiplies, because the number of
+// bytes in flight limits the memory bandwidth.
 //
-// The norm needs no pass in front: a row's root mean square is a factor of its results, and the threads meet all
-// elements of x anyway, so they add up the squares on the way. Sums are f32: of a subgroup by its own instruction, of
-// subgroups in order, so that each run gives the same bits.
+// The norm needs no separate pass: the inverse root mean square is a factor of a row's results, and the threads read
+// all elements of x anyway, so they sum the squares as well. Sums are f32: within a subgroup by its own instruction, of
+// subgroups in order, so that every run gives the same bits.
 //
 // variant: quantized_linear SUBGROUPS
 // variant: quantized_linear_shared
@@ -20,10 +20,10 @@
 #endif
 #include "few_rows.glsl"
 
-// Halves whose rows are aligned: a thread reads eight at once, so that neighbours read neighbouring bytes, and widens
-// them when it multiplies.
+// For f16 and bf16 with aligned rows: a thread reads eight elements at once, so that adjacent threads read adjacent
+// bytes, and widens them when it multiplies.
 bool is_wide() {
-  if (!SAME_FORMATS || ALIGNED_0 < 16) return false;  // glslang makes invalid code of it in one expression
+  if (!SAME_FORMATS || ALIGNED_0 < 16) return false;  // as one expression, glslang generates invalid code
   return FORMAT_0 == Q_F16 || FORMAT_0 == Q_BF16;
 }
 const uint OWN = WEIGHTS * ROWS;
@@ -35,12 +35,12 @@ void add_wide_products(uvec2 w, uvec2 second, uint n, uint row) {
     rows[r] = address_of(r < ROWS ? w : second, min(row + r % ROWS, n - 1), p.bytes0);
   uint eights = p.k / 8;
   for (uint round = gl_LocalInvocationID.x; round < eights; round += THREADS * CHUNKS) {
-    uvec4 halves[CHUNKS * OWN];
+    uvec4 loaded[CHUNKS * OWN];
     [[unroll]] for (uint u = 0; u < CHUNKS; ++u) {
       uint c = min(round + u * THREADS, eights - 1);
-      [[unroll]] for (uint r = 0; r < OWN; ++r) halves[u * OWN + r] = BufferQuads(rows[r]).v[c];
+      [[unroll]] for (uint r = 0; r < OWN; ++r) loaded[u * OWN + r] = BufferQuads(rows[r]).v[c];
     }
-    // Without branches, so that the loads of all chunks are on their way at once.
+    // Without branches, so that the loads of all chunks are in flight at once.
     [[unroll]] for (uint u = 0; u < CHUNKS; ++u) {
       bool there = round + u * THREADS < eights;
       uint c = min(round + u * THREADS, eights - 1);
@@ -59,7 +59,7 @@ void add_wide_products(uvec2 w, uvec2 second, uint n, uint row) {
           }
         }
         [[unroll]] for (uint r = 0; r < OWN; ++r) {
-          uvec4 h = halves[u * OWN + r];
+          uvec4 h = loaded[u * OWN + r];
           vec4 low = vec4(widen_pair(h.x, dtype), widen_pair(h.y, dtype));
           vec4 high = vec4(widen_pair(h.z, dtype), widen_pair(h.w, dtype));
           float sum = dot(low, x[0]) + dot(high, x[1]);
@@ -112,7 +112,8 @@ void add_products(uint format, uint aligned, uvec2 w, uint n, uint row_bytes, ui
           else sum = dot(w.scale, products);
           if (has_minimum(format)) {
             sum -= dot(w.least, x_sums);
-            // An infinite x makes infinities of either sign above, but only one of its product with a weight.
+            // The sum above turns an infinite x into infinities of both signs, but its product with a weight has one
+            // sign.
             if (m_isnan(sum)) {
               sum = 0.0;
               for (uint i = 0; i < 4; ++i) sum += dot(w.scale[i] * w.quants[i] - w.least[i], x[i]);

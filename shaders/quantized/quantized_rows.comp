@@ -1,8 +1,8 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Rows of a matrix in a block format as floats: all of them, or those that an index selects. Bytes-bound: a thread
-// decodes sixteen elements (lib/quant_blocks.glsl) and stores them as four vectors. The bits are those of the CPU's
-// decoders: nothing is contracted, and products that may be subnormal are made of integers.
+// Decodes the rows of a matrix in a block format to floats: all of them, or those that an index selects. Bytes-bound: a
+// thread decodes sixteen elements (lib/quant_blocks.glsl) and stores them as four vectors. Bit-identical to the CPU's
+// decoders: nothing is contracted, and products that may be subnormal are computed with integers.
 //
 // variant: quantized_rows
 
@@ -12,7 +12,7 @@
 
 layout(local_size_x = 128) in;
 layout(constant_id = 0) const uint FORMAT = 0;
-layout(constant_id = 1) const uint ALIGNED = 1;  // divides the address of every block
+layout(constant_id = 1) const uint ALIGNED = 1;  // alignment of every block in bytes
 layout(constant_id = 2) const uint DTYPE = 1;
 layout(constant_id = 3) const uint WIDTH = 1;        // of stores: 4, 2 or 1, or 8 for f16 and bf16
 layout(constant_id = 4) const uint INDEX_DTYPE = 4;  // 99: all rows, no index
@@ -22,11 +22,11 @@ layout(push_constant, scalar) uniform Push {
   uint rows, columns, row_bytes, row_size, limit;  // row_size: bytes of a row of y
 } p;
 
-// code * 2^(e - 128), exact, also where the device takes subnormal numbers for zeros.
+// quant * 2^(e - 128), exact even if the device flushes subnormal numbers to zero.
 float micro_value(float code, float scale) {
   uint bits = floatBitsToUint(scale), e = bits < 0x00800000u ? bits >> 22 : (bits >> 23) + 1u;
   if (e > 3) return code * scale;
-  // Units of 2^-149; u32s below 2^24 are the bits of such numbers.
+  // In units of 2^-149, a u32 below 2^24 is the bit pattern of the number.
   uint units = uint(abs(code)) << (21u + e), sign = code < 0.0 ? 0x80000000u : 0u;
   uint shift = 0;
   for (; units >= 0x1000000u; units >>= 1) ++shift;
@@ -62,7 +62,7 @@ void main() {
     }
     values[i] = v;
   }
-  // Two neighbouring quads fill half of a 32-byte sector at once.
+  // Two adjacent quads fill half of a 32-byte sector at once.
   if (pairs) {
     [[unroll]] for (uint i = 0; i < 4; i += 2) {
       uint e = quad_at(FORMAT, first, i);

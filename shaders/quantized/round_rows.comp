@@ -1,9 +1,10 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
-// Rounds rows of x, times a norm's weight where there is one, to bytes, 16 to a scale, for quantized_dot.comp
-// (lib/rounding.glsl). The norm's other factor, one number a row, is left to the products: each block's squares are
-// added up here. A few kilobytes: bound by its latency. Two threads a block, eight elements each.
+// Quantizes activations, times a norm's weight if there is one, to bytes, 16 elements to a scale, for
+// quantized_dot.comp (lib/rounding.glsl). The norm's other factor, one number per row, is applied by the matmuls; this
+// kernel sums the squares of each block. A few kilobytes, so bound by latency. Two threads per block, eight elements
+// each.
 //
 // variant: round_rows
 
@@ -42,10 +43,10 @@ void main() {
   barrier();
   if (e >= p.k) return;
   uint block = thread & ~1u;
-  RoundingScale scale = rounding_scale(m_max(largest[block], largest[block + 1]));
+  ActivationScale scale = activation_scale(m_max(largest[block], largest[block + 1]));
   if (thread == block) {
     BufferF32(p.y).v[scale_place(p.rows, p.k, row, e)] = scale.scale;
     BufferF32(p.y).v[square_place(p.rows, p.k, row, e)] = squares[block] + squares[block + 1];
   }
-  BufferWords(p.y).v[(row * p.k + e) / 8] = uvec2(rounded_codes(x[0], scale), rounded_codes(x[1], scale));
+  BufferWords(p.y).v[(row * p.k + e) / 8] = uvec2(quantize_four(x[0], scale), quantize_four(x[1], scale));
 }

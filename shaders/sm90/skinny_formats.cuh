@@ -65,32 +65,33 @@ __device__ __forceinline__ float half_bits(std::uint32_t bits) {
   return __half2float(__ushort_as_half(static_cast<unsigned short>(bits)));
 }
 
-/// Scale · code - minimum, of codes of up to seven bits: 128 + code is a float whose upper half is 0x4300 | code.
+/// Scale · quant - minimum, for quants of up to seven bits: 128 + quant is a float whose upper 16 bits are 0x4300 |
+/// quant.
 struct Affine {
   float scale, offset;  ///< offset: -128 · scale - minimum
   Affine() = default;
   __device__ __forceinline__ Affine(float s, float least) : scale(s), offset(fmaf(s, -128.0f, -least)) {}
-  /// Four codes, a byte each.
-  __device__ __forceinline__ uint2 operator()(std::uint32_t codes) const {
+  /// Four quants, one byte each.
+  __device__ __forceinline__ uint2 operator()(std::uint32_t quants) const {
     float v[4];
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const std::uint32_t bits = __byte_perm(codes, 0x43000000u, 0x7044 | i << 8);  // bytes 0, 0, the code, 0x43
+      const std::uint32_t bits = __byte_perm(quants, 0x43000000u, 0x7044 | i << 8);  // bytes 0, 0, the quant, 0x43
       v[i] = fmaf(__uint_as_float(bits), scale, offset);
     }
     return make_uint2(bf16_pair(v[0], v[1]), bf16_pair(v[2], v[3]));
   }
 };
 
-/// A block of Q4_K: d, dmin, twelve bytes of scales and minimums, four times 32 bytes with codes of 64 elements.
+/// A block of Q4_K: d, dmin, twelve bytes of scales and minimums, four times 32 bytes with quants of 64 elements.
 struct Q4KRow : BlockRow<144> {
-  uint4 codes[2];
+  uint4 quants[2];
   Affine low, high;
 
   __device__ __forceinline__ void load(const char* at, std::uint32_t, std::uint32_t t, std::uint32_t) {
     const uint4 head = *reinterpret_cast<const uint4*>(at);
-    codes[0] = *reinterpret_cast<const uint4*>(at + 16 + 32 * t);
-    codes[1] = *reinterpret_cast<const uint4*>(at + 32 + 32 * t);
+    quants[0] = *reinterpret_cast<const uint4*>(at + 16 + 32 * t);
+    quants[1] = *reinterpret_cast<const uint4*>(at + 32 + 32 * t);
     const float d = half_bits(head.x & 0xffff), least = half_bits(head.x >> 16);
     // Of sub-blocks 2 t and 2 t + 1, a byte each.
     const std::uint32_t shift = 16 * (t & 1), a = head.y >> shift, b = head.z >> shift, c = head.w >> shift;
@@ -100,7 +101,7 @@ struct Q4KRow : BlockRow<144> {
     high = Affine(d * static_cast<float>(scales >> 8 & 0xff), least * static_cast<float>(leasts >> 8 & 0xff));
   }
   __device__ __forceinline__ uint4 eight(int j) const {
-    const uint4 q = codes[j / 2 % 2];
+    const uint4 q = quants[j / 2 % 2];
     const std::uint32_t first = j % 2 ? q.z : q.x, second = j % 2 ? q.w : q.y;
     const Affine& decode = j < 4 ? low : high;
     const int shift = j < 4 ? 0 : 4;
@@ -109,7 +110,7 @@ struct Q4KRow : BlockRow<144> {
   }
 };
 
-/// Blocks of Q8_0: 32 codes behind their scale, two blocks for each thread of four.
+/// Blocks of Q8_0: 32 quants behind their scale, two blocks for each thread of four.
 struct Q8Row : BlockRow<272> {
   std::uint32_t words[17];
 
@@ -119,7 +120,7 @@ struct Q8Row : BlockRow<272> {
   }
   __device__ __forceinline__ uint4 eight(int j) const {
     const float d = half_bits(j < 4 ? words[0] & 0xffff : words[8] >> 16);
-    // 32768 + (code + 128) is a float with the sum in its second byte; d has 11 digits, so that the offset is exact.
+    // 32768 + (quant + 128) is a float with the sum in its second byte; d has 11 digits, so that the offset is exact.
     const float offset = d * -32896.0f;
     float v[8];
 #pragma unroll
@@ -175,8 +176,8 @@ struct Q6KRow : BlockRow<210, 224> {
     const float d = half_bits(*reinterpret_cast<const std::uint16_t*>(at + 208));
 #pragma unroll
     for (int q = 0; q < 4; ++q) {
-      const auto code = static_cast<signed char>(scales[q / 2] >> (8 * from + q % 2 * 16));
-      const float scale = d * static_cast<float>(code);
+      const auto integer = static_cast<signed char>(scales[q / 2] >> (8 * from + q % 2 * 16));
+      const float scale = d * static_cast<float>(integer);
       decode[q] = Affine(scale, scale * 32);
     }
   }
