@@ -165,7 +165,7 @@ bool fuse_added(Calls calls, const Parts& parts, Fused& fused) {
       !is_floating(residual.dtype()))
     return refuse(fused, "the residual has another shape");
   if (fusion::rounds_when_stored(parts.first().out[0]) || !fusion::dead(calls, parts.joins_at - 1))
-    return refuse(fused, "the result of the matmul is read elsewhere, or rounded when it is stored");
+    return refuse(fused, "the matmul's result is read elsewhere, or rounded when stored");
   if (!merge_matmuls(parts, parts.matmuls, fused)) return false;
   auto a = fused.attrs.as<LinearAttrs>();
   a.dtype = sum.dtype();

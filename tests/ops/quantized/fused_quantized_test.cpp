@@ -219,7 +219,7 @@ TEST(FusionLog, SaysWhatWasFusedAndWhyNot) {
   };
   EXPECT_EXIT(run(false), testing::ExitedWithCode(0), "etna: fused quantized_linear, add -> quantized_linear\n");
   EXPECT_EXIT(run(true), testing::ExitedWithCode(0),
-              "etna: not fused quantized_linear, add -> quantized_linear: the result of the matmul is read elsewhere");
+              "etna: not fused quantized_linear, add -> quantized_linear: the matmul's result is read elsewhere");
 }
 
 }  // namespace
