@@ -63,7 +63,7 @@ class GgufValue {
   /// The number of a list's items; otherwise 1.
   std::uint64_t size() const { return count_; }
 
-  /// The value, converted where nothing is lost: any whole number in range, a number from f32 or f64 or a whole one.
+  /// The value, converted if that loses nothing: integer() from any integer type in range, number() from any number.
   /// @throws FormatError in words: "is a string, but an integer is needed"
   std::int64_t integer() const;
   std::uint64_t unsigned_integer() const;

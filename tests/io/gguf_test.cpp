@@ -214,7 +214,7 @@ TEST(Gguf, ReadsEmptyTensorsAndFilesWithoutAny) {
   EXPECT_TRUE(empty.bytes("t").empty());
 }
 
-/// The number of I2_S stands for blocks of 32 with a scale each, too, in other programs' files.
+/// Other programs also use I2_S's type number for blocks of 32 with a scale each.
 TEST(Gguf, RefusesBlocksOfBitNetThatHaveScales) {
   const TemporaryFolder folder;
   const auto file = [&](std::size_t bytes) {

@@ -14,7 +14,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// A checkpoint of which weight i is i.
+/// A checkpoint in which weight i has the value i.
 std::string checkpoint(std::array<std::int32_t, 7> config, std::size_t floats) {
   std::vector<float> weights(floats);
   std::iota(weights.begin(), weights.end(), 0.0f);

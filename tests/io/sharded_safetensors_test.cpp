@@ -75,7 +75,7 @@ TEST_F(Sharded, MissingFilesAndTensorsAreNamed) {
   EXPECT_THAT(refusal([&] { ShardedSafetensors{path()}; }), HasSubstr("m-1-of-2.safetensors: is 7 bytes long"));
 }
 
-/// A reader of models must see what has no use.
+/// The reader lists unused tensors, too.
 TEST_F(Sharded, WhatTheIndexLeavesOutIsThere) {
   index({{"a", "m-1-of-2.safetensors"}, {"c", "m-2-of-2.safetensors"}});
   EXPECT_THAT(ShardedSafetensors(path()).names(), ElementsAre("a", "b", "c"));

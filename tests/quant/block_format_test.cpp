@@ -204,7 +204,7 @@ TEST(Quantize, WeighsTheImportantColumnsMore) {
   std::vector<float> factors(kColumns, 0.0f);
   for (std::size_t c = 0; c < kColumns; c += 4) factors[c] = 1e6f;
   EXPECT_LT(error_of(format, factors) / 1e6, 0.25 * 0.8 * error_of(format, {}));
-  // Importance that is 0 for whole blocks counts evenly there.
+  // If the importance of a whole block is 0, its elements get equal weights.
   EXPECT_DOUBLE_EQ(error_of(format, std::vector<float>(kColumns, 0.0f)), 0.0);
 }
 

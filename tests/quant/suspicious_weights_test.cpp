@@ -43,7 +43,7 @@ TEST(SuspiciousWeights, AreNaNInfiniteOrLarge) {
 }
 
 TEST(SuspiciousWeights, HaveLostScales) {
-  // The f16 numbers of a block: two bytes that become infinity.
+  // Overwrites the f16 numbers of a block with infinity.
   const struct {
     const char* name;
     std::size_t at;

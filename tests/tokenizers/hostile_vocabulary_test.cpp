@@ -25,7 +25,7 @@ std::string one_sentence(const FormatError& error) {
   return what.find('\n') == std::string::npos && what.size() < 600 ? "" : what;
 }
 
-/// Either refuses in one sentence, or gives a tokenizer that works.
+/// Either throws with one sentence, or returns a working tokenizer.
 template <typename Make>
 void survives(Make&& make) {
   try {
@@ -75,7 +75,7 @@ TEST(HostileVocabulary, BadMergesAreRefused) {
   refuses([](auto& f) { f.merges.push_back(""); }, "merge 2 is not a pair");
   refuses([](auto& f) { f.merges.push_back("x y"); }, "result of merge 2 is not in the vocabulary");
   refuses([](auto& f) { f.merges.push_back("x  y"); }, "merge 2 is not a pair");
-  // The same merge again, or all of them backwards, is no cycle: every merge makes a word shorter.
+  // Repeated or reversed merges cannot loop: every merge makes a word shorter.
   VocabularyFields twice = byte_fields({{"a", "b"}}, {}, "gpt-2");
   twice.merges.insert(twice.merges.end(), 1000, twice.merges[0]);
   EXPECT_EQ(ModelTokenizer(twice).encode("ab"), (Ids{256}));
