@@ -24,7 +24,7 @@ constexpr const char* kHelp =
     "/help         this list\n"
     "/clear        forget the conversation\n"
     "/save FILE    write it to a file, as Markdown\n"
-    "/metrics      tokens, speed and the cache of keys and values\n"
+    "/metrics      tokens, speed and the KV cache\n"
     "/exit         end; so does Ctrl-D. Ctrl-C ends an answer, or drops a line\n";
 
 /// The first line of a saved conversation.
@@ -64,7 +64,7 @@ class Chat {
     } else if (line.starts_with("/save")) {
       save(line.size() > 6 ? line.substr(6) : "");
     } else if (line[0] == '/') {
-      print_now(fmt::format("there is no command {}; /help lists them\n", printable(line.substr(0, line.find(' ')))));
+      print_now(fmt::format("unknown command {}; /help lists them\n", printable(line.substr(0, line.find(' ')))));
     } else {
       ask(line);
     }
@@ -78,10 +78,9 @@ class Chat {
     const bool none = tokenizer_.chat_template().empty();
     if (!none && data::runs_jinja()) return kOwnTemplate;
     std::fprintf(stderr, "%s\n",
-                 none
-                     ? "the model has no chat template: it goes on with the text, which may not be an answer"
-                     : "the model's chat template is of no kind known here, and this build runs no Jinja (libminja-dev "
-                       "is missing): the model goes on with the text; --format names a kind");
+                 none ? "the model has no chat template: it continues the text, which may not be an answer"
+                      : "the model's chat template is unknown, and this build cannot run Jinja (libminja-dev "
+                        "is missing): the model continues the text; name a format with --format");
     return "";
   }
   void clear() {
@@ -111,8 +110,7 @@ class Chat {
            drop_oldest())
       ids = prompt();
     if (std::ssize(ids) > room) {
-      print_now(
-          fmt::format("the question has {} tokens with what belongs around it, {} fit at once\n", ids.size(), room));
+      print_now(fmt::format("the question has {} tokens with its markup; at most {} fit\n", ids.size(), room));
       messages_.pop_back();
       return;
     }
@@ -150,7 +148,7 @@ class Chat {
       io::write_file(file, text);
       print_now(fmt::format("{} messages are in {}\n", messages_.size(), printable(file)));
     } catch (const io::OutputExists&) {
-      print_now(fmt::format("{} is there already, and is no conversation; name another file\n", printable(file)));
+      print_now(fmt::format("{} already exists and is not a conversation; name another file\n", printable(file)));
     } catch (const FormatError& error) {
       print_now(printable(error.what()) + "\n");
     }
@@ -169,10 +167,10 @@ CLI::App* add_chat(CLI::App& app, TextOptions& options) {
   CLI::App* chat = app.add_subcommand("chat", "Talk with a language model; /help lists what it takes");
   add_model_options(*chat, options);
   add_guess_options(*chat, options);
-  chat->add_option("--system", options.system, "what the model is told before the conversation");
+  chat->add_option("--system", options.system, "the system message before the conversation");
   chat->add_option("--format", options.format,
-                   "how a conversation is written; jinja: by the model's own template (default: the kind that the "
-                   "template is of, else the template)")
+                   "the chat format; jinja: the model's own template (default: the format recognized from the "
+                   "template, else the template)")
       ->check(CLI::IsMember(formats()));
   add_sampling_options(*chat, options);
   return chat;

@@ -26,7 +26,7 @@ namespace {
 /// Texts of a context's length from a file.
 std::vector<std::vector<std::int32_t>> texts_of(const models::Model& model, const std::string& file) {
   constexpr std::int64_t kMost = 128, kLength = 512;
-  if (model.tokenizer == nullptr) throw FormatError("the model came without a tokenizer, so it cannot read a text");
+  if (model.tokenizer == nullptr) throw FormatError("the model has no tokenizer, so it cannot read text");
   const std::vector<std::int32_t> ids = model.tokenizer->encode(data::read_text_file(file));
   const std::int64_t length = std::min(kLength, model.decoder->config.context), all = std::ssize(ids);
   std::vector<std::vector<std::int32_t>> texts;

@@ -27,7 +27,7 @@ std::shared_ptr<const data::Tokenizer> tokenizer_in(const fs::path& path) {
   const std::string kind = path.extension().string();
   if (kind == ".json" || kind == ".model" || kind == ".bin") return data::load_tokenizer(path);
   models::Model model = models::load_model(model_path(path));
-  if (model.tokenizer == nullptr) throw FormatError(fmt::format("{}: there is no tokenizer in it", path.string()));
+  if (model.tokenizer == nullptr) throw FormatError(fmt::format("{}: contains no tokenizer", path.string()));
   return model.tokenizer;
 }
 
@@ -35,7 +35,7 @@ std::shared_ptr<const data::Tokenizer> tokenizer_in(const fs::path& path) {
 void require_same_vocabulary(const ModelOptions& options, const models::Model& model, const models::Model& draft) {
   const std::int64_t wanted = model.decoder->config.vocabulary, got = draft.decoder->config.vocabulary;
   if (got != wanted) {
-    throw FormatError(fmt::format("{}: a draft needs the model's vocabulary; it has {} tokens, {} has {}",
+    throw FormatError(fmt::format("{}: a draft model needs the same vocabulary; it has {} tokens, {} has {}",
                                   options.draft, got, options.model, wanted));
   }
   if (model.tokenizer == nullptr || draft.tokenizer == nullptr) return;
@@ -124,7 +124,7 @@ std::string guesses_line(const models::GenerationTimes& times) {
 
 const data::Tokenizer& tokenizer_of(const LoadedModel& model, const std::string& path) {
   if (model.model.tokenizer == nullptr)
-    throw FormatError(fmt::format("{}: the model came without a tokenizer, so it cannot read a text", path));
+    throw FormatError(fmt::format("{}: the model has no tokenizer, so it cannot read text", path));
   return *model.model.tokenizer;
 }
 

@@ -36,7 +36,7 @@ std::string standard_input() {
   while (const std::size_t count = std::fread(chunk, 1, sizeof chunk, stdin)) {
     text.append(chunk, count);
     if (text.size() > kMost)
-      throw FormatError(fmt::format("standard input has more than {}, which is no prompt", readable_bytes(kMost)));
+      throw FormatError(fmt::format("standard input is larger than {}, too large for a prompt", readable_bytes(kMost)));
   }
   if (const std::size_t at = std::min(text.find('\0'), data::find_invalid_utf8(text)); at != std::string::npos)
     throw FormatError(fmt::format("standard input is not UTF-8 text: see byte {}", at));

@@ -67,7 +67,7 @@ std::vector<const RunRecord*> runs_chosen(const training::RunList& list, const R
   for (const std::string& filter : options.filters) {
     const std::size_t equals = filter.find('=');
     if (equals == std::string::npos || equals == 0)
-      throw UsageError(fmt::format("--filter takes NAME=VALUE, not '{}'; an example: --filter device=vulkan",
+      throw UsageError(fmt::format("--filter is '{}'; wanted NAME=VALUE, such as --filter device=vulkan",
                                    training::shortened(filter, 60)));
     const std::string name = filter.substr(0, equals), value = filter.substr(equals + 1);
     std::erase_if(all, [&](const RunRecord* run) { return !matches(*run, name, value); });
@@ -82,8 +82,9 @@ std::vector<const RunRecord*> runs_chosen(const training::RunList& list, const R
       for (const std::string& name : numbers_of(runs)) names.insert(name);
       std::string known_names;
       for (const std::string& name : names) known_names += training::shortened(name, 40) + ", ";
-      throw UsageError(fmt::format("--sort {}: no run has that; there are {}and the names in the runs' configurations",
-                                   training::shortened(options.sort, 60), known_names));
+      throw UsageError(
+          fmt::format("--sort {}: no run has this field; known are {}and the names in the runs' configurations",
+                      training::shortened(options.sort, 60), known_names));
     }
     std::vector<std::pair<Json, const RunRecord*>> keyed;
     for (const RunRecord* run : all) keyed.emplace_back(value_of(*run, options.sort), run);

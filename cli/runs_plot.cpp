@@ -43,7 +43,7 @@ std::vector<std::string> wanted(const training::Metrics& metrics, const RunsOpti
                                    names.empty() ? "are no metrics" : "are " + training::shortened(names, 400)));
   };
   for (const std::string& name : options.metrics) {
-    if (!metrics.has(name)) throw refuse(fmt::format("no metric has the name '{}'", training::shortened(name, 60)));
+    if (!metrics.has(name)) throw refuse(fmt::format("no metric is named '{}'", training::shortened(name, 60)));
   }
   if (!options.metrics.empty()) return options.metrics;
   std::vector<std::string> losses;

@@ -24,7 +24,7 @@ std::pair<std::int32_t, float> bias_of(const std::string& text) {
   const bool both = CLI::detail::lexical_cast(text.substr(0, at), token) && at < text.size() &&
                     CLI::detail::lexical_cast(text.substr(at + 1), bias);
   if (!both || token < 0 || std::isnan(bias) || bias == std::numeric_limits<double>::infinity())
-    throw CLI::ValidationError("--logit-bias", text + " is no TOKEN=NUMBER, such as 29=-1.5, or 29=-inf");
+    throw CLI::ValidationError("--logit-bias", text + " is not TOKEN=NUMBER, such as 29=-1.5, or 29=-inf");
   return {token, static_cast<float>(bias)};
 }
 
@@ -40,59 +40,60 @@ void add_model_options(CLI::App& app, ModelOptions& options) {
                  "low-rank adapters for the model: a GGUF file, or a folder or .safetensors file of PEFT");
   app.add_option("--device", options.device, "cpu, vulkan:N, gpu (a real one) or auto");
   app.add_flag("--strict", options.strict,
-               "refuse what would silently run on the CPU: ops without a kernel for the device, and a software "
-               "rasterizer that is not named with its number");
-  app.add_option("--context", options.context,
-                 "tokens that fit at once, in blocks of 64 (default: what the model was trained with)")
+               "fail instead of silently running on the CPU: for ops without a kernel for the device, and for a "
+               "software rasterizer that is not named with its number");
+  app.add_option("--context", options.context, "context length in tokens, in blocks of 64 (default: that of the model)")
       ->check(number_in(training::integers(1)));
   app.add_option("--cache", options.cache, "dtype of cached keys and values")
       ->check(CLI::IsMember({"f32", "f16", "bf16", "q8_0"}))
       ->capture_default_str();
-  app.add_flag("-q,--quiet", options.quiet, "neither the device nor figures or progress on standard error");
+  app.add_flag("-q,--quiet", options.quiet, "print neither the device nor figures nor progress on standard error");
 }
 
 void add_guess_options(CLI::App& app, ModelOptions& options) {
   CLI::Option* guesses =
-      app.add_option("--guesses", options.guesses,
-                     "tokens to guess in each step: from how the text went on before, or by the draft (then 4 if not "
-                     "given); the text stays the same")
+      app.add_option(
+             "--guesses", options.guesses,
+             "speculative decoding: tokens to guess per step, by prompt lookup or by the draft model (then 4 by "
+             "default); the text stays the same")
           ->check(number_in(training::integers(0, 64)))
           ->capture_default_str();
-  app.add_option("--draft", options.draft, "a smaller model with the same vocabulary that guesses");
+  app.add_option("--draft", options.draft, "the draft model: a smaller one with the same vocabulary");
   app.callback([guesses, &options] {
     if (!options.draft.empty() && guesses->count() > 0 && options.guesses == 0)
-      throw CLI::ValidationError("--draft", "guesses nothing with --guesses 0; leave one of them out");
+      throw CLI::ValidationError("--draft", "has no effect with --guesses 0; omit one of them");
   });
 }
 
 void add_sampling_options(CLI::App& app, TextOptions& options) {
   models::SamplingOptions& s = options.sampling;
   const CLI::Validator part = number_in({.least = 0, .most = 1}), any = number_in({});
-  app.add_option("-n,--max-tokens", options.max_tokens, "write at most so many")
+  app.add_option("-n,--max-tokens", options.max_tokens, "generate at most so many tokens")
       ->check(number_in(training::integers(1)))
       ->capture_default_str();
   app.add_option("--temperature", s.temperature, "0: always the most probable token")
       ->check(number_in({.least = 0}))
       ->capture_default_str();
-  app.add_option("--top-k", s.top_k, "draw from the K most probable; 0: from all")
+  app.add_option("--top-k", s.top_k, "sample from the K most probable tokens; 0: from all")
       ->check(number_in(training::integers(0)))
       ->capture_default_str();
-  app.add_option("--top-p", s.top_p, "draw from the most probable that together have this probability; 1: from all")
+  app.add_option("--top-p", s.top_p, "sample from the most probable tokens with this total probability; 1: from all")
       ->check(part)
       ->capture_default_str();
-  app.add_option("--min-p", s.min_p, "draw from those with this part of the largest probability")
+  app.add_option("--min-p", s.min_p, "sample from tokens with this fraction of the largest probability")
       ->check(part)
       ->capture_default_str();
   app.add_option("--typical-p", s.typical_p, "as --top-p, the most typical first; 1: off")
       ->check(part)
       ->capture_default_str();
-  app.add_option("--repetition-penalty", s.repetition_penalty, "divides logits of tokens that were there; 1: off")
+  app.add_option("--repetition-penalty", s.repetition_penalty,
+                 "divides the logits of tokens in the text so far; 1: off")
       ->check(number_in({.least = 0, .above = true}))
       ->capture_default_str();
-  app.add_option("--presence-penalty", s.presence_penalty, "subtracted where the answer has the token")
+  app.add_option("--presence-penalty", s.presence_penalty, "subtracted from the logits of tokens in the answer")
       ->check(any)
       ->capture_default_str();
-  app.add_option("--frequency-penalty", s.frequency_penalty, "subtracted as often as the answer has the token")
+  app.add_option("--frequency-penalty", s.frequency_penalty, "subtracted for each occurrence of a token in the answer")
       ->check(any)
       ->capture_default_str();
   // allow_extra_args(false): what follows the value may be the model.
@@ -107,7 +108,7 @@ void add_sampling_options(CLI::App& app, TextOptions& options) {
          "TOKEN=NUMBER: added to the logit of a token's id, -inf forbids it; may be given several times")
       ->take_all()
       ->allow_extra_args(false);
-  options.seed = app.add_option("--seed", s.seed, "of the draws (default: another one each time)");
+  options.seed = app.add_option("--seed", s.seed, "of sampling (default: a new one each time)");
   app.add_option("--stop", options.stop, "end before this text; may be given several times")
       ->take_all()
       ->allow_extra_args(false);

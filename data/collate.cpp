@@ -15,7 +15,7 @@ Example Example::to(Device device) const {
 }
 
 Tensor collate(const std::vector<Tensor>& samples, const std::string& what) {
-  if (samples.empty()) throw ShapeError("collate: there are no samples to make a batch of");
+  if (samples.empty()) throw ShapeError("collate: got no samples; wanted at least one");
   const Tensor& first = samples.front();
   bool plain = true;
   for (std::size_t i = 0; i < samples.size(); ++i) {
@@ -61,7 +61,7 @@ Example collate(const std::vector<Example>& samples) {
 }
 
 std::vector<Tensor> collate(const std::vector<std::vector<Tensor>>& samples) {
-  if (samples.empty()) throw ShapeError("collate: there are no samples to make a batch of");
+  if (samples.empty()) throw ShapeError("collate: got no samples; wanted at least one");
   std::vector<Tensor> batch;
   for (std::size_t column = 0; column < samples.front().size(); ++column) {
     std::vector<Tensor> tensors;

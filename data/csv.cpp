@@ -72,7 +72,7 @@ class Records {
     const std::size_t begin = line_;
     std::string field;
     for (++at_;; ++at_) {
-      if (at_ == text_.size()) throw refuse(begin, "a quote without an end");
+      if (at_ == text_.size()) throw refuse(begin, "an unterminated quote");
       if (text_[at_] == options_.quote) {
         if (at_ + 1 == text_.size() || text_[at_ + 1] != options_.quote) break;
         ++at_;
@@ -83,7 +83,7 @@ class Records {
     ++at_;
     const bool ends = at_ == text_.size() || text_[at_] == options_.delimiter || text_[at_] == '\n' ||
                       text_.substr(at_).starts_with("\r\n");
-    if (!ends) throw refuse(line_, "text behind a closing quote; a quote inside a quoted field is doubled");
+    if (!ends) throw refuse(line_, "text after a closing quote; a quote inside a quoted field is doubled");
     if (at_ < text_.size() && text_[at_] == '\r') ++at_;
     return field;
   }
@@ -112,7 +112,7 @@ bool parse(std::string_view text, T& value) {
 
 Csv::Csv(std::string_view text, CsvOptions options, std::string name) : options_(options), name_(std::move(name)) {
   if (options.delimiter == options.quote || options.delimiter == '\n' || options.quote == '\n')
-    throw Error("CsvOptions: delimiter and quote must differ, and be no line break");
+    throw Error("CsvOptions: delimiter and quote must differ and must not be line breaks");
   Records records(text, options_, name_);
   std::vector<std::string> record;
   std::size_t line = 1;
@@ -140,7 +140,8 @@ Csv::Csv(std::string_view text, CsvOptions options, std::string name) : options_
 std::int64_t Csv::column(std::string_view name) const {
   const auto found = std::find(columns_.begin(), columns_.end(), name);
   if (found == columns_.end())
-    throw FormatError(fmt::format("{}: there is no column '{}'; there are {}", name_, name, fmt::join(columns_, ", ")));
+    throw FormatError(
+        fmt::format("{}: no column is named '{}'; the columns are {}", name_, name, fmt::join(columns_, ", ")));
   return found - columns_.begin();
 }
 
@@ -183,7 +184,7 @@ std::vector<T> Csv::numbers(const std::vector<std::string>& names) const {
         }
         value = static_cast<T>(missing);
       } else if (!parse(text, value)) {
-        throw FormatError(fmt::format("{}: '{}' is no number of this dtype{}", where(row, at), text.substr(0, 40),
+        throw FormatError(fmt::format("{}: '{}' is not a number of this dtype{}", where(row, at), text.substr(0, 40),
                                       text.empty() ? "; CsvOptions::missing gives empty fields one" : ""));
       }
       values.push_back(value);

@@ -24,7 +24,7 @@ struct CsvOptions {
 class Csv {
  public:
   /// @param name for errors @throws FormatError naming the line for a record with more or fewer fields than the first,
-  /// a quote without an end, or text behind a closing quote; FormatError for columns of equal names
+  /// an unterminated quote, or text after a closing quote; FormatError for columns of equal names
   Csv(std::string_view text, CsvOptions options = {}, std::string name = "CSV");
 
   /// Names of the columns; "0", "1" ... without a header.
@@ -36,7 +36,7 @@ class Csv {
   std::vector<std::string> strings(std::string_view column) const;
 
   /// Numbers: [rows] of one column, [rows, columns] of several. "nan", "inf" and signs are understood, blanks around a
-  /// number skipped. @throws FormatError naming line and column for a field that is no number of this dtype
+  /// number skipped. @throws FormatError naming line and column for a field that is not a number of this dtype
   Tensor tensor(std::string_view column, DType dtype = f32, Device device = {}) const;
   Tensor tensor(const std::vector<std::string>& columns, DType dtype = f32, Device device = {}) const;
   Tensor tensor(std::initializer_list<const char*> columns, DType dtype = f32, Device device = {}) const {

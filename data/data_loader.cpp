@@ -8,9 +8,9 @@ namespace etna::data::loading {
 
 std::shared_ptr<const BatchSampler> batch_sampler(const DataLoaderOptions& options, std::int64_t size, Device data) {
   if (options.num_workers < 0 || options.num_workers > 1024)
-    throw Error(fmt::format("data loader: num_workers is {}, it must be in [0, 1024]", options.num_workers));
+    throw Error(fmt::format("data loader: num_workers is {}; wanted 0 to 1024", options.num_workers));
   if (options.prefetch_factor < 1 || options.prefetch_factor > 1 << 20)
-    throw Error(fmt::format("data loader: prefetch_factor is {}, it must be in [1, 2^20]", options.prefetch_factor));
+    throw Error(fmt::format("data loader: prefetch_factor is {}; wanted 1 to 2^20", options.prefetch_factor));
   if (options.num_workers > 0 && !data.is_cpu()) {
     throw DeviceError(fmt::format(
         "data loader: the dataset's tensors are on {}, where batches are made at once; workers serve the CPU, "

@@ -44,15 +44,14 @@ constexpr std::uint64_t kNarrow = 65536;  ///< the largest vocabulary whose ids 
 TokenFile::TokenFile(const FilePath& file) : path_(file), map_(std::make_shared<io::MappedFile>(file, "a token file")) {
   const auto refuse = [&](const std::string& why) { throw FormatError(fmt::format("{}: {}", file.string(), why)); };
   if (map_->size() < sizeof kHead || std::memcmp(map_->bytes(), kHead, sizeof kHead) != 0)
-    refuse("is no token file of Etna; data::TokenFileWriter writes them");
+    refuse("is not an Etna token file; data::TokenFileWriter writes them");
   Trailer trailer;
   const char* const damaged = "is cut off or damaged; write it again";
   if (map_->size() < sizeof kHead + sizeof trailer) refuse(damaged);
   std::memcpy(&trailer, map_->bytes() + map_->size() - sizeof trailer, sizeof trailer);
   if (std::memcmp(trailer.tail, kTail, sizeof kTail) != 0 || trailer.hash != hash_of(trailer)) refuse(damaged);
   if (trailer.version != kTokenFileVersion)
-    refuse(fmt::format("has version {} of token files, and this Etna reads version {}", trailer.version,
-                       kTokenFileVersion));
+    refuse(fmt::format("has token file version {}; this Etna reads version {}", trailer.version, kTokenFileVersion));
   const std::uint64_t bytes = map_->size() - sizeof kHead - sizeof trailer;
   const bool fits = (trailer.width == 2 && trailer.vocabulary <= kNarrow) || trailer.width == 4;
   if (!fits || trailer.vocabulary > INT32_MAX || bytes % trailer.width != 0 || trailer.size != bytes / trailer.width)
@@ -92,7 +91,7 @@ void TokenFile::verify() const {
   TokenHash hash;
   hash.add(map_->bytes() + sizeof kHead, static_cast<std::size_t>(size_) * static_cast<std::size_t>(width_));
   if (hash.value() != content_hash_)
-    throw FormatError(fmt::format("{}: its ids are not those that were written; write it again", path_.string()));
+    throw FormatError(fmt::format("{}: its ids do not match their hash; write it again", path_.string()));
   const auto check = [&](const auto ids) {
     for (std::size_t i = 0; i < ids.size(); ++i)
       if (static_cast<std::int64_t>(ids[i]) >= vocabulary_)

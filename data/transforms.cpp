@@ -28,11 +28,11 @@ Image image_of(const char* transform, const Tensor& x) {
 
 void check_size(const char* transform, std::int64_t height, std::int64_t width) {
   if (height < 1 || width < 1 || height > INT32_MAX || width > INT32_MAX)
-    throw Error(fmt::format("{}: {} x {} is no size of a picture", transform, height, width));
+    throw Error(fmt::format("{}: {} x {} is not the size of a picture", transform, height, width));
 }
 
 void check_probability(const char* transform, double p) {
-  if (!(p >= 0 && p <= 1)) throw Error(fmt::format("{}: p is {}, it must be in [0, 1]", transform, p));
+  if (!(p >= 0 && p <= 1)) throw Error(fmt::format("{}: p is {}; wanted 0 to 1", transform, p));
 }
 
 /// The window of height x width from (top, left) on, which may reach beyond the picture; `fill` is there.
@@ -184,7 +184,7 @@ Transform normalize(std::vector<double> mean, std::vector<double> std) {
 Transform random_crop(std::int64_t height, std::int64_t width, CropOptions options) {
   check_size("random_crop", height, width);
   if (options.padding < 0 || options.padding > INT32_MAX)
-    throw Error(fmt::format("random_crop: padding is {}, it must not be negative", options.padding));
+    throw Error(fmt::format("random_crop: padding is {}; wanted 0 or more", options.padding));
   return [=](const Tensor& x, Random& random) {
     const Image image = image_of("random_crop", x);
     std::int64_t above = options.padding, beside = options.padding;

@@ -90,7 +90,7 @@ Cifar100::Cifar100(const FilePath& folder, bool train, bool coarse)
 
 Example read_cifar(const FilePath& path, int labels, int label) {
   if (labels < 1 || label < 0 || label >= labels)
-    throw Error(fmt::format("read_cifar: label {} of {}; it must be in [0, labels)", label, labels));
+    throw Error(fmt::format("read_cifar: label {} of {}; wanted a label in [0, labels)", label, labels));
   constexpr std::size_t kPicture = 3 * 32 * 32;
   const io::MappedFile file(path, "a file of CIFAR's binary version");
   const std::size_t record = kPicture + static_cast<std::size_t>(labels), count = file.size() / record;

@@ -86,8 +86,8 @@ Vocabulary Vocabulary::load(const FilePath& file) {
       throw FormatError(fmt::format("{}:{}: a vocabulary has exactly one word a line, found '{}'", file.string(),
                                     vocab.size() + 1, word));
     if (auto first = vocab.find(word))
-      throw FormatError(fmt::format("{}:{}: the word '{}' stands on line {} already", file.string(), vocab.size() + 1,
-                                    word, *first + 1));
+      throw FormatError(
+          fmt::format("{}:{}: the word '{}' is already on line {}", file.string(), vocab.size() + 1, word, *first + 1));
     vocab.add(word);
   }
   return vocab;

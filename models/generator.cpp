@@ -25,13 +25,13 @@ GeneratorOptions with_defaults(GeneratorOptions options, std::int64_t context) {
   nn::checked_size("Generator", "guesses", options.guesses, 0);
   nn::checked_size("Generator", "slots", options.slots, 1);
   if (options.slots > kMaxSlots)
-    throw ShapeError(fmt::format("Generator: slots is {}; it must be at most {}", options.slots, kMaxSlots));
+    throw ShapeError(fmt::format("Generator: slots is {}; wanted at most {}", options.slots, kMaxSlots));
   if (options.guesses > 0 && options.guesses >= context) {
-    throw ShapeError(fmt::format("Generator: guesses is {}; the model's context of {} has no room for so many",
-                                 options.guesses, context));
+    throw ShapeError(
+        fmt::format("Generator: guesses is {}, too many for the model's context of {}", options.guesses, context));
   }
   if (options.draft != nullptr && options.guesses == 0)
-    throw Error("Generator: a draft has nothing to do without guesses; ask for some, such as 4");
+    throw Error("Generator: got a draft model, but guesses is 0; set it, for example to 4");
   if (options.chunk == 0) options.chunk = options.device.is_cpu() ? 512 : 2048;
   return options;
 }
@@ -39,7 +39,8 @@ GeneratorOptions with_defaults(GeneratorOptions options, std::int64_t context) {
 void check_tokens(std::span<const std::int32_t> tokens, std::int64_t vocabulary, const char* text) {
   for (const std::int32_t token : tokens) {
     if (token < 0 || token >= vocabulary)
-      throw IndexError(fmt::format("Generator: {} has token {}; the model knows 0 to {}", text, token, vocabulary - 1));
+      throw IndexError(
+          fmt::format("Generator: {} has token {}; the model's vocabulary is 0 to {}", text, token, vocabulary - 1));
   }
 }
 
@@ -114,11 +115,11 @@ Generator::Slot* Generator::slot_of(Id sequence) {
 
 StopReason Generator::stopped(Id sequence) const {
   if (sequence < 0 || sequence >= std::ssize(ended_))
-    throw IndexError(fmt::format("Generator: there is no sequence {}; {} have joined", sequence, ended_.size()));
+    throw IndexError(fmt::format("Generator: no sequence has id {}; {} have joined", sequence, ended_.size()));
   return ended_[static_cast<std::size_t>(sequence)];
 }
 
-/// The table of blocks grows by doubling: each width is another captured step.
+/// The block table grows by doubling, because each width needs another captured step.
 void Generator::widen(std::int64_t blocks) {
   if (blocks <= width_) return;
   width_ = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max(blocks, kGeneratorFirstWidth))));
@@ -136,7 +137,7 @@ bool Generator::is_full(const Slot& slot) const {
   return slot.position >= std::min(model_.config.context, cache_.capacity());
 }
 
-/// Draws from logits [rows, vocabulary] of slots begin ... end - 1.
+/// Samples from logits [rows, vocabulary] of slots begin ... end - 1.
 Tensor Generator::pick(const Tensor& logits, std::int64_t begin, std::int64_t end) {
   const auto rows = [&](const Tensor& x) { return x.defined() ? x.slice(0, begin, end) : Tensor(); };
   return sample_tokens(logits, {rows(numbers_), rows(seeds_), rows(draws_), rows(counts_), rows(bias_)});
@@ -178,8 +179,7 @@ void Generator::launch() {
 
 Generator::Id Generator::join(std::span<const std::int32_t> prompt, const GenerationOptions& options) {
   const auto begin = Clock::now();
-  if (prompt.empty())
-    throw Error("Generator: the prompt is empty; give it at least one token, such as the one for begin");
+  if (prompt.empty()) throw Error("Generator: the prompt is empty; give it at least one token, such as BOS");
   check_tokens(prompt, model_.config.vocabulary, "the prompt");
   check_options(options, model_.config.vocabulary);
   const auto length = static_cast<std::int64_t>(prompt.size());
@@ -189,7 +189,8 @@ Generator::Id Generator::join(std::span<const std::int32_t> prompt, const Genera
   }
   const auto free = std::find_if(slots_.begin(), slots_.end(), [](const Slot& slot) { return !slot.running(); });
   if (free == slots_.end())
-    throw Error(fmt::format("Generator: all {} slots are taken; wait until a sequence has ended", slots_.size()));
+    throw Error(fmt::format("Generator: all {} slots are in use; wait until a sequence has ended, or create more",
+                            slots_.size()));
   const NoGrad no_grad;
   const auto index = static_cast<std::int64_t>(free - slots_.begin());
   const KvCache::Started started = cache_.start(prompt);
@@ -228,7 +229,7 @@ Generator::Id Generator::join(std::span<const std::int32_t> prompt, const Genera
   return sequence;
 }
 
-/// Writes how a sequence's tokens are drawn to the device.
+/// Writes a sequence's sampling options to the device.
 void Generator::write_sampling(const Slot& slot) {
   const auto index = static_cast<std::int64_t>(&slot - slots_.data());
   const SamplingOptions& s = slot.options.sampling;
@@ -251,7 +252,7 @@ void Generator::write_sampling(const Slot& slot) {
   draws_.select(0, index).fill_(0);
 }
 
-/// Writes how often a sequence's text has each token, as far as the host has seen it.
+/// Writes the token counts of a sequence's text, as far as the host has seen it, to the device.
 void Generator::write_counts(const Slot& slot) {
   if (!counts_.defined()) return;
   std::vector<std::int32_t> counts(static_cast<std::size_t>(model_.config.vocabulary));
@@ -262,7 +263,7 @@ void Generator::write_counts(const Slot& slot) {
   counts_.select(0, &slot - slots_.data()).copy_(from_vector(counts));
 }
 
-/// Reads tokens from `at` on and queues the draw of the next one.
+/// Reads tokens from `at` on and queues sampling the next one.
 void Generator::read_prompt(Slot& slot, std::span<const std::int32_t> prompt, std::int64_t at) {
   const auto index = static_cast<std::int64_t>(&slot - slots_.data()),
              length = static_cast<std::int64_t>(prompt.size());
@@ -294,7 +295,7 @@ void Generator::finish(Slot& slot, StopReason reason) {
   positions_.select(0, index).fill_(-1);
   active_.select(0, index).fill_(0);
   table_.select(0, index).fill_(-1);
-  // The last token that the host has seen has not been read by the model, or has been in a step that is queued.
+  // The model has not read the last token that the host has seen, or reads it in a queued step.
   std::vector<std::int32_t> cached(slot.tokens);
   if (slot.dropped > 0) cached.clear();
   const std::int64_t written = std::min<std::int64_t>(slot.position, static_cast<std::int64_t>(cached.size()));

@@ -18,14 +18,14 @@ namespace etna::models {
 class Draft;
 
 struct GeneratorOptions {
-  Device device = {};      ///< where the model is
-  std::int64_t slots = 1;  ///< sequences that are generated at once
-  /// Tokens that are guessed in each step, by the draft or from how the text went on before (prompt look-up). All are
-  /// read at once, and those stay that would have been drawn: the same text in fewer steps where guesses are right.
+  Device device = {};      ///< of the model
+  std::int64_t slots = 1;  ///< sequences that are generated concurrently
+  /// Speculative decoding: the number of tokens guessed per step, by the draft model or by prompt lookup. All are read
+  /// at once, and those that would have been sampled are accepted: the same text in fewer steps if guesses are right.
   std::int64_t guesses = 0;
-  /// A smaller decoder with the same vocabulary that guesses, on the same device; must outlive the generator.
+  /// The draft model: a smaller decoder with the same vocabulary on the same device; must outlive the generator.
   const Decoder* draft = nullptr;
-  std::int64_t chunk = 0;  ///< tokens of a prompt that are read at once; 0: 512 on the CPU, 2,048 on others
+  std::int64_t chunk = 0;  ///< tokens of a prompt that are read at once; 0: 512 on the CPU, 2,048 on other devices
   KvCacheOptions cache = {};
 };
 
@@ -33,7 +33,7 @@ struct GenerationOptions {
   std::int64_t max_tokens = 128;
   SamplingOptions sampling = {};
   std::vector<std::int32_t> stop_tokens = {};  ///< end the text and are not part of it
-  /// Where the context is full: go on without the middle of the text, keeping `sinks` tokens at its beginning.
+  /// When the context is full, continue without the middle of the text; the first `sinks` tokens are kept.
   bool endless = false;
   std::int64_t sinks = 4;
 };
@@ -42,29 +42,29 @@ enum class StopReason : std::uint8_t { none, stop_token, max_tokens, context_ful
 /// "stop token", "length", ...
 const char* name(StopReason reason);
 
-/// A token and the sequence that it continues.
+/// A generated token and its sequence.
 struct GeneratedToken {
   std::int64_t sequence;
   std::int32_t token;
 };
 
-/// What generation took, summed over all sequences.
+/// Counts and times of generation, summed over all sequences.
 struct GenerationTimes {
-  std::int64_t prompt_tokens = 0, tokens = 0;   ///< read, and generated
-  std::int64_t guessed = 0, guessed_right = 0;  ///< tokens, by look-up or a draft
+  std::int64_t prompt_tokens = 0, tokens = 0;   ///< tokens read, and generated
+  std::int64_t guessed = 0, guessed_right = 0;  ///< tokens guessed, and those accepted
   double prompt_seconds = 0, decode_seconds = 0;
 };
 
-/// Generates texts with a decoder: reads a prompt in chunks, then decodes all sequences together, one token a step.
-/// Decoding is a captured step: positions, sampling and the next token's place are tensors on the device, so the host
-/// only reads tokens, a step behind. Sequences join and leave between steps. Not thread-safe.
+/// Generates text with a decoder (continuous batching): reads prompts in chunks, then decodes all sequences together,
+/// one token per step. Decoding is a captured step: positions, sampling and the next token are tensors on the device,
+/// so the host only reads tokens, one step behind. Sequences join and leave between steps. Not thread-safe.
 class Generator {
  public:
   using Id = std::int64_t;
 
   /// @param model must outlive this object, and be on options.device
-  /// @throws Error for slots, guesses or a cache of a size that cannot be, and for a draft with another vocabulary,
-  /// with a context too short for the guesses, or without guesses
+  /// @throws Error for an invalid number of slots or guesses or an invalid cache size, and for a draft with another
+  /// vocabulary, with too short a context for the guesses, or without guesses
   Generator(const Decoder& model, const GeneratorOptions& options = {});
   ~Generator();
   Generator(const Generator&) = delete;
@@ -72,29 +72,28 @@ class Generator {
 
   /// Reads a prompt. @param prompt at least one token
   /// @throws Error if no slot is free, the prompt is empty or an option is out of range; IndexError for a token outside
-  /// of the vocabulary;
-  /// CacheFull; SuspiciousWeights where the logits behind the prompt are NaN or infinite, or all the same
+  /// the vocabulary; CacheFull; SuspiciousWeights if the logits after the prompt are NaN, infinite or all equal
   Id join(std::span<const std::int32_t> prompt, const GenerationOptions& options = {});
   bool has_room() const;
-  /// Decodes: the next token of each sequence that runs, or with guesses several. Empty once all have ended. A sequence
-  /// for which the cache has no block waits until another one has ended.
-  /// @throws CacheFull where all sequences wait; leave() ends one, then the others go on
+  /// Decodes the next token of each running sequence, or several with guesses. Empty once all have ended. A sequence
+  /// for which the cache has no free block waits until another one ends.
+  /// @throws CacheFull if all sequences wait; call leave() for one of them to continue
   std::vector<GeneratedToken> step();
-  /// Why a sequence ended, however long ago; none while it runs. @throws IndexError for one that never joined
+  /// Why a sequence ended; none while it runs. @throws IndexError for one that never joined
   StopReason stopped(Id sequence) const;
-  /// Ends a sequence; nothing happens if it has ended.
+  /// Ends a sequence; does nothing if it has already ended.
   void leave(Id sequence);
 
-  /// One text from beginning to end. @param seen is called with each token; false ends the text
+  /// Generates one whole text. @param seen is called with each token; returning false ends the text
   StopReason generate(std::span<const std::int32_t> prompt, const GenerationOptions& options,
                       const std::function<bool(std::int32_t)>& seen);
 
-  /// Logits of all positions of a text that is not generated, [T, vocabulary]; the cache is as before.
-  /// @throws IndexError for a token outside of the vocabulary; CacheFull
+  /// Logits of all positions of a given text, [T, vocabulary]; leaves the cache unchanged.
+  /// @throws IndexError for a token outside the vocabulary; CacheFull
   Tensor logits(std::span<const std::int32_t> tokens);
 
   KvCache& cache() { return cache_; }
-  /// The draft's own; null without a draft.
+  /// The draft model's cache; null without a draft.
   KvCache* draft_cache();
   const GenerationTimes& times() const { return times_; }
 
@@ -131,10 +130,10 @@ class Generator {
   const GeneratorOptions options_;
   KvCache cache_;
   std::vector<Slot> slots_;
-  std::vector<StopReason> ended_;  ///< of each sequence by its id; none while it runs
+  std::vector<StopReason> ended_;  ///< by sequence id; none while it runs
   std::int64_t width_ = 0;
   Tensor tokens_, positions_, active_, table_, numbers_, seeds_, draws_, counts_, bias_;
-  Tensor guessed_;  ///< [2, slots, 1 + guesses] i32: what a step with guesses reads, and what it draws
+  Tensor guessed_;  ///< [2, slots, 1 + guesses] i32: the tokens that a step with guesses reads and samples
   std::unique_ptr<Steps> steps_;
   std::unique_ptr<Draft> draft_;
   GenerationTimes times_;

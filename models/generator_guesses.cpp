@@ -9,7 +9,7 @@
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/random/random.h>
 
-// Several tokens a step, of which all but the first are guessed: by prompt look-up, or by a draft.
+// Speculative decoding: several tokens per step, all but the first of them guessed by prompt lookup or a draft model.
 namespace etna::models {
 
 bool Generator::penalizes() const {
@@ -17,7 +17,7 @@ bool Generator::penalizes() const {
                      [](const Slot& slot) { return slot.running() && slot.options.sampling.penalizes(); });
 }
 
-/// Whether the next step may read guessed tokens: the host knows all tokens, and the guesses have places.
+/// Whether the next step may read guessed tokens: the host knows all tokens, and there is room for the guesses.
 bool Generator::can_guess() const {
   if (options_.guesses == 0 || penalizes() || bias_.defined()) return false;
   const std::int64_t most = std::min(model_.config.context, cache_.capacity());
@@ -26,8 +26,8 @@ bool Generator::can_guess() const {
   });
 }
 
-/// Guesses for each sequence: a draft writes them on the device when it runs, a look-up gives them at once.
-/// @param read [slots, 1 + guesses], the tokens to read as far as they are known @return how many were guessed
+/// Guesses for each sequence: a draft model writes them on the device when it runs, a lookup returns them at once.
+/// @param read [slots, 1 + guesses], the tokens to read, as far as they are known @return how many were guessed
 std::vector<std::int64_t> Generator::find_guesses(std::vector<std::int32_t>& read) {
   const std::int64_t rows = 1 + options_.guesses;
   std::vector<std::int64_t> found(slots_.size());
@@ -47,7 +47,7 @@ std::vector<std::int64_t> Generator::find_guesses(std::vector<std::int32_t>& rea
   return found;
 }
 
-/// Reads the tokens of guessed_[0] and draws one behind each into guessed_[1].
+/// Reads the tokens of guessed_[0] and samples the token after each into guessed_[1].
 void Generator::check_guesses(bool greedy) {
   const std::int64_t rows = 1 + options_.guesses;
   auto& step = steps_->captured[{true, greedy, counts_.defined(), false, width_}];
@@ -67,8 +67,8 @@ void Generator::check_guesses(bool greedy) {
   (*step)();
 }
 
-/// Reads each sequence's last token and guessed ones behind it. A drawn token counts as long as the guesses in front of
-/// it are what was drawn.
+/// Reads each sequence's last token and the guesses after it. A sampled token is accepted if all guesses before it
+/// match the sampled ones.
 void Generator::guess(std::vector<GeneratedToken>& tokens) {
   const std::int64_t rows = 1 + options_.guesses, slots = options_.slots;
   std::vector<std::int32_t> read(static_cast<std::size_t>(slots * rows)), next(slots_.size()), count(slots_.size());
@@ -76,7 +76,7 @@ void Generator::guess(std::vector<GeneratedToken>& tokens) {
     for (Slot& slot : slots_)
       if (slot.running()) make_room(slot, rows);
   } catch (const CacheFull&) {
-    return;  // one token may have room where several have not
+    return;  // there may be room for one token, but not for several
   }
   const std::vector<std::int64_t> found = find_guesses(read);
   const std::int64_t all = std::accumulate(found.begin(), found.end(), std::int64_t{0});

@@ -5,16 +5,16 @@
 #include <etna/models/internal/generator_slots.h>
 #include <etna/tensor/ops.h>
 
-// Which sequences the next step is for, and what becomes of those that have no room for another position.
+// Scheduling: which sequences take part in the next step, and what happens to those without room for another position.
 namespace etna::models {
 namespace {
 
-/// Steps that are queued before the host has seen the token of the first of them.
+/// The number of steps queued before the host has seen the token of the first of them.
 constexpr std::int64_t kAhead = 2;
 
 }  // namespace
 
-/// Whether a sequence is full and has to wait until the host has seen its tokens, to end or to be read again.
+/// Whether a sequence is full and must wait until the host has seen its tokens, so that it can end or be read again.
 bool Generator::waits(const Slot& slot) const {
   if (!is_full(slot)) return false;
   const bool turns = model_.config.positions == PositionKind::rotary && options_.cache.dtype != u8 &&
@@ -22,7 +22,7 @@ bool Generator::waits(const Slot& slot) const {
   return !slot.options.endless || !turns;
 }
 
-/// Gives a slot's sequence blocks up to the last position that the next step writes.
+/// Allocates blocks for a slot's sequence up to the last position that the next step writes.
 void Generator::make_room(Slot& slot, std::int64_t rows) {
   const auto index = static_cast<std::int64_t>(&slot - slots_.data());
   if (slot.options.endless && is_full(slot)) {
@@ -43,8 +43,8 @@ void Generator::make_room(Slot& slot, std::int64_t rows) {
     write_row(static_cast<std::size_t>(index));
 }
 
-/// Where keys cannot be turned to other places, the end of the text is read again from the first position on.
-/// @throws CacheFull; another call then tries again
+/// Reads the end of the text again from position 0, for caches whose keys cannot be rotated to other positions.
+/// @throws CacheFull; another call tries again
 void Generator::read_again(Slot& slot) {
   const std::int64_t most = std::min(model_.config.context, cache_.capacity());
   const auto known = static_cast<std::int64_t>(slot.tokens.size());
@@ -63,11 +63,11 @@ void Generator::read_again(Slot& slot) {
   ++slot.generated;
 }
 
-/// Whether the next step is for this sequence, too; then it has room for it. @throws CacheFull
+/// Whether this sequence takes part in the next step; if so, makes room for it. @throws CacheFull
 bool Generator::prepare(Slot& slot) {
   if (!slot.running() || slot.generated >= slot.options.max_tokens) return false;
   const bool seen = slot.pending.empty();
-  if (!slot.active && !seen) return false;  // steps without it have written over its last token on the device
+  if (!slot.active && !seen) return false;  // steps without it have overwritten its last token on the device
   if (waits(slot)) {
     if (!seen) return false;
     if (!slot.options.endless) {
@@ -81,7 +81,7 @@ bool Generator::prepare(Slot& slot) {
   return true;
 }
 
-/// Takes a sequence out of the steps on the device, or back into them: then the host knows all its tokens.
+/// Removes a sequence from the steps on the device, or adds it again, when the host knows all its tokens.
 void Generator::activate(Slot& slot, bool active) {
   if (slot.active == active) return;
   const auto index = static_cast<std::int64_t>(&slot - slots_.data());
@@ -93,8 +93,8 @@ void Generator::activate(Slot& slot, bool active) {
   write_counts(slot);
 }
 
-/// Queues steps until each sequence that can go on has tokens for the host to wait for.
-/// @return the error of the first sequence that cannot go on since the cache has no block for it
+/// Queues steps until each sequence that can continue has tokens for the host to wait for.
+/// @return the error of the first sequence for which the cache has no block
 std::optional<CacheFull> Generator::queue_steps() {
   // A guess needs all tokens before it.
   const std::int64_t ahead = options_.guesses > 0 ? 1 : kAhead;
@@ -121,7 +121,7 @@ std::optional<CacheFull> Generator::queue_steps() {
   return full;
 }
 
-/// Takes a token that was drawn for a sequence. @return false if the sequence has ended with it
+/// Appends a sampled token to a sequence. @return false if it ended the sequence
 bool Generator::give(Slot& slot, std::int32_t token, std::vector<GeneratedToken>& tokens) {
   const auto& stops = slot.options.stop_tokens;
   if (std::find(stops.begin(), stops.end(), token) != stops.end()) {

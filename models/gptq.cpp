@@ -25,8 +25,8 @@ struct Line {
 };
 
 Line line_of(const quant::BlockFormat& format, const std::byte* block) {
-  const double step = quant::load_half(block);
-  return {step, format.name == "Q4_0" ? -8 * step : static_cast<double>(quant::load_half(block + 2))};
+  const double step = quant::load_f16(block);
+  return {step, format.name == "Q4_0" ? -8 * step : static_cast<double>(quant::load_f16(block + 2))};
 }
 
 void pack(const quant::BlockFormat& format, const std::array<unsigned, kBlock>& codes, std::byte* block) {

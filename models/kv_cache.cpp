@@ -14,7 +14,7 @@
 namespace etna::models {
 namespace {
 
-/// A table of blocks has i32, and so have positions.
+/// Block tables and positions are i32.
 constexpr std::int64_t kMaxBlocks = std::numeric_limits<std::int32_t>::max() / kCacheBlock;
 
 std::int64_t blocks_for(std::int64_t positions) { return positions / kCacheBlock + (positions % kCacheBlock != 0); }
@@ -55,20 +55,19 @@ KvCache::KvCache(const DecoderConfig& config, Device device, const KvCacheOption
                                                : config.head_size * static_cast<std::int64_t>(item_size(options.dtype));
   const std::int64_t block = checked_product(2 * config.layers * config.kv_heads * kCacheBlock, row, "KvCache");
   if (options.tokens < 0)
-    throw Error(fmt::format("KvCache: tokens is {}; it must be 0 (the model's context) or more", options.tokens));
+    throw Error(fmt::format("KvCache: tokens is {}; wanted 0 (the model's context) or more", options.tokens));
   blocks_ = blocks_for(options.tokens > 0 ? options.tokens : config.context);
   if (options.bytes > 0)
     blocks_ = static_cast<std::int64_t>(
         std::min(static_cast<std::uint64_t>(blocks_), options.bytes / static_cast<std::uint64_t>(block)));
   if (blocks_ < 1) {
-    throw Error(fmt::format("KvCache: {} do not hold one block of {} positions, which takes {}",
+    throw Error(fmt::format("KvCache: {} cannot hold a block of {} positions, which takes {}",
                             readable_bytes(options.bytes), kCacheBlock,
                             readable_bytes(static_cast<std::uint64_t>(block))));
   }
   if (blocks_ > kMaxBlocks) {
-    throw Error(
-        fmt::format("KvCache: {} blocks of {} positions are asked; there can be {} at most, so take fewer tokens",
-                    blocks_, kCacheBlock, kMaxBlocks));
+    throw Error(fmt::format("KvCache: got {} blocks of {} positions; wanted at most {}, so ask for fewer tokens",
+                            blocks_, kCacheBlock, kMaxBlocks));
   }
   for (std::int64_t i = 0; i < config.layers; ++i)
     layers_.push_back(paged_cache(blocks_, config.kv_heads, config.head_size, {options.dtype, device}));
@@ -81,7 +80,7 @@ KvCache::~KvCache() = default;
 
 KvCache::Sequence& KvCache::find(Id id) {
   const auto found = contents_->sequences.find(id);
-  if (found == contents_->sequences.end()) throw Error(fmt::format("KvCache: there is no sequence {}", id));
+  if (found == contents_->sequences.end()) throw Error(fmt::format("KvCache: no sequence has id {}", id));
   return found->second;
 }
 
@@ -115,7 +114,7 @@ bool KvCache::evict_one() {
     if (options_.eviction == CacheEviction::lfu && a.uses != b.uses) return a.uses < b.uses;
     return a.used < b.used;
   };
-  // Only ends of prefixes can go: what lies behind a block is of no use without it.
+  // Only the last blocks of prefixes can be evicted: a block is of no use without those before it.
   const auto visit = [&](const auto& self, Node& node) -> void {
     for (const auto& [tokens, child] : node.children) self(self, *child);
     if (node.parent != nullptr && node.children.empty() && node.users == 0 &&
@@ -146,8 +145,8 @@ std::int32_t KvCache::take() {
 
 CacheFull KvCache::full(std::int64_t length) const {
   return CacheFull(fmt::format(
-      "the cache of keys and values is full: {} positions asked, {} of {} blocks are in use by {} sequences; "
-      "give it more tokens, or fewer or shorter sequences",
+      "the KV cache is full: {} positions requested, but {} of {} blocks are in use by {} sequences; give the cache "
+      "more tokens, or use fewer or shorter sequences",
       length, stats().in_use, blocks_, contents_->sequences.size()));
 }
 
@@ -216,8 +215,9 @@ std::int64_t KvCache::droppable(std::int64_t used, std::int64_t keep) const {
   return std::max<std::int64_t>(0, blocks_for(used) - blocks_for(std::min(keep, used)) - 1) * kCacheBlock;
 }
 
-/// Makes blocks of a sequence from `first` on its own: those that nobody else has are taken out of the shared prefixes,
-/// others are copied. Of the first `unwanted` nothing is kept. @throws CacheFull; nothing has changed then
+/// Makes the sequence the only owner of its blocks from `first` on (copy on write): shared blocks without other users
+/// are removed from the prefix tree, others are copied. The first `unwanted` blocks are dropped instead.
+/// @throws CacheFull, without changing anything
 void KvCache::unshare(Sequence& sequence, std::size_t first, std::size_t unwanted) {
   std::vector<Node*>& prefix = sequence.prefix;
   if (first >= prefix.size()) {
@@ -227,7 +227,7 @@ void KvCache::unshare(Sequence& sequence, std::size_t first, std::size_t unwante
     return;
   }
   const std::size_t wanted = std::min(first + unwanted, prefix.size());
-  std::size_t copied = prefix.size();  // the nodes behind it are nobody else's
+  std::size_t copied = prefix.size();  // nodes from here on have no other user
   while (copied > wanted && prefix[copied - 1]->users == 1 &&
          (copied == prefix.size() ? prefix[copied - 1]->children.empty() : prefix[copied - 1]->children.size() == 1))
     --copied;
@@ -268,14 +268,14 @@ void KvCache::unshare(Sequence& sequence, std::size_t first, std::size_t unwante
 
 std::int64_t KvCache::drop_middle(Id id, std::int64_t used, std::int64_t keep, std::int64_t room) {
   if (options_.dtype == u8)
-    throw Error("KvCache: keys in Q8_0 cannot be turned to other places; take f16 for texts without an end");
+    throw Error("KvCache: keys in Q8_0 cannot be rotated to other positions; use an f16 cache for endless texts");
   Sequence& sequence = find(id);
   const auto kept = static_cast<std::size_t>(blocks_for(std::min(keep, used)));
   const std::int64_t drop = std::min(blocks_for(room), droppable(used, keep) / kCacheBlock);
   if (drop < 1) return 0;
   unshare(sequence, kept, static_cast<std::size_t>(drop));
   if (config_.positions != PositionKind::rotary) return drop * kCacheBlock;
-  // Keys hold the angle of their old position; the difference is the same for all of them.
+  // Keys are rotated by the angle of their old position; the difference is the same for all of them.
   const std::vector<std::int32_t> moved(
       sequence.own.begin() + static_cast<std::ptrdiff_t>(kept - sequence.prefix.size()), sequence.own.end());
   const Tensor blocks = from_vector(moved, device_);

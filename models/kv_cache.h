@@ -11,70 +11,70 @@
 
 namespace etna::models {
 
-/// Which cached prefix makes room for new blocks: the one used longest ago, the oldest, or the one used least often.
+/// Which cached prefix is evicted for new blocks: the least recently used, the oldest, or the least frequently used.
 enum class CacheEviction : std::uint8_t { lru, fifo, lfu };
 
 struct KvCacheOptions {
   std::int64_t tokens = 0;  ///< positions of all sequences and cached prefixes together; 0: the model's context
-  std::uint64_t bytes = 0;  ///< at most so many, whatever `tokens` says; 0: any number
+  std::uint64_t bytes = 0;  ///< upper limit, whatever `tokens` is; 0: none
   DType dtype = f16;        ///< f32, f16, bf16, or u8 for Q8_0
   CacheEviction eviction = CacheEviction::lru;
-  bool reuse_prefixes = true;  ///< keep the blocks of finished sequences for prompts that begin alike
+  bool reuse_prefixes = true;  ///< keep the blocks of finished sequences for prompts with the same prefix
 };
 
 struct KvCacheStats {
   std::int64_t blocks = 0, in_use = 0, cached = 0;    ///< blocks of kCacheBlock positions
-  std::int64_t prompt_tokens = 0, reused_tokens = 0;  ///< of all prompts, and those found in the cache
-  std::int64_t evictions = 0;                         ///< cached blocks that were given up
+  std::int64_t prompt_tokens = 0, reused_tokens = 0;  ///< tokens of all prompts, and those found in the cache
+  std::int64_t evictions = 0;                         ///< evicted blocks
   std::uint64_t bytes = 0;                            ///< of all blocks
   double hit_rate() const;                            ///< reused_tokens / prompt_tokens
   /// "12 of 128 blocks in use, 40 cached, 61 % of prompt tokens reused"
   std::string str() const;
 };
 
-/// The cache is full: what the sequences hold leaves no block.
+/// The cache is full: the sequences use all blocks.
 struct CacheFull : Error {
   using Error::Error;
 };
 
-/// Keys and values of a decoder's sequences in blocks. A sequence takes blocks as it grows. Whole blocks of finished
-/// ones stay, and a prompt that begins with the same tokens uses them again (exact tokens are compared).
+/// A paged KV cache for a decoder's sequences. A sequence gets blocks as it grows. Full blocks of finished sequences
+/// are kept, and a prompt that begins with the same tokens reuses them (the tokens themselves are compared).
 class KvCache {
  public:
   using Id = std::int64_t;
 
-  /// Takes all its memory at once. @throws ShapeError for rows that Q8_0 cannot hold; Error for sizes that cannot be;
+  /// Allocates all memory at once. @throws ShapeError for rows that Q8_0 cannot hold; Error for invalid sizes;
   /// OutOfMemory
   KvCache(const DecoderConfig& config, Device device, const KvCacheOptions& options = {});
   ~KvCache();
 
   struct Started {
     Id id;
-    std::int64_t reused;  ///< positions that are in the cache already; at least one token of the prompt is not
+    std::int64_t reused;  ///< positions already in the cache; always fewer than the prompt's tokens
   };
   Started start(std::span<const std::int32_t> prompt);
-  /// Makes sure that positions 0 ... length - 1 have blocks. @throws CacheFull; nothing has changed then
+  /// Allocates blocks for positions 0 ... length - 1. @throws CacheFull, without changing anything
   void reserve(Id id, std::int64_t length);
-  /// Gives back blocks behind this length.
+  /// Frees the blocks after this length.
   void truncate(Id id, std::int64_t length);
   /// Ends a sequence. @param tokens those whose keys and values are in the cache, from the first on
   void finish(Id id, std::span<const std::int32_t> tokens);
-  /// Positions that drop_middle() can drop at most: not those of the first `keep`, and of the last block.
+  /// The largest number of positions that drop_middle() can drop: all but the first `keep` and the last block.
   std::int64_t droppable(std::int64_t used, std::int64_t keep) const;
-  /// Drops positions between the first `keep` and the last ones, so that `room` more fit into `length`: an endless text
-  /// keeps its first tokens, which attention sinks into (Xiao et al. 2023). Keys that stay are turned to their new
-  /// places, in blocks of their own where other sequences share them. Both are rounded up to blocks.
+  /// Drops positions after the first `keep` to make room for `room` more. An endless text keeps its first tokens as
+  /// attention sinks (Xiao et al. 2023). The remaining keys are rotated to their new positions; blocks that other
+  /// sequences share are copied first. Both `keep` and `room` are rounded up to blocks.
   /// @param used positions that the sequence has written
-  /// @return positions that were dropped @throws Error for a cache in Q8_0; CacheFull, nothing has changed then
+  /// @return the number of dropped positions @throws Error for a cache in Q8_0; CacheFull, without changing anything
   std::int64_t drop_middle(Id id, std::int64_t used, std::int64_t keep, std::int64_t room);
 
-  /// Blocks of a sequence in order, then -1 up to `width`.
+  /// The row of the block table: a sequence's blocks in order, padded with -1 to `width`.
   std::vector<std::int32_t> row(Id id, std::int64_t width) const;
-  /// Positions that a sequence can grow to at most, if nobody else takes blocks.
+  /// The largest number of positions of one sequence, if no other one takes blocks.
   std::int64_t capacity() const { return blocks_ * kCacheBlock; }
   std::vector<PagedCache>& layers() { return layers_; }
   KvCacheStats stats() const;
-  /// Gives up all cached prefixes.
+  /// Evicts all cached prefixes.
   void forget();
 
  private:

@@ -8,7 +8,7 @@ namespace etna::models {
 
 void SamplingOptions::check(std::int64_t vocabulary) const {
   const auto refuse = [](const char* name, double value, const char* wanted) {
-    throw Error(fmt::format("sampling: {} is {}; it must be {}", name, value, wanted));
+    throw Error(fmt::format("sampling: {} is {}; wanted {}", name, value, wanted));
   };
   if (!(temperature >= 0) || !std::isfinite(temperature)) refuse("temperature", temperature, "0 or more");
   if (top_k < 0) refuse("top_k", static_cast<double>(top_k), "0 (all) or more");
@@ -23,12 +23,12 @@ void SamplingOptions::check(std::int64_t vocabulary) const {
   for (const auto& [token, bias] : logit_bias) {
     forbidden += std::isinf(bias) ? 1 : 0;
     if (token < 0 || token >= vocabulary)
-      throw Error(fmt::format("sampling: a logit bias is for token {}; there are {}", token, vocabulary));
+      throw Error(fmt::format("sampling: logit bias for token {}; the vocabulary has {} tokens", token, vocabulary));
     if (std::isnan(bias) || (std::isinf(bias) && bias > 0))
       refuse("a logit bias", static_cast<double>(bias), "a number, or minus infinity");
   }
   if (forbidden > 0 && forbidden == vocabulary)
-    throw Error(fmt::format("sampling: logit biases forbid all {} tokens; leave one at least", vocabulary));
+    throw Error(fmt::format("sampling: logit biases forbid all {} tokens; leave at least one", vocabulary));
 }
 
 }  // namespace etna::models

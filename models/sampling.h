@@ -11,22 +11,22 @@ namespace etna::models {
 
 class Decoder;
 
-/// How the next token is drawn from logits. In this order: bias, penalties, temperature, then what is kept.
+/// How the next token is sampled from logits. Applied in this order: bias, penalties, temperature, then the filters.
 struct SamplingOptions {
-  double temperature = 0.8;       ///< 0: the most probable token, always
-  std::int64_t top_k = 40;        ///< the most probable so many; 0: all
-  double top_p = 0.95;            ///< the fewest whose probabilities add up to this (Holtzman et al. 2020); 1: all
-  double min_p = 0.05;            ///< those with this part of the largest probability (Nguyen et al. 2024); 0: all
-  double typical_p = 1;           ///< as top_p, those nearest to the entropy first (Meister et al. 2023); 1: all
-  double repetition_penalty = 1;  ///< logits of tokens of prompt or answer are divided by it, negative ones multiplied
-  double presence_penalty = 0;    ///< subtracted where the answer has the token
-  double frequency_penalty = 0;   ///< subtracted as often as the answer has the token
-  std::map<std::int32_t, float> logit_bias = {};  ///< added to logits of tokens; minus infinity forbids one
+  double temperature = 0.8;       ///< 0: greedy, always the most probable token
+  std::int64_t top_k = 40;        ///< keep the k most probable tokens; 0: all
+  double top_p = 0.95;            ///< the fewest tokens with this total probability (Holtzman et al. 2020); 1: all
+  double min_p = 0.05;            ///< tokens with this fraction of the largest probability (Nguyen et al. 2024); 0: all
+  double typical_p = 1;           ///< like top_p, nearest to the entropy first (Meister et al. 2023); 1: all
+  double repetition_penalty = 1;  ///< divides positive logits of tokens in the text, multiplies negative ones
+  double presence_penalty = 0;    ///< subtracted if the token is in the answer
+  double frequency_penalty = 0;   ///< subtracted once per occurrence in the answer
+  std::map<std::int32_t, float> logit_bias = {};  ///< added to a token's logit; minus infinity forbids the token
   std::uint64_t seed = 0;
 
   bool greedy() const { return temperature <= 0; }
   bool penalizes() const { return repetition_penalty != 1 || presence_penalty != 0 || frequency_penalty != 0; }
-  /// @throws Error naming the first number that is out of range
+  /// @throws Error naming the first option that is out of range
   void check(std::int64_t vocabulary) const;
 };
 

@@ -37,11 +37,11 @@ class Manifest {
     if (!root_.is_object()) refuse(root_.is_discarded() ? "it is not JSON, or cut off" : "it is not a JSON object");
     if (text(root_, "format") != kPreparedCorpusFormat) refuse("its format is missing or unknown");
     if (const std::int64_t version = count(root_, "version"); version != kPreparedCorpusVersion)
-      refuse(fmt::format("it has version {}, and this Etna reads version {}", version, kPreparedCorpusVersion));
+      refuse(fmt::format("it has version {}; this Etna reads version {}", version, kPreparedCorpusVersion));
   }
 
   [[noreturn]] void refuse(const std::string& why) const {
-    throw FormatError(fmt::format("{}: is no manifest of a corpus: {}; {}", name_, why, kAgain));
+    throw FormatError(fmt::format("{}: is not a corpus manifest: {}; {}", name_, why, kAgain));
   }
 
   const Json& root() const { return root_; }
@@ -54,7 +54,7 @@ class Manifest {
 
   std::string text(const Json& parent, const char* name) const {
     const auto found = parent.is_object() ? parent.find(name) : parent.end();
-    if (found == parent.end() || !found->is_string()) refuse(fmt::format("it has no text '{}'", name));
+    if (found == parent.end() || !found->is_string()) refuse(fmt::format("it has no string '{}'", name));
     return found->get<std::string>();
   }
 
@@ -88,7 +88,7 @@ PreparedSplit open_split(const FilePath& folder, const char* name, const Manifes
   PreparedSplit split{TokenFile(folder / token_file_name(name)), manifest.statistics(json)};
   split.tokens.require_tokenizer(tokenizer.hash());
   if (split.tokens.size() != split.text.tokens || hex(split.tokens.content_hash()) != manifest.text(json, "hash"))
-    throw FormatError(fmt::format("{}: does not belong to the manifest beside it; {}",
+    throw FormatError(fmt::format("{}: does not match the manifest next to it; {}",
                                   (folder / token_file_name(name)).string(), kAgain));
   return split;
 }
@@ -115,16 +115,16 @@ PreparedCorpus open_prepared_corpus(const FilePath& folder) {
   std::error_code none;
   if (!fs::is_directory(folder, none))
     throw FormatError(
-        fmt::format("{}: is no folder of a prepared corpus; etna data prepare writes one", folder.string()));
+        fmt::format("{}: is not the folder of a prepared corpus; etna data prepare writes one", folder.string()));
   if (!holds_prepared_corpus(folder))
-    throw FormatError(fmt::format("{}: has no {}, so it is no prepared corpus; etna data prepare writes one",
+    throw FormatError(fmt::format("{}: has no {}, so it is not a prepared corpus; etna data prepare writes one",
                                   folder.string(), kManifestFile));
   const Manifest manifest(folder / kManifestFile);
   std::shared_ptr<const Tokenizer> tokenizer = load_tokenizer(folder / kTokenizerFile);
   const Json& kind = manifest.object(manifest.root(), "tokenizer");
   if (hex(tokenizer->hash()) != manifest.text(kind, "hash"))
     throw FormatError(
-        fmt::format("{}: does not belong to the manifest beside it; {}", (folder / kTokenizerFile).string(), kAgain));
+        fmt::format("{}: does not match the manifest next to it; {}", (folder / kTokenizerFile).string(), kAgain));
   PreparedCorpus corpus{folder,
                         tokenizer,
                         open_split(folder, kSplits[0], manifest, *tokenizer),
@@ -143,7 +143,7 @@ PreparedCorpus open_prepared_corpus(const FilePath& folder) {
     corpus.recipe.test = manifest.share(recipe, "test");
   }
   const auto sources = manifest.root().find("sources");
-  if (sources == manifest.root().end() || !sources->is_array()) manifest.refuse("it has no list 'sources'");
+  if (sources == manifest.root().end() || !sources->is_array()) manifest.refuse("it has no array 'sources'");
   for (const Json& source : *sources)
     corpus.sources.push_back({manifest.text(source, "file"),
                               source.contains("split") ? manifest.text(source, "split") : "",

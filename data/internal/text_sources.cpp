@@ -90,7 +90,7 @@ class Search {
     if (info.kind == os::FileKind::folder) return walk(entry, info.identity);
     if (!wanted(entry)) return;
     if (info.kind != os::FileKind::regular) {
-      found_.left_out.push_back(fmt::format("{} is no regular file", entry.string()));
+      found_.left_out.push_back(fmt::format("{} is not a regular file", entry.string()));
     } else if (info.bytes == 0) {
       found_.left_out.push_back(fmt::format("{} is empty", entry.string()));
     } else if (const auto known = names_.emplace(info.identity, entry); !known.second) {

@@ -14,11 +14,11 @@ namespace {
 using nlohmann::json;
 using TokenIds = std::unordered_map<std::string, std::int32_t>;
 
-/// A tokenizer.json that is read; every refusal names it.
+/// Reads a tokenizer.json; every error names the file.
 class Reader {
  public:
   Reader(std::string_view text, const std::string& name) : name_(name), root_(parse_json_object(text, name)) {
-    if (!root_.contains("model") || !root_["model"].is_object()) refuse("it has no object 'model'");
+    if (!root_.contains("model") || !root_["model"].is_object()) refuse("it lacks the object 'model'");
   }
 
   [[noreturn]] void refuse(const std::string& why) const {
@@ -40,21 +40,21 @@ class Reader {
     if (const json* prefix = find(*splitter, "add_prefix_space"); prefix != nullptr && *prefix != false)
       refuse("its pre_tokenizer adds a space before a text (add_prefix_space)");
     if (const json* regex = find(*splitter, "use_regex"); regex != nullptr && *regex != true)
-      refuse("its pre_tokenizer does not split by GPT-2's regular expression (use_regex)");
+      refuse("its pre_tokenizer does not split with GPT-2's regular expression (use_regex = false)");
     for (const char* field : {"post_processor", "decoder"})
       if (const json* value = find(root_, field); value != nullptr && !is_byte_level(*value))
         refuse(fmt::format("its {} is not ByteLevel", field));
   }
 
-  /// TokenIds of all tokens, written with characters; special ones are those whose ids are added to `special`.
+  /// The ids of all tokens by spelling (one character per byte). Appends the ids of special tokens to `special`.
   TokenIds read_ids(std::vector<std::int32_t>& special) const {
     const json* vocab = find(model(), "vocab");
-    if (vocab == nullptr || !vocab->is_object()) refuse("its model has no object 'vocab'");
+    if (vocab == nullptr || !vocab->is_object()) refuse("its model lacks the object 'vocab'");
     TokenIds ids;
     for (const auto& item : vocab->items()) ids.emplace(item.key(), id_of(item.value()));
     const json* added = find(root_, "added_tokens");
     if (added == nullptr) return ids;
-    if (!added->is_array()) refuse("'added_tokens' is no list");
+    if (!added->is_array()) refuse("'added_tokens' is not an array");
     for (const json& token : *added) {
       const json* content = find(token, "content");
       const json* id = find(token, "id");
@@ -72,13 +72,13 @@ class Reader {
 
   std::vector<BpeTokenizer::Merge> read_merges(const TokenIds& ids) const {
     const json* list = find(model(), "merges");
-    if (list == nullptr || !list->is_array()) refuse("its model has no list 'merges'");
+    if (list == nullptr || !list->is_array()) refuse("its model lacks the array 'merges'");
     std::vector<BpeTokenizer::Merge> merges;
     for (const json& item : *list) {
       const auto [left, right] = json_merge(item);
       const auto first = ids.find(left), second = ids.find(right);
       if (first == ids.end() || second == ids.end())
-        refuse(fmt::format("merge {} ({}) is no pair of tokens", merges.size(), brief(item)));
+        refuse(fmt::format("merge {} ({}) is not a pair of tokens", merges.size(), brief(item)));
       merges.emplace_back(first->second, second->second);
     }
     return merges;
@@ -98,7 +98,7 @@ class Reader {
 
   std::int32_t id_of(const json& value) const {
     if (!value.is_number_unsigned() || value.get<std::uint64_t>() > INT32_MAX)
-      refuse(fmt::format("{} is no id of a token", brief(value)));
+      refuse(fmt::format("{} is not a token id", brief(value)));
     return static_cast<std::int32_t>(value.get<std::uint64_t>());
   }
 
@@ -119,7 +119,7 @@ BpeTokenizer BpeTokenizer::parse(std::string_view json, const std::string& name)
   for (const auto& entry : ids) {
     const auto id = static_cast<std::size_t>(entry.second);
     if (id >= by_id.size())
-      reader.refuse(fmt::format("id {} is outside its {} tokens; ids must have no gaps", id, by_id.size()));
+      reader.refuse(fmt::format("id {} is out of range for {} tokens; ids must have no gaps", id, by_id.size()));
     if (by_id[id] != nullptr) reader.refuse(fmt::format("two tokens have id {}", id));
     by_id[id] = &entry.first;
   }
@@ -128,7 +128,7 @@ BpeTokenizer BpeTokenizer::parse(std::string_view json, const std::string& name)
   std::vector<std::string> tokens;
   for (std::size_t id = 0; id < by_id.size(); ++id) {
     const auto bytes = is_special[id] ? *by_id[id] : from_characters(*by_id[id]);
-    if (!bytes) reader.refuse(fmt::format("token {} has a character that stands for no byte", id));
+    if (!bytes) reader.refuse(fmt::format("token {} contains a character that does not represent a byte", id));
     tokens.push_back(*bytes);
   }
   std::vector<Merge> merges = reader.read_merges(ids);

@@ -17,7 +17,7 @@
 namespace etna::data {
 namespace {
 
-/// Words up to this many bytes are cached, and merged by looking at all pairs; longer ones with a heap.
+/// Words up to this many bytes are cached and merged by scanning all pairs; longer ones are merged with a heap.
 constexpr std::size_t kBpeTokenizerShortWord = 48;
 
 std::uint64_t bpe_tokenizer_key(std::int32_t left, std::int32_t right) {
@@ -34,11 +34,12 @@ BpeTokenizer::BpeTokenizer(std::vector<std::string> tokens, std::vector<Merge> m
   std::vector<bool> is_special(tokens_.size(), false);
   std::unordered_set<std::string> seen;
   for (const std::int32_t id : special_) {
-    if (id < 0 || id >= count) throw FormatError(fmt::format("bpe: special token {} is outside {} tokens", id, count));
+    if (id < 0 || id >= count)
+      throw FormatError(fmt::format("bpe: special token {} is out of range for {} tokens", id, count));
     const std::string& text = tokens_[static_cast<std::size_t>(id)];
     if (text.empty() || find_invalid_utf8(text) != std::string::npos)
       throw FormatError(fmt::format("bpe: special token {} is empty or not UTF-8", id));
-    if (!seen.insert(text).second) throw FormatError(fmt::format("bpe: the special token '{}' occurs twice", text));
+    if (!seen.insert(text).second) throw FormatError(fmt::format("bpe: special token '{}' occurs twice", text));
     is_special[static_cast<std::size_t>(id)] = true;
     starts_special_[static_cast<unsigned char>(text[0])] = true;
   }
@@ -55,23 +56,24 @@ BpeTokenizer::BpeTokenizer(std::vector<std::string> tokens, std::vector<Merge> m
     if (!added.second)
       throw FormatError(fmt::format("bpe: tokens {} and {} have the same bytes", added.first->second, id));
     if (!seen.empty() && seen.count(to_characters(bytes)) > 0)
-      throw FormatError(fmt::format("bpe: the special token '{}' is an ordinary token too", to_characters(bytes)));
+      throw FormatError(fmt::format("bpe: special token '{}' is also an ordinary token", to_characters(bytes)));
     if (bytes.size() == 1) bytes_[static_cast<unsigned char>(bytes[0])] = id;
   }
   for (std::size_t b = 0; b < 256; ++b)
-    if (bytes_[b] < 0) throw FormatError(fmt::format("bpe: no token for byte 0x{:02X}; all 256 bytes need one", b));
+    if (bytes_[b] < 0) throw FormatError(fmt::format("bpe: byte 0x{:02X} has no token; all 256 bytes need one", b));
   ranks_.reserve(merges_.size());
   for (std::size_t rank = 0; rank < merges_.size(); ++rank) {
     const auto& [left, right] = merges_[rank];
     const auto joined = ids.find(std::string(token(left)).append(token(right)));
-    if (joined == ids.end()) throw FormatError(fmt::format("bpe: merge {} gives no token of the vocabulary", rank));
+    if (joined == ids.end())
+      throw FormatError(fmt::format("bpe: the result of merge {} is not in the vocabulary", rank));
     ranks_.insert_or_assign(bpe_tokenizer_key(left, right), Rank{static_cast<std::int32_t>(rank), joined->second});
   }
 }
 
 std::string_view BpeTokenizer::token(std::int32_t id) const {
   if (id < 0 || static_cast<std::size_t>(id) >= tokens_.size())
-    throw FormatError(fmt::format("bpe: id {} is outside its {} tokens", id, tokens_.size()));
+    throw FormatError(fmt::format("bpe: id {} is out of range for {} tokens", id, tokens_.size()));
   return tokens_[static_cast<std::size_t>(id)];
 }
 
@@ -109,7 +111,7 @@ std::int32_t BpeTokenizer::special_at(std::string_view text, std::size_t at) con
 std::vector<std::int32_t> BpeTokenizer::encode(std::string_view text, SpecialTokens special,
                                                std::vector<std::string>*) const {
   const bool recognize = special == SpecialTokens::recognize && !special_.empty();
-  // A chunk starts with white space, so only a special token with white space in it could lie across two.
+  // A chunk starts with white space, so only a special token that contains white space could span two chunks.
   const bool may_cross = recognize && std::any_of(special_.begin(), special_.end(), [&](std::int32_t id) {
                            return token(id).find_first_of(" \t\n\v\f\r") != std::string_view::npos;
                          });
@@ -178,9 +180,9 @@ void BpeTokenizer::encode_word(std::string_view word, Ids& ids) const {
 }
 
 void BpeTokenizer::encode_long_word(std::string_view word, Ids& ids) const {
-  // A doubly linked list over the bytes, and a heap of the pairs that may be merged: n log n in the word's length.
+  // A doubly linked list of symbols and a heap of mergeable pairs: n log n in the word's length.
   struct Symbol {
-    std::int32_t id;  ///< -1: joined to the one before
+    std::int32_t id;  ///< -1: merged into the previous symbol
     std::size_t before, after;
   };
   struct Candidate {

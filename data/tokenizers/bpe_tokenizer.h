@@ -48,28 +48,28 @@ struct BpeOptions {
   std::vector<std::string> special_tokens = {};
 };
 
-/// Byte-level byte pair encoding as GPT-2 has it (Sennrich et al. 2016; Radford et al. 2019). Every byte is a token, so
-/// that any bytes, also such as are no UTF-8, become ids and come back unchanged.
+/// GPT-2's byte-level byte pair encoding (Sennrich et al. 2016; Radford et al. 2019). Every byte is a token, so any
+/// bytes, even invalid UTF-8, encode to ids and decode unchanged.
 class BpeTokenizer : public Tokenizer {
  public:
-  /// A merge joins two tokens, given by their ids.
+  /// The ids of the two tokens that a merge joins.
   using Merge = std::pair<std::int32_t, std::int32_t>;
 
-  /// @param tokens the bytes of every token; among those that are not special, all 256 single bytes
-  /// @param merges in order; of each, the bytes of both tokens joined are a token
-  /// @throws FormatError if that does not hold, for tokens that occur twice, and for an empty special token
+  /// @param tokens the bytes of every token; the ordinary (not special) ones include all 256 single bytes
+  /// @param merges in order of rank; each must join two tokens into bytes that are a token
+  /// @throws FormatError if one of these does not hold, for a duplicate token, and for an empty special token
   BpeTokenizer(std::vector<std::string> tokens, std::vector<Merge> merges, std::vector<std::int32_t> special);
 
-  /// Learns merges from texts: the same, in the same order, as `BpeTrainer` of Hugging Face's tokenizers over the
-  /// alphabet of bytes. A text that is small, or has few different words, may give fewer tokens than asked for.
-  /// @throws FormatError for a vocabulary below 256 and the special tokens, or special tokens that are empty or equal
+  /// Learns merges from texts: the same ones in the same order as Hugging Face's `BpeTrainer` over the byte alphabet.
+  /// A small text, or one with few distinct words, may yield fewer tokens than requested.
+  /// @throws FormatError if vocab_size is less than 256 plus the special tokens, or special tokens are empty or equal
   static BpeTokenizer train(std::span<const std::string_view> texts, const BpeOptions& options);
   static BpeTokenizer train(const WordCounts& words, const BpeOptions& options);
 
   /// @throws FormatError as load_tokenizer() and parse_tokenizer()
   static BpeTokenizer load(const FilePath& file);
   static BpeTokenizer parse(std::string_view json, const std::string& name);
-  /// A tokenizer.json as Hugging Face's tokenizers read it.
+  /// A tokenizer.json that Hugging Face's tokenizers can read.
   std::string json() const override;
   void save_hf(const FilePath& file) const { save(file); }
 

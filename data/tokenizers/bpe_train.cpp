@@ -25,15 +25,15 @@ struct Word {
   std::int64_t count;
 };
 
-/// A pair that may be merged next. Counts change after an entry is made, and a pair may have several entries, each with
-/// the words that gained it at that time.
+/// A candidate pair for the next merge. Its count may be outdated, and a pair may have several entries, each with the
+/// words that gained the pair when the entry was made.
 struct BpeTrainEntry {
   std::int64_t count;
   Pair pair;
   std::vector<std::uint32_t> words;
 };
 
-/// Whether `a` comes after `b`: the highest count is first, then the smallest pair.
+/// Whether `a` comes after `b`: the highest count comes first, then the smallest pair.
 bool after(const BpeTrainEntry& a, const BpeTrainEntry& b) {
   return a.count != b.count ? a.count < b.count : b.pair < a.pair;
 }
@@ -49,7 +49,7 @@ class Merger {
     push(where);
   }
 
-  /// The entry to merge next; false if there is none that occurs min_frequency times.
+  /// The entry to merge next; false if no pair occurs min_frequency times.
   bool next(std::int64_t min_frequency, BpeTrainEntry& entry) {
     while (!heap_.empty()) {
       std::pop_heap(heap_.begin(), heap_.end(), after);
@@ -129,7 +129,7 @@ BpeTokenizer BpeTokenizer::train(const WordCounts& counted, const BpeOptions& op
   if (options.vocab_size < static_cast<std::int64_t>(least) ||
       options.vocab_size > std::numeric_limits<std::int32_t>::max())
     throw FormatError(
-        fmt::format("bpe: a vocabulary of {} tokens; it takes at least {}, for 256 bytes and {} special tokens, "
+        fmt::format("bpe: got a vocabulary size of {}; wanted at least {}, for 256 bytes and {} special tokens, "
                     "and at most 2147483647",
                     options.vocab_size, least, options.special_tokens.size()));
   std::vector<std::string> tokens = options.special_tokens;
@@ -140,7 +140,7 @@ BpeTokenizer BpeTokenizer::train(const WordCounts& counted, const BpeOptions& op
     ids[byte] = static_cast<std::int32_t>(tokens.size());
     tokens.emplace_back(1, static_cast<char>(byte));
   }
-  BpeTokenizer(tokens, {}, special);  // checks the special tokens before the work
+  BpeTokenizer(tokens, {}, special);  // checks the special tokens before training
   std::unordered_map<std::string, std::int32_t> known;
   for (std::size_t i = special.size(); i < tokens.size(); ++i) known.emplace(tokens[i], static_cast<std::int32_t>(i));
 
@@ -158,17 +158,17 @@ BpeTokenizer BpeTokenizer::train(const WordCounts& counted, const BpeOptions& op
   while (static_cast<std::int64_t>(tokens.size()) < options.vocab_size && merger.next(options.min_frequency, entry)) {
     std::string joined = tokens[static_cast<std::size_t>(entry.pair.first)];
     joined += tokens[static_cast<std::size_t>(entry.pair.second)];
-    // In files, where bytes are characters, it would be the special token.
+    // In a file, which spells bytes as characters, it would be identical to the special token.
     if (std::find(options.special_tokens.begin(), options.special_tokens.end(), to_characters(joined)) !=
         options.special_tokens.end())
       continue;
-    // Two merges may give the same bytes, "ab" + "c" and "a" + "bc": they share the token.
+    // Two merges may produce the same bytes ("ab" + "c", "a" + "bc"); they share one token.
     const auto added = known.emplace(joined, static_cast<std::int32_t>(tokens.size()));
     if (added.second) tokens.push_back(std::move(joined));
     merges.push_back(entry.pair);
     merger.merge(entry, added.first->second);
   }
-  // Pairs that came up again count with their last rank.
+  // A pair that was merged more than once keeps its last rank.
   std::unordered_map<Pair, std::size_t, PairHash> last;
   for (std::size_t i = 0; i < merges.size(); ++i) last[merges[i]] = i;
   std::vector<Merge> distinct;

@@ -1,4 +1,4 @@
-// Formats are tables of what stands around a message: enough for most models, with no program of a stranger to run.
+// A format is a table of the markup around each message. Tables cover most models without running untrusted templates.
 #include <etna/data/tokenizers/chat_template.h>
 
 #include <algorithm>
@@ -13,7 +13,8 @@ namespace {
 #define DEEPSEEK(word) "<\xEF\xBD\x9C" word "\xEF\xBD\x9C>"
 #define DEEPSEEK_END DEEPSEEK("end\xE2\x96\x81of\xE2\x96\x81sentence")
 
-/// What stands before and after a message; {role} stands for its role. Without `before`, the format lacks the role.
+/// The markup before and after a message; {role} is replaced by its role. If `before` is null, the format lacks the
+/// role.
 struct Turn {
   const char* before;
   const char* after;
@@ -25,8 +26,8 @@ struct Format {
   Turn system, user, assistant;
   const char* generation;
   bool trim = false;          ///< white space around messages is removed
-  bool other_roles = false;   ///< further roles are written as the user's
-  bool system_first = false;  ///< a system message stands at the beginning of the user's next one
+  bool other_roles = false;   ///< unknown roles use the user's markup
+  bool system_first = false;  ///< a system message is prepended to the next user message
   const char* begin = "";
 };
 
@@ -73,14 +74,14 @@ const Format kFormats[] = {
     {"mistral-v7-tekken", role("[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]"), role("[INST]", "[/INST]"), role("", "</s>"), ""},
 };
 
-/// Formats in which a system message and the user's share one instruction.
+/// Formats that put the system message and the user's message into one instruction.
 struct InstructionFormat {
   std::string_view name;
-  const char *open, *close;                  ///< of the instruction
-  const char *system_before, *system_after;  ///< within it
+  const char *open, *close;                  ///< around the instruction
+  const char *system_before, *system_after;  ///< around the system message, inside the instruction
   const char* answer_before;                 ///< before the assistant's message
   bool trim_answer = false, trim_all = false;
-  const char* next = "";  ///< before the second instruction and each further one
+  const char* next = "";  ///< before every instruction but the first
 };
 
 const InstructionFormat kInstructionFormats[] = {
@@ -115,7 +116,7 @@ class Parts {
 };
 
 [[noreturn]] void refuse_role(std::string_view format, const std::string& role) {
-  throw FormatError(fmt::format("chat format {}: it has no role '{}'; use system, user or assistant", format, role));
+  throw FormatError(fmt::format("chat format {}: unsupported role '{}'; use system, user or assistant", format, role));
 }
 
 void put(Parts& parts, std::string_view text, const std::string& role, const ChatOptions& options) {
@@ -207,7 +208,8 @@ void check_chat_role(std::string_view format, const std::string& role) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
   });
   if (!plain)
-    throw FormatError(fmt::format("chat format {}: '{:.40}' is no role; use system, user or assistant", format, role));
+    throw FormatError(
+        fmt::format("chat format {}: '{:.40}' is not a valid role; use system, user or assistant", format, role));
 }
 
 std::vector<std::string_view> chat_formats() {
@@ -257,7 +259,7 @@ std::vector<TextPart> format_chat(std::string_view format, std::span<const ChatM
   for (const InstructionFormat& known : kInstructionFormats)
     if (known.name == format) return format_instructions(known, messages);
   throw FormatError(
-      fmt::format("chat: there is no format '{:.40}'; there are {}", format, fmt::join(chat_formats(), ", ")));
+      fmt::format("chat: unknown format '{:.40}'; known formats: {}", format, fmt::join(chat_formats(), ", ")));
 }
 
 std::string chat_text(std::span<const TextPart> parts) {

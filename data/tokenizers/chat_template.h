@@ -16,26 +16,26 @@ struct ChatMessage {
 };
 
 struct ChatOptions {
-  bool add_generation_prompt = true;  ///< end with the beginning of the assistant's answer
-  std::string eos = {};               ///< how the model spells its end token, for "zephyr"; empty: "<|endoftext|>"
+  bool add_generation_prompt = true;  ///< end with the header of the assistant's answer
+  std::string eos = {};               ///< the model's spelling of its EOS token, for "zephyr"; empty: "<|endoftext|>"
 };
 
-/// The names of the formats that there are, such as "chatml" and "llama3".
+/// The names of all supported formats, such as "chatml" and "llama3".
 std::vector<std::string_view> chat_formats();
 
-/// The format that a model's Jinja template describes, by strings that tell it. Nothing for a template of another kind;
-/// jinja_template.h may run it.
+/// Recognizes a model's chat format by marker strings in its Jinja template. Returns nullopt for an unknown template;
+/// jinja_template.h may be able to run it.
 std::optional<std::string_view> recognize_chat_format(std::string_view jinja);
 
-/// The text of a conversation, as models of that format were trained with; bos is not in it. Markup is in parts that
-/// recognize special tokens, and what people wrote in parts that do not, so that nobody can write markup.
-/// @throws FormatError for a format that there is not, and for a role that the format does not have
+/// Formats a conversation the way models of this format were trained, without the BOS token. Special tokens are
+/// recognized in the parts with markup but not in the parts with message content, so that no message can inject markup.
+/// @throws FormatError for an unknown format, and for a role that the format lacks
 std::vector<TextPart> format_chat(std::string_view format, std::span<const ChatMessage> messages,
                                   const ChatOptions& options = {});
-/// A role becomes a part of the markup, so it must not be able to spell any.
-/// @param format for errors @throws FormatError for what is not up to 32 letters, digits, '_' and '-'
+/// Checks that a role cannot inject markup: it is inserted into the markup unescaped.
+/// @param format for errors @throws FormatError unless the role is 1 to 32 letters, digits, '_' or '-'
 void check_chat_role(std::string_view format, const std::string& role);
-/// All of it as one text, to be looked at.
+/// All parts as one text, for display.
 std::string chat_text(std::span<const TextPart> parts);
 
 }  // namespace etna::data

@@ -10,12 +10,12 @@
 
 namespace etna::data {
 
-// The length of the longest token, then of each its score, its length and its text; all numbers have 32 bits. Spaces
-// are spaces, and the tokens for begin and end (1 and 2) have line ends around them.
+// The file holds the length of the longest token, then the score, length and text of each token; all numbers have 32
+// bits. Spaces are stored as spaces, and the BOS and EOS tokens (1 and 2) have line ends around them.
 VocabularyFields parse_llama2c_tokenizer(std::string_view bytes, const std::string& name) {
   std::size_t at = 0;
   const auto refuse = [&](std::string_view why) -> FormatError {
-    return FormatError(fmt::format("{}: is no tokenizer of llama2.c, or it is damaged: {} at byte {}", name, why, at));
+    return FormatError(fmt::format("{}: not a llama2.c tokenizer, or a damaged one: {} at byte {}", name, why, at));
   };
   const auto word = [&] {
     if (bytes.size() - at < 4) throw refuse("it is cut off");
@@ -37,7 +37,7 @@ VocabularyFields parse_llama2c_tokenizer(std::string_view bytes, const std::stri
     const float score = std::bit_cast<float>(word());
     const std::uint32_t length = word();
     if (length > bytes.size() - at) throw refuse("it is cut off");
-    if (length > longest) throw refuse("a token is longer than the longest");
+    if (length > longest) throw refuse("a token is longer than the stated maximum");
     const std::string_view text = bytes.substr(at, length);
     at += length;
     const std::size_t id = fields.tokens.size();
@@ -50,7 +50,7 @@ VocabularyFields parse_llama2c_tokenizer(std::string_view bytes, const std::stri
     else
       add(replace_all(text, " ", kSpaceSymbol), score, TokenType::normal);
   }
-  if (fields.tokens.size() < 3) throw refuse("it has less than three tokens");
+  if (fields.tokens.size() < 3) throw refuse("it has fewer than three tokens");
   fields.unk = 0;
   fields.bos = 1;
   fields.eos = 2;

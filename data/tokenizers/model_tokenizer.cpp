@@ -14,7 +14,7 @@
 namespace etna::data {
 namespace {
 
-/// Words up to this many bytes are remembered while a text is encoded, up to this many words.
+/// While a text is encoded, up to kMostWords words of up to this many bytes are cached.
 constexpr std::size_t kModelTokenizerShortWord = 48, kMostWords = 1 << 18;
 
 using Ids = std::vector<std::int32_t>;
@@ -23,7 +23,7 @@ using Ranges = AddedTokens::Ranges;
 /// Encodes one text.
 class ModelTokenizerEncoding {
  public:
-  /// @param markup where special tokens count although `special` is false
+  /// @param markup ranges in which special tokens are recognized even if `special` is false
   ModelTokenizerEncoding(const TokenizerPlan& plan, bool special, const Ranges* markup = nullptr)
       : plan_(plan), special_(special), markup_(markup) {}
 
@@ -119,7 +119,7 @@ std::vector<std::int32_t> ModelTokenizer::encode_parts(std::span<const TextPart>
 }
 
 std::vector<std::int32_t> ModelTokenizer::around(std::vector<std::int32_t> ids) const {
-  // A template that begins with bos itself does not get another.
+  // A template that already begins with BOS does not get another one.
   if (plan_->prefix.empty() || ids.empty() || ids[0] != plan_->prefix[0])
     ids.insert(ids.begin(), plan_->prefix.begin(), plan_->prefix.end());
   ids.insert(ids.end(), plan_->suffix.begin(), plan_->suffix.end());
@@ -178,7 +178,7 @@ std::size_t ModelTokenizer::size() const { return plan_->tokens.size(); }
 
 std::string_view ModelTokenizer::token(std::int32_t id) const {
   if (id < 0 || static_cast<std::size_t>(id) >= plan_->bytes.size())
-    throw FormatError(fmt::format("{}: id {} is outside its {} tokens", plan_->kind, id, plan_->bytes.size()));
+    throw FormatError(fmt::format("{}: id {} is out of range for {} tokens", plan_->kind, id, plan_->bytes.size()));
   return plan_->bytes[static_cast<std::size_t>(id)];
 }
 
@@ -201,7 +201,7 @@ std::uint64_t ModelTokenizer::hash() const {
 std::string ModelTokenizer::json() const {
   std::string json = plan_->json();
   if (find_invalid_utf8(json) != std::string::npos)
-    throw FormatError(fmt::format("{}: has tokens that are not UTF-8 and cannot be saved", name()));
+    throw FormatError(fmt::format("{}: cannot be saved: some tokens are not UTF-8", name()));
   return json;
 }
 

@@ -14,23 +14,23 @@ namespace etna::data {
 
 struct TokenizerPlan;
 
-/// The tokenizer of a model that was trained elsewhere: SentencePiece's (BPE and unigram), byte-level BPE with the
-/// splitting rules of many families, and what tokenizer.json files describe.
+/// The tokenizer of a pretrained model: SentencePiece (BPE and unigram), byte-level BPE with the pre-tokenizers of many
+/// model families, or the pipeline that a tokenizer.json describes.
 class ModelTokenizer : public Tokenizer {
  public:
-  /// From a vocabulary as a GGUF file has it. @param name for errors @throws FormatError for one that is not consistent
+  /// From the vocabulary of a GGUF file. @param name for errors @throws FormatError for an inconsistent vocabulary
   explicit ModelTokenizer(VocabularyFields fields, const std::string& name = "vocabulary");
   explicit ModelTokenizer(TokenizerPlan plan);
   ~ModelTokenizer() override;
   ModelTokenizer(ModelTokenizer&&) noexcept;
 
-  /// Special tokens are those of the types control and unknown, or those a tokenizer.json calls special. Others that
-  /// were added to the vocabulary are always found.
+  /// Special tokens are those of type control or unknown, or those marked special in tokenizer.json. Other added tokens
+  /// are always recognized, whatever `special` says.
   std::vector<std::int32_t> encode(std::string_view text, SpecialTokens special = SpecialTokens::recognize,
                                    std::vector<std::string>* unknown = nullptr) const override;
   std::vector<std::int32_t> encode_prompt(std::string_view text, PromptOptions options = {}) const override;
   std::vector<std::int32_t> encode_parts(std::span<const TextPart> parts, bool add_special = true) const override;
-  /// Special tokens give no text.
+  /// Special tokens decode to no text.
   std::string decode(std::span<const std::int32_t> ids) const override;
   void decode_next(std::int32_t id, DecodeState& state, std::string& text) const override;
   std::size_t size() const override;
@@ -44,9 +44,9 @@ class ModelTokenizer : public Tokenizer {
   std::optional<std::int32_t> eos() const override;
   std::vector<std::int32_t> end_tokens() const override;
   std::string_view chat_template() const override;
-  /// How the file spells a token: with U+2581 for spaces, or with a character for each byte.
+  /// A token as the file spells it: with U+2581 for spaces, or with one character per byte.
   std::string_view spelling(std::int32_t id) const;
-  /// The token that the file spells so.
+  /// The token with this spelling in the file.
   std::optional<std::int32_t> find(std::string_view spelling) const;
 
  private:

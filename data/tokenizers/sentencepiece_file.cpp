@@ -1,6 +1,6 @@
-// A SentencePiece model is a protocol buffer. Its few fields that matter are read here: libprotobuf and
-// libsentencepiece are large, and the latter has no interface for the vocabulary of a GGUF file, which needs the same
-// models.
+// A SentencePiece model is a protocol buffer, of which only a few fields are needed. They are parsed by hand:
+// libprotobuf and libsentencepiece are large, and libsentencepiece cannot take the vocabulary of a GGUF file, which
+// needs the same models.
 #include <bit>
 #include <cmath>
 
@@ -12,12 +12,12 @@
 namespace etna::data {
 namespace {
 
-/// One message of a protocol buffer, field by field. Never reads outside its bytes.
+/// Reads one protocol buffer message field by field. Never reads outside its bytes.
 class WireReader {
  public:
   WireReader(std::string_view bytes, const std::string& name) : bytes_(bytes), name_(name) {}
 
-  /// Goes to the next field; false at the end.
+  /// Moves to the next field; false at the end.
   bool next() {
     if (at_ == bytes_.size()) return false;
     const std::uint64_t tag = varint();
@@ -38,9 +38,9 @@ class WireReader {
         text_ = take(4);
         break;
       default:
-        refuse("a field is of a kind that there is not");
+        refuse("a field has an unknown wire type");
     }
-    if (field_ == 0) refuse("a field has the number 0");
+    if (field_ == 0) refuse("a field has number 0");
     kind_ = static_cast<int>(tag & 7);
     return true;
   }
@@ -48,7 +48,7 @@ class WireReader {
   std::uint64_t field() const { return field_; }
   std::string_view text() const { return expect(2), text_; }
   std::int64_t number() const { return expect(0), static_cast<std::int64_t>(number_); }
-  /// Fields that are 32 bits in the format are written with 64 if they are negative.
+  /// Negative numbers are written as 64 bits even in 32-bit fields.
   bool flag() const { return number() != 0; }
   float real() const {
     expect(5);
@@ -59,12 +59,12 @@ class WireReader {
   }
 
   [[noreturn]] void refuse(std::string_view why) const {
-    throw FormatError(fmt::format("{}: is no SentencePiece model, or it is damaged: {}", name_, why));
+    throw FormatError(fmt::format("{}: not a SentencePiece model, or a damaged one: {}", name_, why));
   }
 
  private:
   void expect(int kind) const {
-    if (kind_ != kind) refuse(fmt::format("field {} is of another kind than in the format", field_));
+    if (kind_ != kind) refuse(fmt::format("field {} has the wrong wire type", field_));
   }
 
   std::uint64_t varint() {
@@ -138,9 +138,9 @@ void read_trainer(std::string_view bytes, const std::string& name, VocabularyFie
     }
   }
   if (kind == 3 || kind == 4)
-    throw FormatError(fmt::format("{}: is a SentencePiece model of the kind {}; Etna runs the kinds unigram and bpe",
-                                  name, kind == 3 ? "word" : "char"));
-  if (kind != 1 && kind != 2) reader.refuse(fmt::format("{} is no kind of model", kind));
+    throw FormatError(fmt::format("{}: SentencePiece models of type {} are not supported; wanted unigram or bpe", name,
+                                  kind == 3 ? "word" : "char"));
+  if (kind != 1 && kind != 2) reader.refuse(fmt::format("{} is not a model type", kind));
   fields.model = kind == 1 ? "t5" : "llama";
 }
 
@@ -183,8 +183,7 @@ VocabularyFields parse_sentencepiece(std::string_view bytes, const std::string& 
     if (reader.field() != 5) continue;
     for (WireReader rules(reader.text(), name); rules.next();)
       if (rules.field() == 2 && !rules.text().empty())
-        throw FormatError(
-            fmt::format("{}: has rules for decoded text (denormalizer_spec), which Etna does not apply", name));
+        throw FormatError(fmt::format("{}: has a denormalizer (denormalizer_spec), which is not supported", name));
   }
   if (fields.tokens.empty()) reader.refuse("it has no pieces");
   for (std::size_t id = 0; id < fields.tokens.size(); ++id) {
@@ -195,7 +194,7 @@ VocabularyFields parse_sentencepiece(std::string_view bytes, const std::string& 
     if (fields.tokens[id] == special.eos) fields.eos = static_cast<std::int64_t>(id);
     if (fields.tokens[id] == special.pad) fields.pad = static_cast<std::int64_t>(id);
   }
-  if (!fields.unk) reader.refuse("no piece is of the type unknown");
+  if (!fields.unk) reader.refuse("it has no piece of type unknown");
   return fields;
 }
 

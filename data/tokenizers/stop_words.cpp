@@ -9,10 +9,10 @@ StopWords::StopWords(std::vector<std::string> words) : words_(std::move(words)) 
   std::erase_if(words_, [](const std::string& word) { return word.empty(); });
 }
 
-std::string StopWords::push(std::string_view piece) {
+std::string StopWords::push(std::string_view chunk) {
   if (stopped_) return {};
-  pending_ += piece;
-  // Of several words the one that ends first, as if the text came byte by byte; of those the longest.
+  pending_ += chunk;
+  // The match that ends first wins, as if the text came byte by byte; among those, the longest.
   std::size_t first_end = std::string::npos, begin = 0, held = 0;
   for (const std::string& word : words_) {
     const std::size_t at = pending_.find(word);

@@ -5,9 +5,9 @@
 namespace etna::data {
 namespace {
 
-/// How many bytes at text[at] begin a character that more bytes could complete; at least 1.
-/// @param open whether they reach the end of the text
-std::size_t broken_length(std::string_view text, std::size_t at, bool& open) {
+/// The number of bytes at text[at] that form the prefix of a valid character; at least 1.
+/// @param open whether they reach the end of the text, so that more bytes could complete the character
+std::size_t truncated_length(std::string_view text, std::size_t at, bool& open) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[at + i]); };
   const unsigned lead = byte(0);
   std::size_t needs = 0;
@@ -29,7 +29,7 @@ std::size_t broken_length(std::string_view text, std::size_t at, bool& open) {
   return length;
 }
 
-/// Appends what is certain to `out` and returns how many bytes that took.
+/// Appends the text whose decoding is final to `out` and returns the number of bytes it consumed.
 std::size_t append_valid(std::string_view text, bool last, std::string& out) {
   std::size_t at = 0;
   while (at < text.size()) {
@@ -40,7 +40,7 @@ std::size_t append_valid(std::string_view text, bool last, std::string& out) {
       continue;
     }
     bool open = false;
-    const std::size_t length = broken_length(text, at, open);
+    const std::size_t length = truncated_length(text, at, open);
     if (open && !last) break;
     out += "\xEF\xBF\xBD";
     at += length;

@@ -9,17 +9,17 @@
 
 namespace etna::data {
 
-/// Gives the text of tokens as they come. What it gives is always UTF-8: a character whose bytes are spread over
-/// several tokens comes with the last of them, and bytes that are no character come as U+FFFD.
+/// Decodes tokens to text as they arrive. The output is always valid UTF-8: a character whose bytes span several tokens
+/// is emitted with the last of them, and invalid bytes are emitted as U+FFFD.
 class StreamDecoder {
  public:
-  /// @param tokenizer must outlive this object @param show_special special tokens give their spelling, not nothing
+  /// @param tokenizer must outlive this object @param show_special emit the spelling of special tokens
   explicit StreamDecoder(const Tokenizer& tokenizer, bool show_special = false);
 
-  /// The text that is certain after this token; often empty. An id beyond the tokens has none: a model whose table of
-  /// embeddings is padded can draw such. @throws FormatError for an id below 0
+  /// The text that is final after this token; often empty. Ids past the vocabulary decode to nothing: a model with a
+  /// padded embedding table can sample them. @throws FormatError for a negative id
   std::string push(std::int32_t id);
-  /// The rest: U+FFFD where the last character lacks bytes. The next push() begins a new text.
+  /// The rest of the text; U+FFFD if the last character is incomplete. The next push() starts a new text.
   std::string finish();
 
  private:
@@ -31,8 +31,8 @@ class StreamDecoder {
   std::string pending_;
 };
 
-/// A text with U+FFFD for each longest run of bytes that begins a character and does not end it, and for each other
-/// byte that is not UTF-8, as the Unicode standard recommends (3.9, "U+FFFD Substitution of Maximal Subparts").
+/// Replaces each maximal truncated character, and every other invalid byte, by U+FFFD, as the Unicode standard
+/// recommends (3.9, "U+FFFD Substitution of Maximal Subparts").
 std::string replace_invalid_utf8(std::string_view text);
 
 /// Ends a text that comes in pieces before the first of some stop words, and holds back what may begin one. What comes

@@ -63,7 +63,7 @@ std::unique_ptr<Tokenizer> load_tokenizer(const FilePath& file) {
   const std::string name = file.string();
   const std::vector<std::byte> bytes = read_file(file, "a tokenizer", kLargestFile + 1);
   if (bytes.size() > kLargestFile)
-    throw FormatError(fmt::format("{}: is larger than {} MiB and no tokenizer", name, kLargestFile >> 20));
+    throw FormatError(fmt::format("{}: not a tokenizer: larger than {} MiB", name, kLargestFile >> 20));
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   const std::string extension = std::filesystem::path(file).extension().string();
   if (extension == ".bin") return std::make_unique<ModelTokenizer>(parse_llama2c_tokenizer(text, name), name);

@@ -18,37 +18,37 @@ class Tensor;
 
 namespace etna::data {
 
-/// Whether encode() makes one id of a special token that stands in the text, or treats its characters as any others.
-/// The second is for text that strangers wrote.
+/// Whether encode() turns the spelling of a special token into its id, or encodes it as ordinary text. Use as_text for
+/// untrusted text.
 enum class SpecialTokens { recognize, as_text };
 
-/// How a prompt becomes ids.
+/// How encode_prompt() encodes a prompt.
 struct PromptOptions {
   SpecialTokens special = SpecialTokens::as_text;
-  bool add_special = true;  ///< begin and end tokens, as the model was trained with
+  bool add_special = true;  ///< add the BOS and EOS tokens that the model was trained with
 };
 
-/// A part of a text, and whether special tokens in it count.
+/// A part of a text, and whether special tokens are recognized in it.
 struct TextPart {
   std::string text;
   SpecialTokens special = SpecialTokens::as_text;
 };
 
-/// What decoding a sequence token by token remembers.
+/// The state of decoding a sequence token by token.
 struct DecodeState {
-  bool show_special = false;  ///< special tokens are written as they are spelled
-  bool at_start = true;       ///< of words: also behind what the next one joins
-  bool quoted = false;        ///< of words: a quotation is open
-  std::size_t spaces = 0;     ///< spaces at the start that were left out
+  bool show_special = false;  ///< emit the spelling of special tokens
+  bool at_start = true;       ///< word tokenizer: no space precedes the next word
+  bool quoted = false;        ///< word tokenizer: a quotation is open
+  std::size_t spaces = 0;     ///< leading spaces removed so far
 };
 
-/// Converts text to ids and back. Safe to use from several threads at once.
+/// Converts text to token ids and back. Safe to use from several threads at once.
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
 
   /// @param unknown receives each distinct word that has no id of its own, in order of appearance
-  /// @throws FormatError for a text that has no ids
+  /// @throws FormatError if the text cannot be encoded
   virtual std::vector<std::int32_t> encode(std::string_view text, SpecialTokens special = SpecialTokens::recognize,
                                            std::vector<std::string>* unknown = nullptr) const = 0;
   /// @throws FormatError for an id outside [0, size)
@@ -59,42 +59,41 @@ class Tokenizer {
   /// The bytes of a token, valid as long as the tokenizer. @throws FormatError for an id outside [0, size)
   virtual std::string_view token(std::int32_t id) const = 0;
   virtual std::vector<std::int32_t> special_tokens() const = 0;
-  /// "word" and "bpe" are trained here; "sentencepiece", "unigram", "byte-level bpe" and "tokenizer.json" are of other
-  /// models.
+  /// "word" and "bpe" for tokenizers that Etna trains; "sentencepiece", "unigram", "byte-level bpe" and
+  /// "tokenizer.json" for those of pretrained models.
   virtual std::string_view name() const = 0;
-  /// XXH3 of the kind and of all that decides about ids. Equal in every process and on every machine.
+  /// XXH3 of the kind and of everything that determines ids. The same in every process and on every machine.
   virtual std::uint64_t hash() const = 0;
 
-  /// The tokenizer as JSON, which parse_tokenizer() reads. @throws FormatError for words that are not UTF-8
+  /// The tokenizer as JSON for parse_tokenizer(). @throws FormatError for tokens that are not UTF-8
   virtual std::string json() const = 0;
 
-  /// The ids to give to a model before it continues a text.
+  /// The ids of a prompt, as a model expects them.
   virtual std::vector<std::int32_t> encode_prompt(std::string_view text, PromptOptions options = {}) const;
-  /// The ids of a text in parts, as of one text where the kind allows it (ModelTokenizer): words reach over the ends
-  /// of parts. A special token counts only
-  /// where it lies in one part that recognizes it.
+  /// Encodes a text given in parts. ModelTokenizer encodes them as one text, so that tokens may span parts. A special
+  /// token is recognized only if it lies within one part that recognizes special tokens.
   virtual std::vector<std::int32_t> encode_parts(std::span<const TextPart> parts, bool add_special = true) const;
-  /// Appends what a token adds to a text, as decode() does for all. @throws FormatError for an id outside [0, size)
+  /// Decodes one token and appends its text, like decode(). @throws FormatError for an id outside [0, size)
   virtual void decode_next(std::int32_t id, DecodeState& state, std::string& text) const;
-  /// The token before every text, and the one that ends it.
+  /// The BOS and EOS tokens.
   virtual std::optional<std::int32_t> bos() const { return std::nullopt; }
   virtual std::optional<std::int32_t> eos() const;
-  /// All tokens after which generation stops: eos, end of turn, end of message.
+  /// All tokens that stop generation: EOS, end of turn, end of message.
   virtual std::vector<std::int32_t> end_tokens() const;
-  /// The Jinja template for chats that came with the model; empty: none. See chat_template.h.
+  /// The model's Jinja chat template; empty: none. See chat_template.h.
   virtual std::string_view chat_template() const { return {}; }
 
-  /// Writes that to a file, which load_tokenizer() reads. A failed save leaves an existing file unchanged.
+  /// Writes json() to a file for load_tokenizer(). A failed save leaves an existing file unchanged.
   /// @throws FormatError
   void save(const FilePath& file) const;
 };
 
-/// Reads what Tokenizer::save() wrote, a tokenizer.json of Hugging Face's tokenizers, a SentencePiece model, or the
-/// tokenizer.bin of llama2.c. What a tokenizer.json says of truncation and padding is not applied: texts keep their
-/// length, as Hugging Face's transformers set both anew at each call.
-/// @throws FormatError for a file that is missing, damaged or of another kind
+/// Reads a file written by Tokenizer::save(), a tokenizer.json of Hugging Face's tokenizers, a SentencePiece model, or
+/// a tokenizer.bin of llama2.c. Truncation and padding of a tokenizer.json are ignored: Hugging Face's transformers set
+/// both at each call.
+/// @throws FormatError for a missing, damaged or unsupported file
 std::unique_ptr<Tokenizer> load_tokenizer(const FilePath& file);
-/// The same of a text in memory; messages call it `name`.
+/// Reads JSON in memory. @param name for errors
 std::unique_ptr<Tokenizer> parse_tokenizer(std::string_view json, const std::string& name);
 
 /// A tokenizer as an object of a checkpoint (tensor/io/checkpoint.h): words as "text", one a line; others as "json".

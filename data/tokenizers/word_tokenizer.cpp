@@ -21,14 +21,14 @@ constexpr int kWordTokenizerVersion = 1;
 
 std::vector<std::int32_t> WordTokenizer::encode(std::string_view text, SpecialTokens special,
                                                 std::vector<std::string>* unknown) const {
-  std::unordered_set<std::string_view> told;
+  std::unordered_set<std::string_view> reported;
   const auto is_special = [](std::string_view word) { return word == kEndOfLine || word == kUnknown; };
   std::vector<std::int32_t> ids;
   for_each_token(text, [&](std::string_view word, bool line_end) {
     const bool hidden = special == SpecialTokens::as_text && !line_end && is_special(word);
     const auto found = hidden ? vocabulary_.find(kUnknown) : vocabulary_.find(word);
     if (!found || hidden) {
-      if (unknown != nullptr && told.insert(word).second) unknown->emplace_back(word);
+      if (unknown != nullptr && reported.insert(word).second) unknown->emplace_back(word);
     }
     ids.push_back(found ? *found : vocabulary_.id(word));
   });
@@ -69,19 +69,21 @@ WordTokenizer WordTokenizer::load(const FilePath& file) { return parse(read_text
 WordTokenizer WordTokenizer::parse(std::string_view text, const std::string& name) {
   const nlohmann::json json = parse_json_object(text, name);
   const auto refuse = [&](const std::string& why) {
-    throw FormatError(fmt::format("{}: is no tokenizer that Etna reads: {}", name, why));
+    throw FormatError(fmt::format("{}: cannot be used as a tokenizer: {}", name, why));
   };
-  if (json.value("format", nlohmann::json()) != kWordTokenizerFormat) refuse("its format is missing or unknown");
+  if (json.value("format", nlohmann::json()) != kWordTokenizerFormat)
+    refuse(fmt::format("its field 'format' is missing or unknown; wanted \"{}\", or the 'model' of a tokenizer.json",
+                       kWordTokenizerFormat));
   if (json.value("version", nlohmann::json()) != kWordTokenizerVersion)
-    refuse(fmt::format("its version is not {}; it was written by another Etna", kWordTokenizerVersion));
-  if (!json.contains("words") || !json["words"].is_array()) refuse("it has no list 'words'");
+    refuse(fmt::format("its version is not {}; it was written by another version of Etna", kWordTokenizerVersion));
+  if (!json.contains("words") || !json["words"].is_array()) refuse("it lacks the array 'words'");
   Vocabulary vocabulary;
   for (const auto& word : json["words"]) {
     const std::size_t at = vocabulary.size();
     if (!word.is_string() || !is_word(word.get_ref<const std::string&>()))
-      refuse(fmt::format("word {} is empty, has white space or is no text", at));
+      refuse(fmt::format("word {} is empty, contains white space or is not a string", at));
     vocabulary.add(word.get_ref<const std::string&>());
-    if (vocabulary.size() == at) refuse(fmt::format("word {} occurs twice", at));
+    if (vocabulary.size() == at) refuse(fmt::format("word {} is a duplicate", at));
   }
   return WordTokenizer(std::move(vocabulary));
 }

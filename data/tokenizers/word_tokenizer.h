@@ -6,8 +6,8 @@
 
 namespace etna::data {
 
-/// Words between white space, as Corpus has them: a line break is `<eos>`, an unknown word is `<unk>`. Decoding gives
-/// readable text, not the same bytes: white space is not kept.
+/// Splits at white space, like Corpus: a line break is `<eos>`, an unknown word is `<unk>`. Decoded text is readable
+/// but not byte-identical: white space is not kept.
 class WordTokenizer : public Tokenizer {
  public:
   explicit WordTokenizer(Vocabulary vocabulary) : vocabulary_(std::move(vocabulary)) {}

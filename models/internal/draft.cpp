@@ -12,11 +12,11 @@ namespace {
 
 constexpr std::int64_t kDraftFirstWidth = 8;
 
-/// Room for every slot's text, as far as the draft's context and the target's cache go.
+/// Cache size for every slot's text, limited by the draft's context and the target's cache.
 KvCacheOptions cache_options(const DecoderConfig& config, const DraftOptions& options) {
   const std::int64_t whole = (config.context + kCacheBlock - 1) / kCacheBlock * kCacheBlock,
                      ends = options.slots * (options.guesses + kCacheBlock);
-  // Guesses do not need the savings of Q8_0, which asks for rows of 32.
+  // A draft model's cache is small enough without Q8_0, which needs rows of a multiple of 32.
   return {.tokens = std::min(options.slots * whole, options.room + ends),
           .dtype = options.dtype == u8 ? f16 : options.dtype};
 }
@@ -31,12 +31,12 @@ Draft::Draft(const Decoder& model, const Decoder& target, const DraftOptions& op
       places_(static_cast<std::size_t>(options.slots)) {
   if (model.config.vocabulary != target.config.vocabulary) {
     throw Error(
-        fmt::format("Generator: the draft has a vocabulary of {} tokens, the model one of {}; a draft needs the same",
+        fmt::format("Generator: the draft has {} tokens in its vocabulary, the model {}; wanted the same vocabulary",
                     model.config.vocabulary, target.config.vocabulary));
   }
-  // Half of the context is kept where a text is longer, and guesses need places behind it.
+  // If a text is longer than the context, half of the context is kept, and guesses need room after it.
   if (most() < 2 * options.guesses + 4) {
-    throw Error(fmt::format("Generator: a draft with a context of {} has no room for {} guesses; ask for {} at most",
+    throw Error(fmt::format("Generator: a draft with a context of {} has no room for {} guesses; ask for at most {}",
                             most(), options.guesses, std::max<std::int64_t>(0, most() / 2 - 2)));
   }
   inputs_.resize(static_cast<std::size_t>(options.slots * (2 + options.guesses)));
@@ -83,7 +83,7 @@ bool Draft::reserve(std::size_t slot, std::int64_t length) {
   return true;
 }
 
-/// Reads tokens of a text up to the position `end`, without it.
+/// Reads the tokens of a text up to position `end`, exclusive.
 void Draft::read(std::size_t slot, std::span<const std::int32_t> text, std::int64_t end) {
   Place& place = places_[slot];
   const auto index = static_cast<std::int64_t>(slot);
@@ -125,7 +125,7 @@ void Draft::guess(const Tensor& guesses, bool greedy) {
   const std::int64_t slots = options_.slots;
   auto positions = inputs_.begin() + 2 * slots;
   for (std::int64_t i = 0; i < options_.guesses; ++i) {
-    // The first step reads two tokens: where all guesses were right, the last of them has not been read.
+    // The first step reads two tokens: if all guesses were right, the draft has not yet read the last of them.
     for (const Place& place : places_)
       *positions++ = place.length == 0 ? -1 : static_cast<std::int32_t>(place.length + i - (i == 0 ? 2 : 1));
   }

@@ -12,34 +12,35 @@
 #include <etna/tensor/capture.h>
 #include <etna/tensor/ops/random/random.h>
 
-/// What a Generator's draft model keeps. Internal.
+/// The draft model of a Generator. Internal.
 namespace etna::models {
 
 struct DraftOptions {
   Device device = {};
   std::int64_t slots = 1, guesses = 1, chunk = 512;  ///< as in GeneratorOptions
-  std::int64_t room = 0;                             ///< positions that the model's own cache holds
+  std::int64_t room = 0;                             ///< positions in the target model's cache
   DType dtype = f16;                                 ///< of keys and values
 };
 
-/// A smaller decoder that guesses how texts go on, with a cache of its own (Leviathan et al. 2023, Chen et al. 2023).
-/// It draws with the random numbers that the model will draw with, so that equal probabilities give equal tokens. The
-/// guesses need not be right: where its context is shorter than a text, it reads the text's end alone.
+/// A draft model for speculative decoding: a smaller decoder with a cache of its own that guesses the next tokens
+/// (Leviathan et al. 2023, Chen et al. 2023). It samples with the random numbers that the target will use, so that
+/// equal probabilities yield equal tokens. Guesses may be wrong: if its context is shorter than a text, it only reads
+/// the text's end.
 class Draft {
  public:
   /// @param model must outlive this object @param target the decoder that it guesses for
-  /// @param sampling what the target draws with, a row for each slot; the tensors stay the same
+  /// @param sampling the target's sampling inputs, a row for each slot; the same tensors are used throughout
   /// @throws Error if the vocabularies differ, or the draft's context is too short for so many guesses
   Draft(const Decoder& model, const Decoder& target, const DraftOptions& options, SamplingInputs sampling);
 
-  /// Reads a text, whose last tokens guess() will read.
+  /// Reads a text but for its last tokens, which guess() reads.
   void join(std::size_t slot, std::span<const std::int32_t> text);
-  /// Reads what it lacks of a text, up to the last two tokens. @return false if its cache has no room for the text
+  /// Reads the unread tokens of a text but for the last two. @return false if its cache has no room for the text
   bool catch_up(std::size_t slot, std::span<const std::int32_t> text);
-  /// Guesses for all slots of which catch_up() has said true; others get any tokens.
+  /// Guesses for all slots for which catch_up() returned true; the guesses of others are undefined.
   /// @param guesses [slots, guesses] i32, written on the device; the same tensor each time
   void guess(const Tensor& guesses, bool greedy);
-  /// So many guesses of a slot were right, and a token was drawn behind them.
+  /// Reports that the first `right` guesses of a slot were accepted, and one token was sampled after them.
   void accept(std::size_t slot, std::int64_t right);
   /// @param text as far as it was accepted
   void leave(std::size_t slot, std::span<const std::int32_t> text);
@@ -50,9 +51,9 @@ class Draft {
   struct Place {
     KvCache::Id cached = -1;  ///< -1: no text
     std::int64_t first = 0;   ///< token of the text at position 0
-    std::int64_t read = 0;    ///< positions of the text whose keys and values are there
-    std::int64_t length = 0;  ///< of the text from `first` on, while it is guessed for; else 0
-    std::int64_t blocks = 0;  ///< in the table on the device
+    std::int64_t read = 0;    ///< positions of the text whose keys and values are cached
+    std::int64_t length = 0;  ///< of the text from `first` on while guesses are made for it; else 0
+    std::int64_t blocks = 0;  ///< in the block table on the device
   };
   using Step = CapturedFunction<std::function<void()>>;
 
@@ -68,13 +69,13 @@ class Draft {
   const SamplingInputs sampling_;
   KvCache cache_;
   std::vector<Place> places_;
-  std::vector<std::int32_t> inputs_;  ///< of inputs_there_, as the next step takes them
+  std::vector<std::int32_t> inputs_;  ///< inputs_there_ for the next step, on the host
   std::int64_t width_ = 0;
   Tensor table_;
-  /// i32: the last two tokens of each slot's text; then for each step the position of the first token that it reads, of
-  /// all slots.
+  /// i32: the last two tokens of each slot's text; then, for each step, the position of the first token that it reads
+  /// in every slot.
   Tensor inputs_there_;
-  std::map<std::pair<bool, std::int64_t>, std::unique_ptr<Step>> steps_;  ///< by greedy and the table's width
+  std::map<std::pair<bool, std::int64_t>, std::unique_ptr<Step>> steps_;  ///< by greedy and the block table's width
 };
 
 }  // namespace etna::models

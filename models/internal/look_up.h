@@ -6,9 +6,9 @@
 
 namespace etna::models {
 
-/// Guesses how a text goes on: as it did after the last place that reads like its end (three tokens, else two). Empty
-/// where there is none.
-/// @param count tokens at most
+/// Prompt lookup: guesses the tokens that followed the last earlier occurrence of the text's final three (else two)
+/// tokens. Empty if there is none.
+/// @param count the most tokens to guess
 std::vector<std::int32_t> look_up(std::span<const std::int32_t> tokens, std::int64_t count);
 
 }  // namespace etna::models

@@ -27,7 +27,7 @@ std::pair<Tensor, Tensor> packed_adapter(const std::vector<AdapterPart>& parts, 
   std::int64_t column = 0;
   for (const AdapterPart& part : parts) {
     const std::int64_t width = part.b.size(1);
-    // Infinite factors stay what they are, to be refused by whoever reads them.
+    // Infinite factors are kept; the reader of the file rejects them.
     const double wanted = part.scale * static_cast<double>(rank);
     const Tensor values = wanted == alpha ? part.b : part.b * (wanted / alpha);
     b.slice(0, part.begin, part.begin + part.b.size(0)).slice(1, column, column + width).copy_(values);

@@ -16,18 +16,19 @@ PeftConfig read_peft_config(const std::filesystem::path& path, bool in_by_out) {
   const nlohmann::json config = data::parse_json_object(data::read_text_file(path), path.string());
   for (const char* key : {"r", "lora_alpha"}) {
     if (!config.contains(key) || !config[key].is_number())
-      throw FormatError(fmt::format("{}: '{}' is no number", path.string(), key));
+      throw FormatError(fmt::format("{}: '{}' is not a number", path.string(), key));
   }
   for (const char* key : {"use_dora", "use_rslora", "fan_in_fan_out", "alpha_pattern"}) {
     if (!config.contains(key) || (in_by_out && std::string_view(key) == "fan_in_fan_out")) continue;
     const nlohmann::json& value = config[key];
     if (value == true || (value.is_object() && !value.empty()))
-      throw FormatError(fmt::format("{}: adapters with '{}' do not run here", path.string(), key));
+      throw FormatError(fmt::format("{}: adapters with '{}' are not supported", path.string(), key));
   }
   PeftConfig read{.alpha = config["lora_alpha"].get<double>(), .in_by_out = in_by_out};
   const auto add_rank = [&](const char* key, const nlohmann::json& rank) {
     if (!rank.is_number_integer() || rank.get<double>() < 1)
-      throw FormatError(fmt::format("{}: '{}' has the rank {}", path.string(), key, rank.dump()));
+      throw FormatError(
+          fmt::format("{}: '{}' has rank {}; wanted a positive integer", path.string(), key, rank.dump()));
     read.ranks.insert(rank.get<std::int64_t>());
   };
   add_rank("r", config["r"]);
@@ -42,7 +43,7 @@ void write_peft_config(const std::filesystem::path& path, const PeftConfig& conf
       std::min_element(config.rank_of_module.begin(), config.rank_of_module.end(), smaller)->second;
   nlohmann::json pattern = nlohmann::json::object();
   for (const auto& [module, own] : config.rank_of_module)
-    if (own != rank) pattern[module.substr(module.find('.') + 1)] = own;  // PEFT compares ends of names
+    if (own != rank) pattern[module.substr(module.find('.') + 1)] = own;  // PEFT compares suffixes of names
   const nlohmann::json fields = {
       {"peft_type", "LORA"},     {"task_type", "CAUSAL_LM"},         {"r", rank},
       {"rank_pattern", pattern}, {"lora_alpha", config.alpha},       {"lora_dropout", 0.0},
@@ -51,7 +52,7 @@ void write_peft_config(const std::filesystem::path& path, const PeftConfig& conf
   std::ofstream out(path);
   out << fields.dump(2) << "\n";
   out.close();
-  if (!out) throw FormatError(fmt::format("{}: the file cannot be written", path.string()));
+  if (!out) throw FormatError(fmt::format("{}: cannot be written", path.string()));
 }
 
 }  // namespace etna::models

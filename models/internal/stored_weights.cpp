@@ -12,8 +12,8 @@
 namespace etna::models {
 namespace {
 
-/// Bytes of a mapping as a tensor. On the CPU and on a GPU that shares its memory they stay where they are, and the
-/// tensor keeps the mapping alive.
+/// Bytes of a mapping as a tensor. On the CPU, and on a GPU that shares its memory, they are not copied, and the tensor
+/// keeps the mapping alive.
 Tensor bytes_on(Device device, const StoredTensor& stored, std::size_t begin, std::size_t size) {
   const std::byte* from = stored.span().data() + begin;
   const auto count = static_cast<std::int64_t>(size);
@@ -30,7 +30,7 @@ Tensor bytes_on(Device device, const StoredTensor& stored, std::size_t begin, st
   return detail::make_view(storage, kCPU, u8, {count}, {1}, 0);
 }
 
-/// Weights rounded as BitNet's layers do.
+/// Rounds weights like BitNet's layers do.
 Tensor ternary(const Tensor& values) {
   const double scale = std::max(1e-5, abs(values).mean().item<double>());
   return clamp(round(values * (1 / scale)), -1.0, 1.0) * scale;
@@ -74,9 +74,8 @@ std::vector<std::string> StoredWeights::unused(const std::vector<std::string>& n
 
 StoredTensor StoredWeights::find(const std::string& name) {
   std::optional<StoredTensor> found = find_(name);
-  if (!found) throw FormatError(fmt::format("{}: the tensor '{}' is missing", file_, name));
-  if (found->format == nullptr)
-    throw FormatError(fmt::format("{}: '{}' is in a format that is not known here", file_, name));
+  if (!found) throw FormatError(fmt::format("{}: tensor '{}' is missing", file_, name));
+  if (found->format == nullptr) throw FormatError(fmt::format("{}: tensor '{}' has an unknown format", file_, name));
   used_.insert(name);
   return *found;
 }
@@ -91,17 +90,19 @@ Matrix StoredWeights::matrix(const std::string& name, std::int64_t rows, std::in
 Matrix StoredWeights::matrix_at(const StoredPlace& place, const std::string& name, std::int64_t rows,
                                 std::int64_t columns) {
   const StoredTensor stored = find(place.name);
-  // A packed tensor may be transposed as well: then the rows are a run of its columns.
+  // A packed tensor may also be transposed; then the rows are a range of its columns.
   const int across = place.transposed ? 1 : 0;
   const std::int64_t all = place.packed > 0 ? place.packed : rows;
   if (stored.shape.rank() != 2 || stored.shape[1 - across] != columns || stored.shape[across] != all) {
     const Shape wanted = place.transposed ? Shape{columns, all} : Shape{all, columns};
-    throw FormatError(
-        fmt::format("{}: '{}' is {}; the model's sizes ask for {}", file_, place.name, str(stored.shape), str(wanted)));
+    throw FormatError(fmt::format("{}: tensor '{}' is {}; the model's sizes require {}", file_, place.name,
+                                  str(stored.shape), str(wanted)));
   }
   const quant::BlockFormat& format = *stored.format;
   if (!format.can_quantize())
-    throw FormatError(fmt::format("{}: '{}' holds {}, which no weights are in", file_, place.name, format.name));
+    throw FormatError(fmt::format(
+        "{}: tensor '{}' has format {}, which cannot hold weights; wanted F32, F16, BF16 or a quantized format", file_,
+        place.name, format.name));
   const bool whole = stored.shape[0] == rows && !place.transposed;
   const std::optional<double> factor = factor_of ? factor_of(place.name) : std::nullopt;
   const bool rounds = rounds_to_ternary && name.starts_with("blocks.");
@@ -111,7 +112,7 @@ Matrix StoredWeights::matrix_at(const StoredPlace& place, const std::string& nam
     const std::size_t size = quant::storage_bytes(format, rows * columns);
     const std::size_t from = static_cast<std::size_t>(place.begin) * row;
     if (stored.span().size() < from + size) {
-      throw FormatError(fmt::format("{}: '{}' has {} bytes; its rows end at byte {}", file_, place.name,
+      throw FormatError(fmt::format("{}: tensor '{}' has {} bytes, but its rows end at byte {}", file_, place.name,
                                     stored.span().size(), from + size));
     }
     return {{}, {format, {rows, columns}, bytes_on(placement_.device, stored, from, size)}};
@@ -139,7 +140,7 @@ Tensor StoredWeights::vector_at(const StoredPlace& place, std::int64_t size) {
   const std::int64_t all = place.packed > 0 ? place.packed : size;
   if (stored.shape.rank() < 1 || count != all || (place.packed > 0 && stored.shape.rank() != 1)) {
     throw FormatError(
-        fmt::format("{}: '{}' is {}; the model's sizes ask for {}", file_, place.name, str(stored.shape), all));
+        fmt::format("{}: tensor '{}' is {}; the model's sizes require {}", file_, place.name, str(stored.shape), all));
   }
   Tensor values = empty({count});
   quant::dequantize(*stored.format, stored.span(), values.mutable_data<float>(), count);

@@ -11,7 +11,7 @@
 #include <etna/models/weights.h>
 #include <etna/tensor/io/mapped_bytes.h>
 
-/// Weights in files that others wrote.
+/// Weights in files of other programs.
 namespace etna::models {
 
 struct WeightPlacement {
@@ -19,17 +19,17 @@ struct WeightPlacement {
   bool trainable = false;  ///< matrices are decoded to f32 and become parameters
 };
 
-/// A tensor of a file, whatever its kind.
+/// A tensor in any kind of file.
 struct StoredTensor {
   const quant::BlockFormat* format = nullptr;
   Shape shape;
   io::MappedBytes bytes;
-  Tensor owned = {};  ///< the values, where they lie in no mapping
+  Tensor owned = {};  ///< the values, if they are not in a mapping
 
   std::span<const std::byte> span() const;
 };
 
-/// Where rows of a decoder's weight lie in a file: from `begin` on in a tensor, or all of it.
+/// The location of a decoder's weight in a file: rows [begin, begin + rows) of a tensor, or all of it.
 struct StoredPlace {
   std::string name;
   std::int64_t begin = 0;
@@ -40,7 +40,7 @@ struct StoredPlace {
 /// Of a weight, whose rows may be those of several tensors.
 using StoredPlaces = std::vector<StoredPlace>;
 
-/// Weights of a mapped file. What differs between kinds of files are two functions.
+/// The weights of a mapped file. Kinds of files differ in two functions.
 class StoredWeights : public Weights {
  public:
   using Find = std::function<std::optional<StoredTensor>(const std::string& name)>;
@@ -53,14 +53,14 @@ class StoredWeights : public Weights {
 
   Matrix matrix(const std::string& name, std::int64_t rows, std::int64_t columns) override;
   Tensor vector(const std::string& name, std::int64_t size) override;
-  /// The tensors among these that no weight was read from, in their order.
+  /// Those of the given tensors that were not read, in order.
   std::vector<std::string> unused(const std::vector<std::string>& names) const;
 
   /// Added to the weights of norms: 1 where the file stores their difference from 1.
   double norm_offset = 0;
   /// Matrices of blocks become -s, 0 and s, where s is the mean of their magnitudes (Ma et al. 2024).
   bool rounds_to_ternary = false;
-  /// A factor that the file has for a matrix beside it, by the matrix's name in the file.
+  /// The separate factor that the file has for a matrix, by the matrix's name in the file.
   std::function<std::optional<double>(const std::string& name)> factor_of = {};
 
  private:

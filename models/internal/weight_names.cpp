@@ -119,7 +119,7 @@ StoredWeights::Locate gguf_places(const DecoderConfig& config, const HasTensor& 
 }
 
 UnusedTensor gguf_unused(const std::string& name) {
-  // Of rope, which decoder_config() reads, and buffers of old converters.
+  // Tensors of RoPE, which decoder_config() reads, and buffers of old converters.
   const bool known = name.starts_with("rope_f") || name == "rope.freqs" || name.ends_with("attn_rot_embd");
   return known ? UnusedTensor::known : UnusedTensor::part;
 }

@@ -6,32 +6,32 @@
 #include <etna/models/decoder_config.h>
 #include <etna/models/internal/stored_weights.h>
 
-/// What kinds of files call a decoder's weights.
+/// The names of a decoder's weights in each kind of file.
 namespace etna::models {
 
-/// True where a file has a tensor of that name.
+/// Whether a file has a tensor with this name.
 using HasTensor = std::function<bool(const std::string& name)>;
 
 /// Each takes a decoder's name ("blocks.0.attention.query.weight") to its places in the file. Queries, keys and values
 /// may be one tensor there or three, whatever they are in the decoder.
 StoredWeights::Locate gguf_places(const DecoderConfig& config, const HasTensor& has);
-/// @param prefix that the names of the decoder's tensors begin with
+/// @param prefix of the names of the decoder's tensors
 StoredWeights::Locate hugging_face_places(const DecoderConfig& config, const std::string& prefix, const HasTensor& has);
 std::string hugging_face_prefix(const DecoderConfig& config, const HasTensor& has);
 StoredWeights::Locate llama2c_places();
 /// Of a checkpoint: the decoder's own names, or those that GPT-2 had in older ones ("blocks.0.qkv.weight").
 StoredWeights::Locate checkpoint_places(const DecoderConfig& config, const HasTensor& has);
 
-/// What a tensor of a file is from which no weight was read.
+/// What an unread tensor of a file is.
 enum class UnusedTensor {
-  known,  ///< the model does without it
-  part,   ///< of the model that the file's sizes should describe
-  other   ///< of something else in the file, such as a vision tower
+  known,  ///< known, and not needed by the model
+  part,   ///< a part of the model, contrary to the file's sizes
+  other   ///< a part of something else in the file, such as a vision tower
 };
 UnusedTensor gguf_unused(const std::string& name);
 UnusedTensor hugging_face_unused(const DecoderConfig& config, const HasTensor& has, const std::string& name);
 
-/// The name that a GGUF file has for a decoder's weight.
+/// A GGUF file's name of a decoder's weight.
 std::string gguf_name(const std::string& name);
 
 }  // namespace etna::models

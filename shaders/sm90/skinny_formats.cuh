@@ -110,7 +110,7 @@ struct Q4KRow : BlockRow<144> {
   }
 };
 
-/// Blocks of Q8_0: 32 quants behind their scale, two blocks for each thread of four.
+/// Blocks of Q8_0: 32 quants after their scale, two blocks for each thread of four.
 struct Q8Row : BlockRow<272> {
   std::uint32_t words[17];
 

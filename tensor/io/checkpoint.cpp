@@ -14,7 +14,7 @@ namespace {
 
 using State = std::map<std::string, Tensor>;
 
-/// The names of the objects, each ended by a line break. An object may have no tensors.
+/// The names of the objects, each followed by a line break. An object may have no tensors.
 const std::string kObjects = "etna.checkpoint";
 /// content_hash() of everything else.
 const std::string kHash = "etna.hash";
@@ -22,18 +22,18 @@ constexpr std::string_view kValue = "value";
 
 const Tensor& only_value(const State& state) {
   const auto found = state.find(std::string(kValue));
-  if (state.size() != 1 || found == state.end()) throw FormatError("it is no single value in the file");
+  if (state.size() != 1 || found == state.end()) throw FormatError("it is not a single value in the file");
   return found->second;
 }
 
-/// The items with their names; those without one get their position.
+/// The items with their names; items without a name are named by their position.
 std::vector<std::pair<std::string, const CheckpointItem*>> named(const std::vector<CheckpointItem>& items) {
   std::vector<std::pair<std::string, const CheckpointItem*>> all;
   std::set<std::string> names;
   for (std::size_t i = 0; i < items.size(); ++i) {
     const std::string name = items[i].name().empty() ? std::to_string(i) : items[i].name();
-    const char* fault = name.find('.') != std::string::npos    ? "it holds a dot, which separates the names"
-                        : name.find('\n') != std::string::npos ? "it holds a line break"
+    const char* fault = name.find('.') != std::string::npos    ? "it contains a dot, which separates names"
+                        : name.find('\n') != std::string::npos ? "it contains a line break"
                         : !names.insert(name).second           ? "it is given twice"
                                                                : nullptr;
     if (fault != nullptr) throw FormatError(fmt::format("checkpoint: '{}' cannot name an object: {}", name, fault));
@@ -51,7 +51,7 @@ CheckpointItem::CheckpointItem(std::string name, std::int64_t& number)
       }),
       load_([&number](const State& state) {
         const Tensor& value = only_value(state);
-        if (value.numel() != 1 || value.dtype() != i64) throw FormatError("it is no i64 number in the file");
+        if (value.numel() != 1 || value.dtype() != i64) throw FormatError("it is not an i64 number in the file");
         number = value.item<std::int64_t>();
       }) {}
 
@@ -62,7 +62,7 @@ CheckpointItem::CheckpointItem(std::string name, double& number)
       }),
       load_([&number](const State& state) {
         const Tensor& value = only_value(state);
-        if (value.numel() != 1 || value.dtype() != f64) throw FormatError("it is no f64 number in the file");
+        if (value.numel() != 1 || value.dtype() != f64) throw FormatError("it is not an f64 number in the file");
         number = value.item<double>();
       }) {}
 
@@ -75,7 +75,7 @@ CheckpointItem::CheckpointItem(std::string name, Tensor& tensor)
         const Tensor& value = only_value(state);
         if (value.shape() != tensor.shape())
           throw FormatError(
-              fmt::format("it has shape {} in the file, wanted is {}", str(value.shape()), str(tensor.shape())));
+              fmt::format("it has shape {} in the file; wanted {}", str(value.shape()), str(tensor.shape())));
         const GradMode off(false);
         tensor.copy_(value);
       }) {}
@@ -113,8 +113,7 @@ CheckpointState read_checkpoint(const FilePath& path) {
   state.metadata.erase(hash);
   for (auto& [name, tensor] : load_safetensors(path)) state.tensors.emplace_back(name, tensor);
   if (content_hash(state.tensors, state.metadata) != expected)
-    throw FormatError(
-        fmt::format("{}: is damaged: its content does not have the hash that it was written with", path.string()));
+    throw FormatError(fmt::format("{}: is damaged: its content does not match its hash", path.string()));
   return state;
 }
 

@@ -28,7 +28,7 @@ struct GgufFile::Contents {
   FilePath path;
   std::shared_ptr<const MappedFile> file;
   GgufHeader header;
-  std::map<std::string_view, std::size_t> keys, names;  ///< of strings in the header
+  std::map<std::string_view, std::size_t> keys, names;  ///< views of strings in the header
 };
 
 GgufFile::GgufFile(const FilePath& path) : contents_(std::make_shared<const Contents>(path)) {}
@@ -90,9 +90,10 @@ const GgufTensor& GgufFile::tensor(std::string_view name) const {
 MappedBytes GgufFile::bytes(const GgufTensor& tensor) const {
   const GgufTensor* own = find_tensor(tensor.name);
   if (own == nullptr || own->begin != tensor.begin || own->bytes != tensor.bytes)
-    throw contents_->refusal(fmt::format("has no tensor {} like the one of another file", quoted_name(tensor.name)));
+    throw contents_->refusal(
+        fmt::format("has no tensor {} equal to the given one, which is from another file", quoted_name(tensor.name)));
   if (own->format == nullptr) {
-    throw contents_->refusal(fmt::format("tensor {} is of {}, which is not read here; convert it with llama-quantize",
+    throw contents_->refusal(fmt::format("tensor {} has {}, which is not supported; convert it with llama-quantize",
                                          quoted_name(own->name), gguf_type_name(own->type)));
   }
   return {contents_->file, static_cast<std::size_t>(own->begin), own->bytes};

@@ -157,12 +157,12 @@ class GgufFile {
   std::uint64_t alignment() const;
   std::uint64_t file_bytes() const;
 
-  /// In the order of the file.
+  /// In file order.
   const std::vector<GgufEntry>& metadata() const;
   /// The value of a key, or null.
   const GgufValue* find(std::string_view key) const;
-  /// The value of a key, converted as GgufValue does.
-  /// @throws FormatError naming file and key, if there is none or it is of another type
+  /// The value of a key, converted like GgufValue does.
+  /// @throws FormatError naming file and key, if the key is missing or has another type
   std::int64_t integer(std::string_view key) const;
   double number(std::string_view key) const;
   bool boolean(std::string_view key) const;
@@ -170,25 +170,25 @@ class GgufFile {
   std::vector<std::int64_t> integers(std::string_view key) const;
   std::vector<float> numbers(std::string_view key) const;
   std::vector<std::string> strings(std::string_view key) const;
-  /// The value of a key, or a default where there is none. @throws FormatError if it is of another type
+  /// The value of a key, or a default if the key is missing. @throws FormatError if it has another type
   std::int64_t integer(std::string_view key, std::int64_t otherwise) const;
   double number(std::string_view key, double otherwise) const;
   bool boolean(std::string_view key, bool otherwise) const;
   std::string string(std::string_view key, const std::string& otherwise) const;
 
-  /// In the order of the file.
+  /// In file order.
   const std::vector<GgufTensor>& tensors() const;
-  /// The tensor of a name, or null.
+  /// The tensor with this name, or null.
   const GgufTensor* find_tensor(std::string_view name) const;
   /// @throws FormatError naming the file if there is none
   const GgufTensor& tensor(std::string_view name) const;
 
-  /// The bytes of a tensor of this file, not copied. They outlive this object.
-  /// @throws FormatError if the tensor is of a format that is not known here, naming its number
+  /// A view of the bytes of a tensor in this file, which may outlive this object.
+  /// @throws FormatError naming the type number, if the tensor's format is unknown
   MappedBytes bytes(const GgufTensor& tensor) const;
   MappedBytes bytes(std::string_view name) const { return bytes(tensor(name)); }
 
-  /// The values of a tensor. Plain formats keep their dtype, I16 becomes i32; blocks are decoded to f32.
+  /// The values of a tensor. Unquantized formats keep their dtype, I16 becomes i32; other formats are decoded to f32.
   /// @throws FormatError as bytes()
   Tensor load(const GgufTensor& tensor, Device device = {}) const;
   Tensor load(std::string_view name, Device device = {}) const { return load(tensor(name), device); }
@@ -250,7 +250,7 @@ class GgufWriter {
 
 namespace etna {
 
-/// All tensors of a GGUF file, as GgufFile::load() gives them. @throws FormatError, also for a format that is not known
+/// Loads all tensors of a GGUF file with GgufFile::load(). @throws FormatError, also for an unknown format
 std::map<std::string, Tensor> load_gguf(const FilePath& path, Device device = {});
 
 struct GgufOptions {

@@ -32,7 +32,7 @@ T take(const char*& at) {
   return value;
 }
 
-/// A number of another type, if that holds it.
+/// Converts a number to another type; nullopt if that cannot represent it.
 template <typename To, typename From>
 bool convert(From from, To& to) {
   if constexpr (std::is_integral_v<To> && std::is_floating_point_v<From>)
@@ -87,7 +87,7 @@ GgufValue GgufValue::from_file(GgufType type, GgufType item_type, std::uint64_t 
 void GgufValue::unfit(const char* wanted) const {
   const std::string is = is_list() ? fmt::format("a list of {} {}", count_, io::name(item_type_))
                                    : fmt::format("{} ({})", str(), io::name(type_));
-  throw FormatError(fmt::format("is {}, but {} is needed", is, wanted));
+  throw FormatError(fmt::format("is {}; wanted {}", is, wanted));
 }
 
 template <typename T>
@@ -132,12 +132,12 @@ std::vector<T> GgufValue::converted(const char* wanted) const {
 }
 
 std::int64_t GgufValue::integer() const {
-  if (is_list()) unfit("a whole number");
-  return converted<std::int64_t>("a whole number").front();
+  if (is_list()) unfit("an integer");
+  return converted<std::int64_t>("an integer").front();
 }
 std::uint64_t GgufValue::unsigned_integer() const {
-  if (is_list()) unfit("a whole number that is not negative");
-  return converted<std::uint64_t>("a whole number that is not negative").front();
+  if (is_list()) unfit("a nonnegative integer");
+  return converted<std::uint64_t>("a nonnegative integer").front();
 }
 double GgufValue::number() const {
   if (is_list()) unfit("a number");
@@ -159,8 +159,8 @@ std::vector<bool> GgufValue::booleans() const {
 }
 
 std::vector<std::int64_t> GgufValue::integers() const {
-  if (!is_list()) unfit("a list of whole numbers");
-  return converted<std::int64_t>("a list of whole numbers");
+  if (!is_list()) unfit("a list of integers");
+  return converted<std::int64_t>("a list of integers");
 }
 std::vector<float> GgufValue::numbers() const {
   if (!is_list()) unfit("a list of numbers");

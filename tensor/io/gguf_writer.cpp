@@ -17,7 +17,7 @@
 namespace etna::io {
 namespace {
 
-constexpr std::size_t kLongestName = 63;  // llama.cpp keeps names in 64 bytes
+constexpr std::size_t kLongestName = 63;  // llama.cpp stores names in 64 bytes
 
 template <typename T>
 void append(std::string& bytes, T number) {
@@ -28,7 +28,7 @@ void gguf_writer_append_string(std::string& bytes, std::string_view text) {
   bytes.append(text);
 }
 
-/// The format that holds a dtype as it is, or null.
+/// The unquantized format of a dtype, or null.
 const quant::BlockFormat* format_of(DType dtype) {
   switch (dtype) {
     case DType::f64:
@@ -69,7 +69,7 @@ struct GgufWriter::State {
     throw FormatError(fmt::format("{}: {}", path.string(), what));
   }
 
-  /// Moves on from a complete tensor, with the zeros behind it.
+  /// Moves past a complete tensor and writes its padding.
   void close_complete() {
     while (next < tensors.size() && written == tensors[next].bytes) {
       const std::string padding(static_cast<std::size_t>((alignment - written % alignment) % alignment), '\0');
@@ -81,21 +81,21 @@ struct GgufWriter::State {
 
   FilePath path;
   std::uint64_t alignment;
-  std::optional<AtomicFile> file;  ///< from the start, so that a wrong name is reported before the work
+  std::optional<AtomicFile> file;  ///< opened at the start, so that a wrong path is reported before the work
   std::string metadata;
   std::uint64_t entries = 0;
   std::set<std::string, std::less<>> keys, names;
   std::vector<Declared> tensors;
   bool begun = false, finished = false;
-  std::size_t next = 0;       ///< the tensor that is written
-  std::uint64_t written = 0;  ///< bytes of it
+  std::size_t next = 0;       ///< index of the tensor being written
+  std::uint64_t written = 0;  ///< bytes of it that are written
 };
 
 GgufWriter::GgufWriter(const FilePath& path, std::uint32_t alignment)
     : state_(std::make_unique<State>(path, alignment)) {
   constexpr std::uint32_t kLargest = 1u << 20;
   if (!std::has_single_bit(alignment) || alignment > kLargest)
-    state_->refuse(fmt::format("an alignment of {} is no power of two up to {}", alignment, kLargest));
+    state_->refuse(fmt::format("the alignment is {}; wanted a power of two up to {}", alignment, kLargest));
   state_->file.emplace(path);
   if (alignment != kGgufAlignment) {
     gguf_writer_append_string(state_->metadata, "general.alignment");
@@ -111,8 +111,8 @@ void GgufWriter::set(std::string_view key, const GgufValue& value) {
   State& s = *state_;
   if (s.begun) s.refuse(fmt::format("metadata {} comes after the first tensor was written", quoted_name(key)));
   if (key.empty() || key.size() > kMaxGgufName)
-    s.refuse(fmt::format("{} cannot be a key: 1 to {} bytes are allowed", quoted_name(key), kMaxGgufName));
-  if (key == "general.alignment") s.refuse("the alignment is given to the writer itself, not as metadata");
+    s.refuse(fmt::format("{} cannot be a key: wanted 1 to {} bytes", quoted_name(key), kMaxGgufName));
+  if (key == "general.alignment") s.refuse("pass the alignment to the writer's constructor, not as metadata");
   if (!s.keys.emplace(key).second) s.refuse(fmt::format("metadata {} is set twice", quoted_name(key)));
   gguf_writer_append_string(s.metadata, key);
   append(s.metadata, static_cast<std::uint32_t>(value.type()));
@@ -125,21 +125,21 @@ void GgufWriter::add(std::string_view name, const quant::BlockFormat& format, co
   const std::string what = "tensor " + quoted_name(name);
   if (s.begun) s.refuse(fmt::format("{} is declared after the first tensor was written", what));
   if (name.empty() || name.size() > kLongestName) {
-    s.refuse(fmt::format("{} has a name of {} bytes; 1 to {} are allowed, for llama.cpp reads no longer ones", what,
-                         name.size(), kLongestName));
+    s.refuse(fmt::format("{} has a name of {} bytes; wanted 1 to {}, the most that llama.cpp reads", what, name.size(),
+                         kLongestName));
   }
   if (!gguf_type_of(format))
-    s.refuse(fmt::format("{} is of {}, which has no number in GGUF; choose another, like Q8_0", what, format.name));
+    s.refuse(fmt::format("{} has format {}, which has no number in GGUF; choose another one, such as Q8_0", what,
+                         format.name));
   if (shape.rank() < 1 || shape.rank() > static_cast<int>(kMaxGgufDims)) {
-    s.refuse(
-        fmt::format("{} has shape {}; GGUF takes 1 to {} dimensions, so reshape it", what, str(shape), kMaxGgufDims));
+    s.refuse(fmt::format("{} has shape {}; wanted 1 to {} dimensions; reshape it", what, str(shape), kMaxGgufDims));
   }
   if (!s.names.emplace(name).second) s.refuse(fmt::format("{} is declared twice", what));
   Declared tensor{std::string(name), &format, shape, 0, 0};
   try {
     tensor.elements = numel(shape, "GgufWriter::add");
     if (shape.back() % format.elements != 0) {
-      s.refuse(fmt::format("{} has rows of {} elements, which are no whole blocks of {} ({} elements)", what,
+      s.refuse(fmt::format("{} has rows of {} elements, which are not whole blocks of {} ({} elements)", what,
                            shape.back(), format.name, format.elements));
     }
     tensor.bytes = quant::storage_bytes(format, tensor.elements);
@@ -149,7 +149,7 @@ void GgufWriter::add(std::string_view name, const quant::BlockFormat& format, co
   s.tensors.push_back(std::move(tensor));
 }
 
-/// Writes everything before the tensors.
+/// Writes the header.
 void GgufWriter::begin() {
   State& s = *state_;
   if (s.begun) return;
@@ -177,7 +177,7 @@ void GgufWriter::begin() {
 
 GgufWriter::Declared& GgufWriter::current(std::string_view name) {
   State& s = *state_;
-  if (s.finished) s.refuse("is finished, so nothing more can be written");
+  if (s.finished) s.refuse("is finished; nothing more can be written");
   // Tensors without bytes are complete from the start.
   std::size_t next = s.next;
   while (next < s.tensors.size() && s.tensors[next].bytes == 0) ++next;
@@ -197,8 +197,8 @@ void GgufWriter::write(std::string_view name, std::span<const std::byte> bytes) 
   if (none && bytes.empty()) return;
   const Declared& tensor = current(name);
   if (bytes.size() > tensor.bytes - s.written) {
-    s.refuse(fmt::format("tensor {} takes {} bytes, but {} were given", quoted_name(name), tensor.bytes,
-                         s.written + bytes.size()));
+    s.refuse(
+        fmt::format("tensor {} takes {} bytes; got {}", quoted_name(name), tensor.bytes, s.written + bytes.size()));
   }
   s.file->write(bytes.data(), bytes.size());
   s.written += bytes.size();
@@ -212,17 +212,18 @@ void GgufWriter::write(std::string_view name, const Tensor& tensor, std::span<co
   const std::string what = "tensor " + quoted_name(name);
   if (!(tensor.shape() == declared.shape))
     s.refuse(fmt::format("{} was declared as {}, but has shape {}", what, str(declared.shape), str(tensor.shape())));
-  if (s.written != 0) s.refuse(fmt::format("{} has been written in part; write the rest as bytes", what));
+  if (s.written != 0) s.refuse(fmt::format("{} has been written partly; write the rest as bytes", what));
   GradMode off(false);
   Tensor host = tensor.contiguous().to(kCPU);
   if (format_of(host.dtype()) == declared.format)
     return write(name, {static_cast<const std::byte*>(host.raw_data()), static_cast<std::size_t>(declared.bytes)});
   if (!declared.format->can_quantize() || !is_floating(host.dtype())) {
-    s.refuse(fmt::format("{} is of {}, which {} does not hold", what, etna::name(host.dtype()), declared.format->name));
+    s.refuse(
+        fmt::format("{} has dtype {}, which {} cannot hold", what, etna::name(host.dtype()), declared.format->name));
   }
   host = host.to(f32);
   const float* values = host.data<float>();
-  // Some rows at a time, unless the format has a scale for all of them.
+  // Several rows at a time, unless the format has one scale for the whole tensor.
   const std::int64_t row = declared.shape.back(), rows = declared.elements / row;
   const std::int64_t at_once =
       declared.format->tail != 0 ? rows : std::max<std::int64_t>(1, (std::int64_t{1} << 20) / row);
@@ -241,7 +242,7 @@ void GgufWriter::write(std::string_view name, const Tensor& tensor, std::span<co
 
 void GgufWriter::finish() {
   State& s = *state_;
-  if (s.finished) s.refuse("is finished already");
+  if (s.finished) s.refuse("is already finished");
   begin();
   if (s.next < s.tensors.size()) {
     const Declared& tensor = s.tensors[s.next];
@@ -263,7 +264,7 @@ void save_gguf(const FilePath& path, const std::vector<std::pair<std::string, Te
   for (const auto& [name, tensor] : tensors) {
     const quant::BlockFormat* format = io::format_of(tensor.dtype());
     if (format == nullptr) {
-      throw FormatError(fmt::format("{}: tensor {} is of {}, which GGUF does not hold; convert it to i32 or i8 first",
+      throw FormatError(fmt::format("{}: tensor {} has dtype {}, which GGUF cannot hold; convert it to i32 or i8 first",
                                     path.string(), io::quoted_name(name), etna::name(tensor.dtype())));
     }
     file.add(name, *format, tensor.shape());

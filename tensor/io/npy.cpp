@@ -17,14 +17,14 @@
 #include <etna/tensor/io/internal/zip.h>
 #include <etna/tensor/op.h>
 
-static_assert(std::endian::native == std::endian::little, "arrays are written as they lie in memory");
+static_assert(std::endian::native == std::endian::little, "arrays are written in their memory layout");
 
 namespace etna {
 namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
 
-/// How a file stores elements, and the dtype that holds them.
+/// How a file stores elements, and their dtype in memory.
 struct Encoding {
   std::string_view code;  ///< without the byte order
   DType dtype;
@@ -72,7 +72,7 @@ class HeaderParser {
       }
     }
     skip_space();
-    if (at_ != text_.size()) fail("continues behind its end");
+    if (at_ != text_.size()) fail("continues after its end");
     if (!(seen[0] && seen[1] && seen[2])) fail("lacks one of descr, fortran_order and shape");
     return header_;
   }
@@ -101,7 +101,7 @@ class HeaderParser {
     const char quote = at_ < text_.size() ? text_[at_] : '\0';
     if (quote != '\'' && quote != '"') fail(fmt::format("lacks a string at its byte {}", at_));
     const std::size_t end = text_.find(quote, at_ + 1);
-    if (end == std::string_view::npos) fail("has a string without an end");
+    if (end == std::string_view::npos) fail("has an unterminated string");
     const std::string_view found = text_.substr(at_ + 1, end - at_ - 1);
     at_ = end + 1;
     return std::string(found);
@@ -115,7 +115,7 @@ class HeaderParser {
         return value;
       }
     }
-    fail("says neither True nor False for fortran_order");
+    fail("has a fortran_order that is neither True nor False");
   }
   void descr() {
     skip_space();
@@ -124,7 +124,7 @@ class HeaderParser {
     const char order = code.empty() ? '\0' : code.front();
     const auto found = std::find_if(kEncodings.begin(), kEncodings.end(),
                                     [&](const Encoding& e) { return code.substr(code.empty() ? 0 : 1) == e.code; });
-    if (code.ends_with('O')) throw FormatError("holds Python objects, which would have to be unpickled");
+    if (code.ends_with('O')) throw FormatError("holds Python objects, which cannot be read without being unpickled");
     if (found == kEncodings.end() || std::string_view("<>|=").find(order) == std::string_view::npos) {
       throw FormatError(fmt::format(
           "holds elements of type '{}'; known are f8 f4 f2 i8 i4 i2 i1 u4 u2 u1 b1, with < or > before them",
@@ -142,7 +142,7 @@ class HeaderParser {
       for (; at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9'; ++at_) {
         if (__builtin_mul_overflow(size, 10u, &size) ||
             __builtin_add_overflow(size, static_cast<unsigned>(text_[at_] - '0'), &size) || size > INT64_MAX)
-          fail("has a size that no memory holds");
+          fail("has a size too large for memory");
       }
       if (at_ == begin) fail(fmt::format("lacks a size at its byte {}", at_));
       if (header_.shape.rank() == kMaxRank) fail(fmt::format("has more than {} dimensions", kMaxRank));
@@ -169,14 +169,14 @@ void widen(const std::byte* from, std::size_t count, std::byte* to) {
   }
 }
 
-/// The elements as they lie in a tensor's memory.
+/// Converts the elements to a tensor's memory layout.
 std::vector<std::byte> decode(const NpyHeader& header, std::span<const std::byte> data) {
   const std::size_t width = header.encoding.bytes, count = data.size() / width;
   std::vector<std::byte> bytes(data.begin(), data.end());
   if (header.big_endian) {
     for (std::size_t i = 0; i < count; ++i) std::reverse(bytes.data() + i * width, bytes.data() + (i + 1) * width);
   }
-  // The file may contain any byte; a bool in memory must be 0 or 1.
+  // The file may contain any byte; in memory, a bool must be 0 or 1.
   if (header.encoding.dtype == boolean) {
     for (std::byte& b : bytes) b = b == std::byte{0} ? b : std::byte{1};
   }
@@ -188,7 +188,7 @@ std::vector<std::byte> decode(const NpyHeader& header, std::span<const std::byte
   return wide;
 }
 
-/// The bytes of an .npy file before its elements.
+/// The bytes before the elements in an .npy file.
 std::string header_of(const Tensor& tensor, const std::string& where) {
   const DType dtype = tensor.dtype();
   const auto found = std::find_if(kEncodings.begin(), kEncodings.end(),
@@ -238,10 +238,10 @@ Tensor npy::parse(std::span<const std::byte> bytes, Device device) {
     wanted = byte_size(header.shape, header.encoding.bytes, "npy");
     byte_size(header.shape, item_size(header.encoding.dtype), "npy");
   } catch (const ShapeError&) {
-    throw FormatError(fmt::format("has shape {}, which no memory holds", str(header.shape)));
+    throw FormatError(fmt::format("has shape {}, too large for memory", str(header.shape)));
   }
   if (!has_strides(header.shape))
-    throw FormatError(fmt::format("has shape {}, which no memory holds", str(header.shape)));
+    throw FormatError(fmt::format("has shape {}, too large for memory", str(header.shape)));
   if (wanted != available)
     throw FormatError(fmt::format("has {} bytes of elements, but {} of shape {} takes {}", available,
                                   header.encoding.code, str(header.shape), wanted));
@@ -279,11 +279,12 @@ std::map<std::string, Tensor> load_npz(const FilePath& path, Device device) {
   for (std::size_t i = 0; i < archive.entries().size(); ++i) {
     const std::string& entry = archive.entries()[i].name;
     if (!entry.ends_with(".npy"))
-      throw FormatError(fmt::format("{}: entry '{}' is no .npy, so this is no NPZ file", path.string(), entry));
+      throw FormatError(
+          fmt::format("{}: entry '{}' is not an .npy file, so this is not an NPZ file", path.string(), entry));
     const std::vector<std::byte> bytes = archive.read(i);
     try {
       if (!tensors.emplace(entry.substr(0, entry.size() - 4), npy::parse(bytes, device)).second)
-        throw FormatError("stands in the archive twice");
+        throw FormatError("occurs twice in the archive");
     } catch (const FormatError& error) {
       throw FormatError(fmt::format("{}: entry '{}' {}", path.string(), entry, error.what()));
     }
@@ -296,10 +297,10 @@ void save_npz(const FilePath& path, const NamedTensors& tensors, bool compressed
   io::ZipWriter archive(path);
   std::set<std::string> names;
   for (const auto& [name, tensor] : tensors) {
-    // libzip takes names up to the first NUL.
+    // libzip reads names only up to the first NUL.
     if (name.empty() || name.find('\0') != std::string::npos || !names.insert(name).second) {
       throw FormatError(fmt::format("{}: '{}' cannot name an array: it is {}", path.string(), name,
-                                    names.contains(name) ? "given twice" : "empty, or holds a NUL"));
+                                    names.contains(name) ? "given twice" : "empty, or contains a NUL"));
     }
     const std::string header = header_of(tensor, fmt::format("{}: {}", path.string(), name));
     const Tensor host = tensor.contiguous().to(kCPU);

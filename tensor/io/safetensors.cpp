@@ -13,7 +13,7 @@
 #include <etna/tensor/op.h>
 
 static_assert(std::endian::native == std::endian::little,
-              "files are little-endian, and tensors are written as they lie in memory");
+              "files are little-endian, and tensors are written in their memory layout");
 
 namespace etna {
 namespace {

@@ -13,40 +13,40 @@
 namespace etna {
 namespace {
 
-/// Files before PyTorch 1.6 are a pickle, or a tar archive; their first bytes tell, and earn a better message.
+/// Files of PyTorch before 1.6 are a pickle or a tar archive; this recognizes them by their first bytes, for a better
+/// error.
 void refuse_legacy(const FilePath& path) {
-  const io::MappedFile file(path, "a file of PyTorch");
+  const io::MappedFile file(path, "a PyTorch file");
   const std::string_view text(reinterpret_cast<const char*>(file.bytes()), file.size());
   if (!text.starts_with("PK")) {
     const bool pickle = text.starts_with("\x80\x02\x8a\x0a");
     throw FormatError(fmt::format("{}: {}", path.string(),
-                                  pickle
-                                      ? "is of the format before PyTorch 1.6; load it there and torch.save() it again"
-                                      : "is not a file of PyTorch: it is no ZIP archive"));
+                                  pickle ? "has the format before PyTorch 1.6; load it there and torch.save() it again"
+                                         : "is not a PyTorch file: it is not a ZIP archive"));
   }
 }
 
 /// The entries of one file and the storages read so far.
 class TorchFile {
  public:
-  TorchFile(const FilePath& path, Device device) : archive_(path, "a file of PyTorch"), device_(device) {
+  TorchFile(const FilePath& path, Device device) : archive_(path, "a PyTorch file"), device_(device) {
     std::size_t pickles = 0;
     for (std::size_t i = 0; i < archive_.entries().size(); ++i) {
       const std::string& name = archive_.entries()[i].name;
-      if (!entries_.emplace(name, i).second) throw FormatError(fmt::format("entry '{}' stands in it twice", name));
+      if (!entries_.emplace(name, i).second) throw FormatError(fmt::format("entry '{}' occurs twice", name));
       constexpr std::string_view kPickle = "/data.pkl";
       if (name.ends_with(kPickle) && std::count(name.begin(), name.end(), '/') == 1) {
         folder_ = name.substr(0, name.size() - kPickle.size() + 1);
         ++pickles;
       }
     }
-    if (pickles != 1) throw FormatError("is not a file of PyTorch: there is no entry data.pkl in it, or several");
+    if (pickles != 1) throw FormatError("is not a PyTorch file: wanted exactly one entry data.pkl");
     if (entries_.contains(folder_ + "constants.pkl"))
       throw FormatError("is a TorchScript program; save its state_dict() with torch.save() instead");
     if (const auto order = entries_.find(folder_ + "byteorder"); order != entries_.end()) {
       const std::vector<std::byte> text = archive_.read(order->second);
       if (std::string_view(reinterpret_cast<const char*>(text.data()), text.size()) != "little")
-        throw FormatError("was written by a big-endian machine, which is not read");
+        throw FormatError("was written by a big-endian machine, which is not supported");
     }
   }
 
@@ -71,11 +71,10 @@ class TorchFile {
     std::int64_t wanted = 0;
     if (count < 0 || __builtin_mul_overflow(count, static_cast<std::int64_t>(item_size(dtype)), &wanted) ||
         static_cast<std::uint64_t>(wanted) != size) {
-      throw FormatError(
-          fmt::format("storage '{}' has {} bytes, but {} of {} are wanted", key, size, count, name(dtype)));
+      throw FormatError(fmt::format("storage '{}' has {} bytes; wanted {} of {}", key, size, count, name(dtype)));
     }
     std::vector<std::byte> bytes = archive_.read(entry->second);
-    // The file may contain any byte; a bool in memory must be 0 or 1.
+    // The file may contain any byte; in memory, a bool must be 0 or 1.
     if (dtype == boolean) {
       for (std::byte& b : bytes) b = b == std::byte{0} ? b : std::byte{1};
     }
@@ -84,7 +83,7 @@ class TorchFile {
 
   io::ZipReader archive_;
   Device device_;
-  std::string folder_;  ///< with a slash at its end
+  std::string folder_;  ///< with a trailing slash
   std::map<std::string, std::size_t> entries_;
   std::map<std::string, Tensor> storages_;
 };
@@ -106,14 +105,15 @@ void collect(const TorchValue& value, const std::string& prefix, std::map<std::s
 }  // namespace
 
 const TorchValue& TorchValue::at(const std::string& key) const {
-  if (kind != Kind::dict) throw FormatError(fmt::format("there is no '{}' in a value that is no dictionary", key));
+  if (kind != Kind::dict)
+    throw FormatError(fmt::format("'{}' was requested from a value that is not a dictionary", key));
   std::string keys;
-  // The last of equal keys counts, as in Python.
+  // The last of equal keys wins, as in Python.
   for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
     if (entry->key.kind == Kind::string && entry->key.string == key) return entry->value;
     keys = key_of(entry->key) + " " + keys;
   }
-  throw FormatError(fmt::format("there is no '{}' in the dictionary; its keys are {}", key, keys));
+  throw FormatError(fmt::format("the dictionary has no key '{}'; its keys are {}", key, keys));
 }
 
 std::map<std::string, Tensor> TorchValue::tensors() const {

@@ -24,11 +24,11 @@ template <bool Fifth>
 void encode_symmetric(const float* x, const float* w, std::byte* block) {
   constexpr int kZero = Fifth ? 16 : 8;
   using Quants = IntegerQuants<-kZero, kZero - 1>;
-  const float d = fit_half_scale<Quants, kBlock32FormatsBlock>(x, w), inverse = d != 0.0f ? 1.0f / d : 0.0f;
+  const float d = fit_f16_scale<Quants, kBlock32FormatsBlock>(x, w), inverse = d != 0.0f ? 1.0f / d : 0.0f;
   unsigned quants[kBlock32FormatsBlock];
   for (int i = 0; i < kBlock32FormatsBlock; ++i)
     quants[i] = static_cast<unsigned>(static_cast<int>(Quants::round(x[i] * inverse)) + kZero);
-  store_half(block, d);
+  store_f16(block, d);
   pack_quants<Fifth>(quants, block + 2, block + (Fifth ? 6 : 2));
 }
 
@@ -36,11 +36,12 @@ template <bool Fifth>
 void encode_affine(const float* x, const float* w, std::byte* block) {
   constexpr int kLast = Fifth ? 31 : 15;
   const Affine found = fit_affine<kLast, kBlock32FormatsBlock>(x, w, false);
-  Affine best{to_half(found.d), to_half(found.m)};
+  Affine best{to_f16(found.d), to_f16(found.m)};
   float best_error = affine_error<kLast, kBlock32FormatsBlock>(x, w, best);
-  // Rounding m to f16 may move it by more than d; another d then suits better, or the f16 on the other side.
+  // Rounding m to f16 may change it by more than d. Another d may then fit better, or the next f16 in the other
+  // direction.
   const float nudge = std::abs(found.m) * 0x1p-11f;
-  for (const float m : {best.m, to_half(found.m - nudge), to_half(found.m + nudge)}) {
+  for (const float m : {best.m, to_f16(found.m - nudge), to_f16(found.m + nudge)}) {
     Affine fit{found.d, m};
     for (int round = 0; round < 2; ++round) {
       float xq = 0.0f, qq = 0.0f;
@@ -50,8 +51,8 @@ void encode_affine(const float* x, const float* w, std::byte* block) {
         xq += w[i] * q * (x[i] - m);
         qq += w[i] * q * q;
       }
-      if (qq > 0.0f && xq > 0.0f) fit.d = to_half(xq / qq);
-      const Affine rounded{to_half(fit.d), m};
+      if (qq > 0.0f && xq > 0.0f) fit.d = to_f16(xq / qq);
+      const Affine rounded{to_f16(fit.d), m};
       const float error = affine_error<kLast, kBlock32FormatsBlock>(x, w, rounded);
       if (error < best_error) {
         best_error = error;
@@ -63,8 +64,8 @@ void encode_affine(const float* x, const float* w, std::byte* block) {
   unsigned quants[kBlock32FormatsBlock];
   for (int i = 0; i < kBlock32FormatsBlock; ++i)
     quants[i] = static_cast<unsigned>(IntegerQuants<0, kLast>::round((x[i] - best.m) * inverse));
-  store_half(block, best.d);
-  store_half(block + 2, best.m);
+  store_f16(block, best.d);
+  store_f16(block + 2, best.m);
   pack_quants<Fifth>(quants, block + 4, block + (Fifth ? 8 : 4));
 }
 
@@ -72,8 +73,8 @@ void encode_affine(const float* x, const float* w, std::byte* block) {
 
 void Q8_0::encode(const float* x, const float* w, std::byte* block) {
   using Quants = IntegerQuants<-127, 127>;
-  const float d = fit_half_scale<Quants, kBlock32FormatsBlock>(x, w), inverse = d != 0.0f ? 1.0f / d : 0.0f;
-  store_half(block, d);
+  const float d = fit_f16_scale<Quants, kBlock32FormatsBlock>(x, w), inverse = d != 0.0f ? 1.0f / d : 0.0f;
+  store_f16(block, d);
   for (int i = 0; i < kBlock32FormatsBlock; ++i)
     store(block + 2 + i, static_cast<std::int8_t>(Quants::round(x[i] * inverse)));
 }

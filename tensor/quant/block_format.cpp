@@ -21,7 +21,7 @@
 namespace etna::quant {
 namespace {
 
-/// A format of one element a block. Those without an encoder are only read.
+/// A format with one element per block. Formats without an encoder are read-only.
 constexpr BlockFormat unquantized(std::string_view name, std::uint32_t type, std::uint32_t file_type, std::size_t bytes,
                                   float largest, std::string_view holds, Decode* decode, Encode* encode) {
   return {name, type, 1, bytes, 0, largest, holds, file_type, {}, decode, encode};
@@ -53,9 +53,9 @@ constexpr auto all_formats(FormatList<F...>) {
 }
 constexpr auto kFormats = all_formats(BlockFormats());
 
-/// Elements that a thread decodes at least, and the window of values that is encoded at once, so that the weights
-/// of its errors stay small.
-constexpr std::int64_t kGrain = 65536, kWindow = 4096;
+/// The least number of elements per thread when decoding, and the number of values that are encoded at a time, so that
+/// the buffer with the weights of their errors stays small.
+constexpr std::int64_t kGrain = 65536, kEncodedAtOnce = 4096;
 
 void check_values(const BlockFormat& format, const float* values, std::int64_t count) {
   std::int64_t bad = 0;
@@ -66,29 +66,29 @@ void check_values(const BlockFormat& format, const float* values, std::int64_t c
   const std::string what = std::isnan(*first)   ? "is NaN"
                            : std::isinf(*first) ? "is infinite"
                                                 : fmt::format("is {}, beyond {}", *first, largest);
-  throw FormatError(fmt::format("quantize: element {} {}, which {} cannot hold{}; mend the weights first",
+  throw FormatError(fmt::format("quantize: element {} {}, which {} cannot hold{}; fix the weights first",
                                 first - values, what, format.name,
-                                bad > 1 ? fmt::format(" ({} of {} elements are such)", bad, count) : std::string()));
+                                bad > 1 ? fmt::format(" ({} of {} elements are invalid)", bad, count) : std::string()));
 }
 
-/// The factors of one row, checked.
+/// Checks the factors of one row.
 void check_importance(std::span<const float> importance, std::int64_t count) {
   if (importance.empty()) return;
   const auto row = static_cast<std::int64_t>(importance.size());
   if (count % row != 0) {
     throw ShapeError(fmt::format(
-        "quantize: importance has {} factors, which do not divide {} elements; give one for each element of a row", row,
-        count));
+        "quantize: importance has {} factors, which does not divide {} elements; give one for each element of a row",
+        row, count));
   }
   for (std::size_t i = 0; i < importance.size(); ++i) {
     if (!(importance[i] >= 0) || std::isinf(importance[i]))
       throw FormatError(
-          fmt::format("quantize: importance of column {} is {}; it must be 0 or more, and finite", i, importance[i]));
+          fmt::format("quantize: importance of column {} is {}; wanted a finite number, 0 or more", i, importance[i]));
   }
 }
 
-/// Factors for some blocks from `first` on: each block's largest becomes 1, as only ratios within a block count. A
-/// block of zeros counts evenly.
+/// The weights of blocks from `first` on. The largest weight of a block becomes 1, because only ratios within a block
+/// matter; a block of zeros gets equal weights.
 void block_weights(std::span<const float> importance, std::int64_t first, std::int64_t count, std::int64_t block,
                    float* weights) {
   const auto row = static_cast<std::int64_t>(importance.size());
@@ -126,12 +126,12 @@ const BlockFormat& format_named(std::string_view name) {
   if (const BlockFormat* found = find_format(name)) return *found;
   std::string known;
   for (const BlockFormat& format : kFormats) known += (known.empty() ? "" : ", ") + std::string(format.name);
-  throw FormatError(fmt::format("no block format is named '{}'; known are {}", name, known));
+  throw FormatError(fmt::format("unknown block format '{}'; known are {}", name, known));
 }
 
 std::size_t storage_bytes(const BlockFormat& format, std::int64_t count) {
   if (count < 0 || count % format.elements != 0) {
-    throw ShapeError(fmt::format("{}: {} elements are not whole blocks of {}; rows must be a multiple of that",
+    throw ShapeError(fmt::format("{}: {} elements are not whole blocks of {}; wanted rows of a multiple of that",
                                  format.name, count, format.elements));
   }
   const std::int64_t blocks = count / format.elements;
@@ -139,15 +139,15 @@ std::size_t storage_bytes(const BlockFormat& format, std::int64_t count) {
   if (__builtin_mul_overflow(blocks, static_cast<std::int64_t>(format.bytes), &bytes) ||
       __builtin_add_overflow(bytes, static_cast<std::int64_t>(count > 0 ? format.tail : 0), &bytes) ||
       static_cast<std::uint64_t>(bytes) > std::numeric_limits<std::size_t>::max())
-    throw ShapeError(fmt::format("{}: {} elements take more bytes than any memory holds", format.name, count));
+    throw ShapeError(fmt::format("{}: {} elements take more bytes than fit in memory", format.name, count));
   return static_cast<std::size_t>(bytes);
 }
 
 void dequantize(const BlockFormat& format, std::span<const std::byte> bytes, float* out, std::int64_t count) {
   const std::size_t wanted = storage_bytes(format, count);
   if (bytes.size() < wanted) {
-    throw ShapeError(fmt::format("dequantize: {} elements of {} take {} bytes, but {} were given", count, format.name,
-                                 wanted, bytes.size()));
+    throw ShapeError(
+        fmt::format("dequantize: {} elements of {} take {} bytes; got {}", count, format.name, wanted, bytes.size()));
   }
   const float scale = format.tail != 0 && count > 0 ? load<float>(bytes.data() + wanted - format.tail) : 1.0f;
   cpu::parallel_for(count / format.elements, kGrain / format.elements, [&](std::int64_t begin, std::int64_t end) {
@@ -160,12 +160,12 @@ void dequantize(const BlockFormat& format, std::span<const std::byte> bytes, flo
 
 namespace {
 
-/// What quantize() and quantize_rows() refuse. @return bytes that the blocks take
+/// Checks the arguments of quantize() and quantize_rows(). @return the number of bytes of the blocks
 std::size_t checked_bytes(const BlockFormat& format, const float* values, std::span<std::byte> bytes,
                           std::int64_t count, std::span<const float> importance) {
   const std::size_t wanted = storage_bytes(format, count);
   if (!format.can_quantize())
-    throw FormatError(fmt::format("quantize: {} is only read; choose a format of weights, like Q8_0", format.name));
+    throw FormatError(fmt::format("quantize: {} is read-only; choose a format of weights, like Q8_0", format.name));
   if (bytes.size() < wanted) {
     throw ShapeError(fmt::format("quantize: {} elements of {} take {} bytes, but there is room for {}", count,
                                  format.name, wanted, bytes.size()));
@@ -192,11 +192,11 @@ void quantize(const BlockFormat& format, const float* values, std::span<std::byt
     std::fill(tail, tail + format.tail, std::byte{0});
     store(tail, scale);
   }
-  cpu::parallel_for((count + kWindow - 1) / kWindow, 1, [&](std::int64_t first, std::int64_t last) {
-    std::vector<float> weights(static_cast<std::size_t>(std::min(count, kWindow)), 1.0f);
+  cpu::parallel_for((count + kEncodedAtOnce - 1) / kEncodedAtOnce, 1, [&](std::int64_t first, std::int64_t last) {
+    std::vector<float> weights(static_cast<std::size_t>(std::min(count, kEncodedAtOnce)), 1.0f);
     std::vector<float> scaled(format.tail != 0 ? weights.size() : 0);
-    for (std::int64_t at = first * kWindow; at < std::min(count, last * kWindow); at += kWindow) {
-      const std::int64_t n = std::min(kWindow, count - at);
+    for (std::int64_t at = first * kEncodedAtOnce; at < std::min(count, last * kEncodedAtOnce); at += kEncodedAtOnce) {
+      const std::int64_t n = std::min(kEncodedAtOnce, count - at);
       if (!importance.empty()) block_weights(importance, at, n, format.elements, weights.data());
       const float* from = values + at;
       if (format.tail != 0) {
@@ -214,7 +214,7 @@ void quantize_rows(const BlockFormat& format, const float* values, std::span<std
                    std::int64_t columns, std::span<const float> importance) {
   if (format.encode_row == nullptr) {
     throw FormatError(fmt::format(
-        "quantize_rows: blocks of {} have more than a scale and quants; choose one of INT4_... and INT8_...",
+        "quantize_rows: blocks of {} have more than one scale, so rows cannot share it; choose INT4_... or INT8_...",
         format.name));
   }
   storage_bytes(format, columns);  // whole blocks
@@ -227,12 +227,13 @@ void quantize_rows(const BlockFormat& format, const float* values, std::span<std
   std::vector<float> weights(static_cast<std::size_t>(columns), 1.0f);
   if (!importance.empty()) block_weights(importance, 0, columns, columns, weights.data());
   const std::int64_t blocks = columns / format.elements;
-  cpu::parallel_for(rows, std::max<std::int64_t>(1, kWindow / columns), [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t r = first; r < last; ++r) {
-      format.encode_row(values + r * columns, weights.data(),
-                        bytes.data() + r * blocks * static_cast<std::int64_t>(format.bytes), blocks);
-    }
-  });
+  cpu::parallel_for(rows, std::max<std::int64_t>(1, kEncodedAtOnce / columns),
+                    [&](std::int64_t first, std::int64_t last) {
+                      for (std::int64_t r = first; r < last; ++r) {
+                        format.encode_row(values + r * columns, weights.data(),
+                                          bytes.data() + r * blocks * static_cast<std::int64_t>(format.bytes), blocks);
+                      }
+                    });
 }
 
 }  // namespace etna::quant

@@ -7,77 +7,78 @@
 #include <string_view>
 #include <vector>
 
-/// Block formats: tensors of weights in a few bits an element. A block holds a fixed number of consecutive elements of
-/// a row and the scales that belong to them, so that any run of whole blocks can be decoded by itself.
+/// Block formats: weights in a few bits per element. A block holds a fixed number of consecutive elements of a row and
+/// their scales, so any run of whole blocks can be decoded on its own.
 namespace etna::quant {
 
-/// Stands in for the GGUF number of a format that GGUF has no number for.
+/// The placeholder for a format without a GGUF type number.
 inline constexpr std::uint32_t kNoGgufType = 0xffffffffu;
 
-/// Where the f16 numbers of a block lie, up to two; -1 for none.
+/// Byte offsets of the f16 numbers in a block, up to two; -1: none.
 struct F16Fields {
   int first = -1, second = -1;
 };
 
-/// One format. The table of block_formats() holds all of them; quant refers to a format by a pointer into it.
+/// One format. block_formats() has all of them; a format is referred to by a pointer into that table.
 struct BlockFormat {
-  std::string_view name;    ///< as llama.cpp writes it: "Q4_K"
+  std::string_view name;    ///< llama.cpp's name: "Q4_K"
   std::uint32_t gguf_type;  ///< the number in a GGUF file, or kNoGgufType
-  std::int64_t elements;    ///< elements a block
-  std::size_t bytes;        ///< bytes a block
+  std::int64_t elements;    ///< elements per block
+  std::size_t bytes;        ///< bytes per block
   std::size_t tail;         ///< bytes after all blocks of a tensor; the first four are an f32 scale for all of them
-  float largest;            ///< the largest magnitude that quantize() takes
-  std::string_view holds;   ///< what a block holds, in words
-  std::uint32_t gguf_file_type;  ///< general.file_type of a GGUF file of mostly this format, or kNoGgufType
+  float largest;            ///< the largest magnitude that quantize() accepts
+  std::string_view holds;   ///< description of a block
+  std::uint32_t gguf_file_type;  ///< general.file_type of a GGUF file mostly in this format, or kNoGgufType
   F16Fields f16_fields;          ///< scales and minimums
 
-  /// Decodes or encodes consecutive blocks, without checks; dequantize() and quantize() are the way in.
+  /// Decodes or encodes consecutive blocks, without checks; call dequantize() and quantize() instead.
   /// `weights` has one factor of the squared error for each element.
   void (*decode)(const std::byte* blocks, float* out, std::int64_t count);
   void (*encode)(const float* values, const float* weights, std::byte* blocks, std::int64_t count);
-  /// The same with one scale for all blocks, those of a row; null where blocks have more than a scale and quants.
+  /// The same with one scale for all blocks of a row; null if blocks have more than a scale (and zero point) and
+  /// quants.
   void (*encode_row)(const float* values, const float* weights, std::byte* blocks, std::int64_t count) = nullptr;
 
-  /// False for integers and f64, which are read only.
+  /// False for integers and f64, which are read-only.
   bool can_quantize() const { return encode != nullptr; }
-  /// Bits an element takes, scales included: 4.5 for Q4_K.
+  /// Bits per element, scales included: 4.5 for Q4_K.
   double bits() const { return 8.0 * static_cast<double>(bytes) / static_cast<double>(elements); }
 };
 
 /// Every format, unquantized ones first.
 std::span<const BlockFormat> block_formats();
-/// The format of a name, in upper or lower case, or null.
+/// The format with this name, in upper or lower case, or null.
 const BlockFormat* find_format(std::string_view name);
-/// The format of a GGUF type number, or null.
+/// The format with this GGUF type number, or null.
 const BlockFormat* find_format(std::uint32_t gguf_type);
-/// As find_format(). @throws FormatError listing the names
+/// Like find_format(). @throws FormatError listing the names
 const BlockFormat& format_named(std::string_view name);
 
-/// Bytes that `count` elements take, the tail included.
-/// @throws ShapeError if `count` is negative, is no multiple of the block, or its bytes do not fit in 63 bits
+/// The number of bytes of `count` elements, the tail included.
+/// @throws ShapeError if `count` is negative or not a multiple of the block, or the bytes do not fit in 63 bits
 std::size_t storage_bytes(const BlockFormat& format, std::int64_t count);
 
-/// Decodes `count` elements. The bits are those of ggml's reference, operation for operation.
-/// @param bytes storage_bytes(format, count) or more; the tail, where a format has one, begins after `count` elements,
-/// so only a whole tensor can be decoded then
+/// Decodes `count` elements, bit for bit like ggml's reference.
+/// @param bytes storage_bytes(format, count) or more. If the format has a tail, it begins after `count` elements, so
+/// only a whole tensor can be decoded
 /// @throws ShapeError if `bytes` is too short, or as storage_bytes()
 void dequantize(const BlockFormat& format, std::span<const std::byte> bytes, float* out, std::int64_t count);
 
-/// Encodes `count` values so that their squared error is small: scales and minimums are searched for, not taken from
-/// the extremes. The blocks are shared among the CPU's threads; the result does not depend on their number. Blocks do
-/// not depend on each other, so a tensor may be encoded in ranges of blocks, unless the format has a tail.
-/// @param bytes room for storage_bytes(format, count)
-/// @param importance factors of the squared error, not negative, for the elements of one row; a row of `count` values
-/// after the other uses them again. None: all equal
+/// Encodes `count` values with a small squared error: scales and minimums are searched for, not taken from the
+/// extremes. Runs on all CPU threads; the result does not depend on their number. Blocks are independent, so a tensor
+/// may be encoded in ranges of blocks, unless the format has a tail.
+/// @param bytes must hold storage_bytes(format, count)
+/// @param importance nonnegative factors of the squared error for the elements of one row, used for every row. Empty:
+/// all equal
 /// @throws ShapeError as storage_bytes(), or if `importance` does not divide `count`
 /// @throws FormatError for NaN, an infinite value or one beyond `format.largest`, naming its index; nothing is written
 void quantize(const BlockFormat& format, const float* values, std::span<std::byte> bytes, std::int64_t count,
               std::span<const float> importance = {});
 
-/// As quantize(), with one scale (and zero point) for each row, which all its blocks repeat: integers per channel. Only
-/// formats with `encode_row`, the integers INT4_... and INT8_....
+/// Per-channel quantization: like quantize(), with one scale (and zero point) per row, repeated in all its blocks. Only
+/// for formats with `encode_row`: INT4_... and INT8_....
 /// @throws FormatError as quantize(), and for other formats
-/// @throws ShapeError where rows are not whole blocks, or `importance` is of another length than a row
+/// @throws ShapeError if rows are not whole blocks, or the length of `importance` is not that of a row
 void quantize_rows(const BlockFormat& format, const float* values, std::span<std::byte> bytes, std::int64_t rows,
                    std::int64_t columns, std::span<const float> importance = {});
 

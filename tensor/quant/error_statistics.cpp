@@ -34,8 +34,8 @@ std::string ErrorStatistics::str() const {
 
 ErrorStatistics compare(std::span<const float> exact, std::span<const float> approximate) {
   if (exact.size() != approximate.size())
-    throw ShapeError(fmt::format("compare: {} exact values and {} others; give the same number of both", exact.size(),
-                                 approximate.size()));
+    throw ShapeError(fmt::format("compare: got {} exact and {} approximate values; wanted the same number of both",
+                                 exact.size(), approximate.size()));
   ErrorStatistics result;
   double square_error = 0, square = 0;
   for (std::size_t i = 0; i < exact.size(); ++i) {
@@ -71,7 +71,7 @@ ErrorStatistics quantization_error_of_rows(const BlockFormat& format, std::span<
                                            std::int64_t columns, std::span<const float> importance) {
   const auto count = static_cast<std::int64_t>(values.size());
   if (columns <= 0 || count % columns != 0)
-    throw ShapeError(fmt::format("quantization_error_of_rows: {} values are no rows of {}", count, columns));
+    throw ShapeError(fmt::format("quantization_error_of_rows: {} values are not whole rows of {}", count, columns));
   std::vector<std::byte> bytes(storage_bytes(format, count));
   std::vector<float> decoded(values.size());
   quantize_rows(format, values.data(), bytes, count / columns, columns, importance);

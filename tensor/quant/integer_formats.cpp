@@ -9,7 +9,7 @@
 namespace etna::quant {
 namespace {
 
-/// A scale and zero point in f16; quants go from kLow to kLow + kLast.
+/// A scale and zero point in f16; quants range from kLow to kLow + kLast.
 struct Grid {
   float d = 0.0f, z = 0.0f;
 };
@@ -37,7 +37,7 @@ float grid_error(const float* x, const float* w, int n, Grid grid) {
   }
   return error.total();
 }
-/// The scale of least squares for the quants that a grid gives.
+/// The least squares scale for the quants that a grid yields.
 template <int Bits>
 float refit(const float* x, const float* w, int n, Grid grid) {
   const float inverse = inverse_of(grid.d);
@@ -50,10 +50,10 @@ float refit(const float* x, const float* w, int n, Grid grid) {
     }
   }
   const float a = xq.total(), b = qq.total();
-  return a > 0.0f && b > 0.0f ? to_half(a / b) : grid.d;
+  return a > 0.0f && b > 0.0f ? to_f16(a / b) : grid.d;
 }
 
-/// The best affine fit with its minimum at an integer number of steps, and the zero points next to it.
+/// The best affine fit whose minimum is an integer number of steps, with the neighbouring zero points tried, too.
 template <int Bits>
 Grid fit_zero_point(const float* x, const float* w, int n) {
   const Affine fit = fit_affine<kLast<Bits>, 0>(x, w, true, n);
@@ -62,7 +62,7 @@ Grid fit_zero_point(const float* x, const float* w, int n) {
   Grid best;
   float best_error = 0.0f;
   for (int off = -1; off <= 1; ++off) {
-    Grid grid{to_half(fit.d), std::clamp(start + static_cast<float>(off), 0.0f, last) + low};
+    Grid grid{to_f16(fit.d), std::clamp(start + static_cast<float>(off), 0.0f, last) + low};
     for (int round = 0; round < 3; ++round) {
       const float error = grid_error<Bits>(x, w, n, grid);
       if ((off == -1 && round == 0) || error < best_error) {
@@ -78,12 +78,12 @@ Grid fit_zero_point(const float* x, const float* w, int n) {
 template <int Bits, bool ZeroPoint>
 Grid fit_grid(const float* x, const float* w, int n) {
   if constexpr (ZeroPoint) return fit_zero_point<Bits>(x, w, n);
-  // Of 4 bits, a negative scale may suit better, as -8 has no counterpart.
-  if constexpr (Bits == 8) return {std::abs(fit_half_scale<IntegerQuants<-127, 127>, 0>(x, w, n)), 0.0f};
-  return {fit_half_scale<IntegerQuants<-8, 7>, 0>(x, w, n), 8.0f};
+  // With 4 bits, a negative scale may fit better, because there is -8 but no 8.
+  if constexpr (Bits == 8) return {std::abs(fit_f16_scale<IntegerQuants<-127, 127>, 0>(x, w, n)), 0.0f};
+  return {fit_f16_scale<IntegerQuants<-8, 7>, 0>(x, w, n), 8.0f};
 }
 
-/// A grid for a whole row. The more values share a scale, the more pays to clip the largest of them: smaller scales are
+/// A grid for a whole row. The more values share a scale, the more it pays to clip the largest ones: smaller scales are
 /// tried, down to a tenth.
 template <int Bits, bool ZeroPoint>
 Grid fit_row(const float* x, const float* w, int n) {
@@ -91,7 +91,7 @@ Grid fit_row(const float* x, const float* w, int n) {
   Grid best = widest;
   float best_error = grid_error<Bits>(x, w, n, best);
   for (float share = 0.93f; share > 0.1f; share *= 0.93f) {
-    Grid grid{to_half(widest.d * share), widest.z};
+    Grid grid{to_f16(widest.d * share), widest.z};
     for (int round = 0; round < 2; ++round) {
       const float error = grid_error<Bits>(x, w, n, grid);
       if (error < best_error) {
@@ -106,8 +106,8 @@ Grid fit_row(const float* x, const float* w, int n) {
 
 template <int Bits, int Elements, bool ZeroPoint>
 void encode_block(const float* x, Grid grid, std::byte* block) {
-  store_half(block, grid.d);
-  if constexpr (ZeroPoint) store_half(block + 2, grid.z);
+  store_f16(block, grid.d);
+  if constexpr (ZeroPoint) store_f16(block + 2, grid.z);
   std::byte* to = block + IntegerBlocks<Bits, Elements, ZeroPoint>::kHead;
   const float inverse = inverse_of(grid.d);
   if constexpr (Bits == 8) {

@@ -13,7 +13,8 @@ struct ScaleAndMinimum {
   unsigned scale = 0, minimum = 0;
 };
 
-/// Of one sub-block of eight, into zeros. SixBitScalesAndMinimums (scales.h) reads them.
+/// Stores the scale and minimum of one of eight sub-blocks; `packed` must be zero before. SixBitScalesAndMinimums
+/// (scales.h) reads them.
 void store_k_scale(std::byte* packed, int sub, ScaleAndMinimum six) {
   const auto raise = [&](int at, unsigned bits) { packed[at] |= to_byte(bits); };
   if (sub < 4) {
@@ -26,7 +27,7 @@ void store_k_scale(std::byte* packed, int sub, ScaleAndMinimum six) {
   raise(sub, six.minimum >> 4 << 6);
 }
 
-/// Of one sub-block of sixteen, into zeros. Q3_K::small_scales() reads them.
+/// Stores the scale of one of sixteen sub-blocks; `packed` must be zero before. Q3_K::small_scales() reads them.
 void store_q3_k_scale(std::byte* packed, int sub, int scale) {
   const unsigned six = static_cast<unsigned>(scale + 32);
   packed[sub % 8] |= to_byte((six & 0xfu) << 4 * (sub / 8));
@@ -57,7 +58,7 @@ void symmetric_quants(const SymmetricFit<IntegerQuants<First, Last>, Subs, Low, 
   }
 }
 
-/// Two bits of each of 256 quants from bit `shift` on, in 64 bytes: element 128 h + 32 q + i in byte 32 h + i.
+/// Packs two bits of each of 256 quants, from bit `shift` on, into 64 bytes: element 128 h + 32 q + i in byte 32 h + i.
 void pack_pairs_of_bits(const unsigned* quants, int shift, std::byte* bytes) {
   for (int half = 0; half < 2; ++half) {
     for (int i = 0; i < 32; ++i) {
@@ -69,7 +70,7 @@ void pack_pairs_of_bits(const unsigned* quants, int shift, std::byte* bytes) {
   }
 }
 
-/// One bit of each of 256 quants, in 32 bytes: element 32 s + i is bit s of byte i.
+/// Packs one bit of each of 256 quants into 32 bytes: element 32 s + i is bit s of byte i.
 void pack_bits(const unsigned* quants, int shift, std::byte* bytes) {
   for (int i = 0; i < 32; ++i) {
     unsigned byte = 0;
@@ -78,7 +79,8 @@ void pack_bits(const unsigned* quants, int shift, std::byte* bytes) {
   }
 }
 
-/// Four bits of each of 256 quants, in 128 bytes: element 64 p + i with element 64 p + 32 + i above it.
+/// Packs four bits of each of 256 quants into 128 bytes: element 64 p + i in the low nibble, element 64 p + 32 + i in
+/// the high one.
 void pack_nibbles(const unsigned* quants, std::byte* bytes) {
   for (int pair = 0; pair < 4; ++pair) {
     for (int i = 0; i < 32; ++i)
@@ -86,11 +88,11 @@ void pack_nibbles(const unsigned* quants, std::byte* bytes) {
   }
 }
 
-/// d, dmin and the 12 bytes of scales, with which Q4_K and Q5_K begin.
+/// Stores d, dmin and the 12 bytes of scales at the start of a block of Q4_K or Q5_K.
 template <int Last>
 void store_head(const AffineFit<Last, 8, 63>& fit, std::byte* block) {
-  store_half(block, fit.d);
-  store_half(block + 2, fit.least);
+  store_f16(block, fit.d);
+  store_f16(block + 2, fit.least);
   std::fill(block + 4, block + 16, std::byte{0});
   for (int s = 0; s < 8; ++s)
     store_k_scale(block + 4, s, {static_cast<unsigned>(fit.scales[s]), static_cast<unsigned>(fit.minimums[s])});
@@ -105,8 +107,8 @@ void Q2_K::encode(const float* x, const float* w, std::byte* block) {
   for (int s = 0; s < 16; ++s)
     block[s] = to_byte(static_cast<unsigned>(fit.scales[s]) | static_cast<unsigned>(fit.minimums[s]) << 4);
   pack_pairs_of_bits(quants, 0, block + 16);
-  store_half(block + 80, fit.d);
-  store_half(block + 82, fit.least);
+  store_f16(block + 80, fit.d);
+  store_f16(block + 82, fit.least);
 }
 
 void Q3_K::encode(const float* x, const float* w, std::byte* block) {
@@ -117,7 +119,7 @@ void Q3_K::encode(const float* x, const float* w, std::byte* block) {
   pack_pairs_of_bits(quants, 0, block + 32);
   std::fill(block + 96, block + 108, std::byte{0});
   for (int s = 0; s < 16; ++s) store_q3_k_scale(block + 96, s, fit.scales[s]);
-  store_half(block + 108, fit.d);
+  store_f16(block + 108, fit.d);
 }
 
 void Q4_K::encode(const float* x, const float* w, std::byte* block) {
@@ -149,7 +151,7 @@ void Q6_K::encode(const float* x, const float* w, std::byte* block) {
   }
   pack_pairs_of_bits(quants, 4, block + 128);
   for (int s = 0; s < 16; ++s) store(block + 192 + s, static_cast<std::int8_t>(fit.scales[s]));
-  store_half(block + 208, fit.d);
+  store_f16(block + 208, fit.d);
 }
 
 }  // namespace etna::quant

@@ -3,7 +3,7 @@
 #include <etna/tensor/quant/internal/block_bytes.h>
 #include <etna/tensor/quant/internal/super_block_fit.h>
 
-// Encoders of formats with levels.
+// Encoders of formats with a table of levels.
 namespace etna::quant {
 namespace {
 
@@ -11,7 +11,7 @@ constexpr int kNonLinearFormatsBlock = 32;
 constexpr auto& kLevels = NonLinear::kLevels;
 constexpr auto& kMicroLevels = MXFP4::kLevels;
 
-/// The quant of the level next to x. Without branches, so that loops of it vectorize.
+/// The quant of the level nearest to x. Without branches, so that loops vectorize.
 int level_quant(float x) {
   int quant = 0;
   for (int i = 0; i < 15; ++i) quant += x > 0.5f * static_cast<float>(kLevels[i] + kLevels[i + 1]) ? 1 : 0;
@@ -39,7 +39,7 @@ void encode_levels(const float* x, float d, std::byte* quants) {
   }
 }
 
-/// Half of 2^(e - 127), as the levels are doubled. The two smallest are subnormal.
+/// 2^(e - 127) divided by two, because the levels are doubled. The two smallest are subnormal.
 float half_power(unsigned e) { return std::bit_cast<float>(e < 2 ? 0x00200000u << e : (e - 1) << 23); }
 
 }  // namespace
@@ -52,8 +52,8 @@ unsigned nearest_e2m1(float x) {
 }
 
 void IQ4_NL::encode(const float* x, const float* w, std::byte* block) {
-  const float d = fit_half_scale<LevelQuants, kNonLinearFormatsBlock>(x, w);
-  store_half(block, d);
+  const float d = fit_f16_scale<LevelQuants, kNonLinearFormatsBlock>(x, w);
+  store_f16(block, d);
   encode_levels(x, d, block + 2);
 }
 
@@ -66,7 +66,7 @@ void IQ4_XS::encode(const float* x, const float* w, std::byte* block) {
     high |= (six >> 4) << 2 * s;
     encode_levels(x + kNonLinearFormatsBlock * s, fit.step(s), block + 8 + 16 * s);
   }
-  store_half(block, fit.d);
+  store_f16(block, fit.d);
   store(block + 2, static_cast<std::uint16_t>(high));
   store(block + 4, static_cast<std::uint32_t>(low));
 }
@@ -75,7 +75,7 @@ void MXFP4::encode(const float* x, const float* w, std::byte* block) {
   constexpr int kLastExponent = 252;  // with larger ones, 12 halves of the power are beyond f32
   double largest = 0;
   for (int i = 0; i < kNonLinearFormatsBlock; ++i) largest = std::max(largest, std::abs(static_cast<double>(x[i])));
-  // Whether the largest value is cut or its exponent is raised is decided by the error.
+  // The error decides whether to clip the largest value or to raise the exponent.
   const int middle = largest > 0 ? static_cast<int>(std::floor(std::log2(largest))) - 2 + 127 : 0;
   unsigned best_e = 0;
   double best = -1;

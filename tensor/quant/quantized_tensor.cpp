@@ -9,7 +9,7 @@ namespace etna {
 QuantizedTensor::QuantizedTensor(const quant::BlockFormat& format, Shape shape, Tensor blocks)
     : format_(&format), shape_(std::move(shape)), blocks_(std::move(blocks)) {
   if (!blocks_.defined() || blocks_.dtype() != u8 || blocks_.dim() != 1 || !blocks_.is_contiguous())
-    throw DtypeError("QuantizedTensor: the blocks must be a contiguous u8 tensor of one dimension");
+    throw DtypeError("QuantizedTensor: the blocks must be a contiguous, one-dimensional u8 tensor");
   const std::int64_t columns = shape_.rank() == 0 ? 1 : shape_[shape_.rank() - 1];
   if (columns % format.elements != 0) {
     throw ShapeError(fmt::format("QuantizedTensor: {} has blocks of {} elements; {} has rows of {}", format.name,
@@ -45,9 +45,9 @@ QuantizedTensor QuantizedTensor::to(Device device) const {
 
 namespace {
 
-/// @param each a scale for each row
-QuantizedTensor quantized_tensor_rounded(const char* op, const Tensor& x, const quant::BlockFormat& format,
-                                         const Tensor& importance, bool each) {
+/// @param each whether each row has one scale
+QuantizedTensor quantize_tensor(const char* op, const Tensor& x, const quant::BlockFormat& format,
+                                const Tensor& importance, bool each) {
   if (!x.defined()) throw UndefinedTensor(op, 1);
   if (!is_floating(x.dtype()))
     throw DtypeError(fmt::format("{}: x is {}; wanted a floating dtype", op, name(x.dtype())));
@@ -73,11 +73,11 @@ QuantizedTensor quantized_tensor_rounded(const char* op, const Tensor& x, const 
 }  // namespace
 
 QuantizedTensor quantize(const Tensor& x, const quant::BlockFormat& format, const Tensor& importance) {
-  return quantized_tensor_rounded("quantize", x, format, importance, false);
+  return quantize_tensor("quantize", x, format, importance, false);
 }
 
 QuantizedTensor quantize_per_channel(const Tensor& x, const quant::BlockFormat& format, const Tensor& importance) {
-  return quantized_tensor_rounded("quantize_per_channel", x, format, importance, true);
+  return quantize_tensor("quantize_per_channel", x, format, importance, true);
 }
 
 }  // namespace etna

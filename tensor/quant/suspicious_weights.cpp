@@ -14,7 +14,7 @@ namespace {
 
 bool f16_is_finite(const std::byte* at) { return (load<std::uint16_t>(at) & 0x7c00u) != 0x7c00u; }
 
-/// Whether a block has a scale that makes all of it NaN or infinite.
+/// Whether a block has a scale that makes all of its values NaN or infinite.
 bool lost_scale(const BlockFormat& format, const std::byte* block) {
   // OCP's microscaling reserves this exponent for NaN; ggml reads it as 2^128.
   if (format.name == "MXFP4") return byte_at(block, 0) == 255;
@@ -22,7 +22,7 @@ bool lost_scale(const BlockFormat& format, const std::byte* block) {
   return lost(format.f16_fields.first) || lost(format.f16_fields.second);
 }
 
-/// The number of two-bit quants that are 3 in a block of a ternary format.
+/// The number of 2-bit quants equal to 3 in a block of a ternary format.
 std::int64_t fourth_quants(const std::byte* block, int bytes) {
   std::int64_t found = 0;
   for (int i = 0; i < bytes; ++i) {
@@ -65,7 +65,7 @@ class Report {
       case Finding::Kind::large:
         return fmt::format("{} value{} larger than {}, {}", f.count, one ? " is" : "s are", limits.largest, where);
       case Finding::Kind::quant:
-        return fmt::format("{} quant{} none of the three of {}, {}", f.count, one ? " is" : "s are", format.name,
+        return fmt::format("{} quant{} not one of the three of {}, {}", f.count, one ? " is" : "s are", format.name,
                            where);
       case Finding::Kind::zeros:
         break;
@@ -82,8 +82,8 @@ std::vector<Finding> find_suspicious(const BlockFormat& format, std::span<const 
                                      SuspicionLimits limits) {
   const std::size_t wanted = storage_bytes(format, count);
   if (bytes.size() < wanted) {
-    throw ShapeError(fmt::format("find_suspicious: {} elements of {} take {} bytes, but {} were given", count,
-                                 format.name, wanted, bytes.size()));
+    throw ShapeError(fmt::format("find_suspicious: {} elements of {} take {} bytes; got {}", count, format.name, wanted,
+                                 bytes.size()));
   }
   const int quant_bytes = format.name == "TQ2_0" ? 64 : format.name == "I2_S" ? 32 : 0;
 
@@ -93,7 +93,7 @@ std::vector<Finding> find_suspicious(const BlockFormat& format, std::span<const 
   Report report;
   bool zeros = true;
   if (!std::isfinite(scale)) report.add(Finding::Kind::scale, count, 0);
-  // As many blocks at once as fill a buffer, so that formats of one element a block are quick.
+  // As many blocks at a time as fit in a buffer, so that formats with one element per block are fast.
   constexpr std::int64_t kBuffer = 1024;
   std::array<float, kBuffer> values;
   const std::int64_t at_once = kBuffer / format.elements;

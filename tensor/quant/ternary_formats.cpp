@@ -11,20 +11,21 @@ namespace {
 
 constexpr int kSuper = 256, kI2_S = 128;
 
-/// Quants in base 3: `bytes` bytes, each with `digits` quants of elements that lie `bytes` apart, the first on top.
+/// Quants in base 3: `bytes` bytes, each with `digits` quants of elements with a stride of `bytes`, the first one in
+/// the most significant digit.
 struct Trits {
   int at, element, bytes, digits;
 };
 constexpr Trits kTrits[] = {{0, 0, 32, 5}, {32, 160, 16, 5}, {48, 240, 4, 4}};
 
-/// Quants for a scale d >= 0: what is nearer to 0 than to d is 0.
+/// Quants for a scale d >= 0: a value nearer to 0 than to ±d becomes 0.
 void ternary_quants(const float* x, int count, float d, unsigned* quants) {
   const float half = 0.5f * d;
   for (int i = 0; i < count; ++i) quants[i] = d > 0.0f ? 1u + (x[i] > half) - (x[i] < -half) : 1u;
 }
 
-/// The best f16 scale of a block. For any scale the quants that are not 0 belong to the largest magnitudes, so the best
-/// scale is a weighted mean of the k largest for some k, and trying each k finds it.
+/// The best f16 scale of a block. For any scale, the nonzero quants belong to the largest magnitudes, so the best scale
+/// is the weighted mean of the k largest for some k; every k is tried.
 template <int N>
 float best_half_scale(const float* x, const float* w) {
   struct Magnitude {
@@ -42,7 +43,7 @@ float best_half_scale(const float* x, const float* w) {
       best = sum / weight;
     }
   }
-  return to_half(static_cast<float>(best));
+  return to_f16(static_cast<float>(best));
 }
 
 }  // namespace
@@ -51,7 +52,7 @@ float ternary_scale(const float* values, const float* weights, std::int64_t peri
   float largest = 0.0f;
   for (std::int64_t i = 0; i < count; ++i) largest = std::max(largest, std::abs(values[i]));
   if (!(largest > 0.0f)) return 0.0f;
-  // The k largest magnitudes again, to the resolution of a histogram: a tensor is too large to sort.
+  // The same with the k largest magnitudes from a histogram: a tensor is too large to sort.
   constexpr int kBins = 4096;
   std::vector<double> sums(kBins, 0.0), totals(kBins, 0.0);
   for (std::int64_t i = 0; i < count; ++i) {
@@ -69,7 +70,8 @@ float ternary_scale(const float* values, const float* weights, std::int64_t peri
       best = sum / total;
     }
   }
-  // Each round takes the mean of what the scale before does not round to 0, which never raises the error.
+  // Each round takes the mean of the values that the previous scale does not round to 0, which never increases the
+  // error.
   for (int round = 0; round < 4; ++round) {
     double kept = 0, kept_weight = 0;
     for (std::int64_t i = 0; i < count; ++i) {
@@ -97,7 +99,7 @@ void TQ1_0::encode(const float* x, const float* w, std::byte* block) {
       block[run.at + i] = to_byte((number * 256 + 242) / 243);
     }
   }
-  store_half(block + 52, d);
+  store_f16(block + 52, d);
 }
 
 void TQ2_0::encode(const float* x, const float* w, std::byte* block) {
@@ -111,7 +113,7 @@ void TQ2_0::encode(const float* x, const float* w, std::byte* block) {
       block[32 * half + i] = to_byte(byte);
     }
   }
-  store_half(block + 64, d);
+  store_f16(block + 64, d);
 }
 
 void I2_S::encode(const float* x, const float*, std::byte* block) {

@@ -11,11 +11,11 @@ void decode_numbers(const std::byte* bytes, float* out, std::int64_t count) {
     out[i] = static_cast<float>(load<T>(bytes + i * static_cast<std::int64_t>(sizeof(T))));
 }
 
-/// Half's conversion without branches or a call, so that loops of it vectorize. Subnormal halves are normal floats.
-float from_half(std::uint16_t bits) {
+/// Converts f16 to f32 without branches or calls, so that loops vectorize. Subnormal f16 are normal f32.
+float f16_bits_to_float(std::uint16_t bits) {
   const std::uint32_t magnitude = bits & 0x7fffu, sign = static_cast<std::uint32_t>(bits & 0x8000u) << 16;
   const std::uint32_t normal = (magnitude << 13) + (112u << 23), infinite = (magnitude << 13) | 0x7f800000u;
-  // 2^-14 * (1 + m) less 2^-14.
+  // 2^-14 * (1 + m) minus 2^-14.
   const auto small = std::bit_cast<std::uint32_t>(std::bit_cast<float>((113u << 23) + (magnitude << 13)) - 0x1p-14f);
   return std::bit_cast<float>((magnitude >= 0x7c00u ? infinite : magnitude >= 0x400u ? normal : small) | sign);
 }
@@ -32,7 +32,7 @@ void decode_f32(const std::byte* bytes, float* out, std::int64_t count) {
   if (count > 0) std::memcpy(out, bytes, static_cast<std::size_t>(count) * sizeof(float));
 }
 void decode_f16(const std::byte* bytes, float* out, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) out[i] = from_half(load<std::uint16_t>(bytes + 2 * i));
+  for (std::int64_t i = 0; i < count; ++i) out[i] = f16_bits_to_float(load<std::uint16_t>(bytes + 2 * i));
 }
 void decode_bf16(const std::byte* bytes, float* out, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i)
@@ -43,7 +43,7 @@ void encode_f32(const float* values, const float*, std::byte* bytes, std::int64_
   if (count > 0) std::memcpy(bytes, values, static_cast<std::size_t>(count) * sizeof(float));
 }
 void encode_f16(const float* values, const float*, std::byte* bytes, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) store_half(bytes + 2 * i, values[i]);
+  for (std::int64_t i = 0; i < count; ++i) store_f16(bytes + 2 * i, values[i]);
 }
 void encode_bf16(const float* values, const float*, std::byte* bytes, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) store(bytes + 2 * i, BFloat16(values[i]).bits);

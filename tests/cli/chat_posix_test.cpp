@@ -175,9 +175,9 @@ TEST_F(EtnaModel, OnATerminalLinesAreEditedAndCalledBack) {
   OnTerminal chat(with_model("chat") + "--format chatml");
   ASSERT_TRUE(chat.shows("> "));
   chat.type("/ab\x1b[D\x1b[Dx\n");  // two steps to the left
-  ASSERT_TRUE(chat.shows("there is no command /xab"));
+  ASSERT_TRUE(chat.shows("unknown command /xab"));
   chat.type("\x1b[A\n");
-  ASSERT_TRUE(chat.shows("there is no command /xab")) << "the last line again";
+  ASSERT_TRUE(chat.shows("unknown command /xab")) << "the last line again";
   chat.type("/exit\n");
   EXPECT_EQ(chat.exit_code(), 0);
 }

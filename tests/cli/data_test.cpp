@@ -88,7 +88,7 @@ TEST(EtnaData, EndsWith4ForTextsThatCannotBeUsed) {
   refuses("data prepare " + quoted(text) + out + " --json " + quoted(folder / "out" / "x.json"), "lies in --out");
   refuses("data prepare " + quoted(text) + out + " --json /nowhere/x.json", "cannot be written");
   refuses("data prepare " + quoted(folder.path()) + out, "which is read");
-  refuses("data inspect " + quoted(text), "is no token file of Etna");
+  refuses("data inspect " + quoted(text), "is not an Etna token file");
   refuses("data inspect " + quoted(folder.path()), "has no manifest.json");
   refuses("data inspect " + quoted(folder / "none"), "there is no such file");
   EXPECT_EQ(read(text), lines(200));
@@ -103,7 +103,7 @@ TEST(EtnaData, SaysWhichFilesOfAFolderAreLeftOut) {
   EXPECT_THAT(run.output, HasSubstr("left out: " + (folder / "empty.txt").string() + " is empty"));
   Result again = prepare(quoted(folder.path()) + " --out " + quoted(out.path()));
   EXPECT_EQ(again.code, 4);
-  EXPECT_THAT(again.output, HasSubstr("holds a corpus already; --force replaces it"));
+  EXPECT_THAT(again.output, HasSubstr("already contains a corpus; --force replaces it"));
   EXPECT_EQ(prepare(quoted(folder.path()) + " --force --out " + quoted(out.path())).code, 0);
 }
 

@@ -68,8 +68,8 @@ TEST(Csv, FaultsNameTheirLine) {
   };
   expect("a,b\n1,2\n3\n", "t.csv: line 3: 1 fields where the first line has 2");
   expect("a,b\n\"1\n2\",3\n4,5,6\n", "line 4: 3 fields");
-  expect("a\n\"x\n", "line 2: a quote without an end");
-  expect("a\n\"x\"y\n", "line 2: text behind a closing quote");
+  expect("a\n\"x\n", "line 2: an unterminated quote");
+  expect("a\n\"x\"y\n", "line 2: text after a closing quote");
   expect("a\nx\"y\n", "line 2: a quote within a field");
   expect("a,a\n", "two columns have the name 'a'");
   EXPECT_THROW(Csv("", {.delimiter = '"'}), Error);

@@ -24,7 +24,7 @@ TEST(PrepareCorpus, APipeIsNoText) {
   mkfifo((folder / "pipe").c_str(), 0600);
   const std::vector<FilePath> inputs{folder / "pipe"};
   EXPECT_THAT([&] { prepare_corpus(inputs, folder / "new", {}); },
-              ThrowsMessage<FormatError>(HasSubstr("pipe: is no regular file")));
+              ThrowsMessage<FormatError>(HasSubstr("pipe: is not a regular file")));
   EXPECT_FALSE(fs::exists(folder / "new"));
 }
 

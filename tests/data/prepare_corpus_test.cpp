@@ -233,7 +233,8 @@ TEST(PrepareCorpus, RefusesAFolderThatHoldsSomething) {
   const fs::path out = folder / "out";
   prepare({text}, out);
   EXPECT_EQ(files_in(out), 5u);
-  EXPECT_THAT([&] { prepare({text}, out); }, ThrowsMessage<FormatError>(HasSubstr("holds a corpus already; --force")));
+  EXPECT_THAT([&] { prepare({text}, out); },
+              ThrowsMessage<FormatError>(HasSubstr("already contains a corpus; --force")));
   folder.write("out/mine", "stays");
   PrepareOptions options = words();
   options.overwrite = true;
@@ -242,7 +243,8 @@ TEST(PrepareCorpus, RefusesAFolderThatHoldsSomething) {
   EXPECT_EQ(files_in(out), 6u);
   fs::create_directory(folder / "other");
   folder.write("other/mine", "");
-  EXPECT_THAT([&] { prepare({text}, folder / "other"); }, ThrowsMessage<FormatError>(HasSubstr("holds other files")));
+  EXPECT_THAT([&] { prepare({text}, folder / "other"); },
+              ThrowsMessage<FormatError>(HasSubstr("contains other files")));
   EXPECT_THAT([&] { prepare({text}, folder.write("b.txt", "x")); },
               ThrowsMessage<FormatError>(HasSubstr("is a file; name a folder")));
   EXPECT_THAT([&] { prepare({text}, text / "below"); }, ThrowsMessage<FormatError>(HasSubstr("below")));
@@ -309,7 +311,7 @@ TEST(PreparedCorpus, RefusesFilesThatDoNotBelongTogether) {
     fs::remove_all(folder / "bad");
     fs::copy(folder / "a", folder / "bad");
   };
-  refuses("is no folder of a prepared corpus");
+  refuses("is not the folder of a prepared corpus");
   for (const char* name : {"tokenizer.json", "train.tokens", "valid.tokens", "test.tokens", "manifest.json"}) {
     copy();
     fs::remove(folder / "bad" / name);
@@ -321,7 +323,7 @@ TEST(PreparedCorpus, RefusesFilesThatDoNotBelongTogether) {
   copy();
   fs::remove(folder / "bad" / "test.tokens");
   fs::copy_file(folder / "bad" / "valid.tokens", folder / "bad" / "test.tokens");
-  refuses("test.tokens: does not belong to the manifest beside it");
+  refuses("test.tokens: does not match the manifest next to it");
 }
 
 TEST(PreparedCorpus, RefusesADamagedManifest) {
@@ -341,19 +343,19 @@ TEST(PreparedCorpus, RefusesADamagedManifest) {
     EXPECT_THAT([&] { open_prepared_corpus(out); }, ThrowsMessage<FormatError>(HasSubstr(why))) << pointer;
   };
   refuses("/format", "other", "its format is missing or unknown");
-  refuses("/version", 2, "it has version 2, and this Etna reads version 1");
+  refuses("/version", 2, "it has version 2; this Etna reads version 1");
   refuses("/version", -1, "it has no number 'version'");
   refuses("/tokenizer", 3, "it has no object 'tokenizer'");
-  refuses("/tokenizer/hash", 3, "it has no text 'hash'");
+  refuses("/tokenizer/hash", 3, "it has no string 'hash'");
   refuses("/splits/valid", nullptr, "it has no object 'valid'");
   refuses("/splits/valid/tokens", 1e30, "it has no number 'tokens'");
-  refuses("/splits/valid/tokens", 3, "valid.tokens: does not belong");
+  refuses("/splits/valid/tokens", 3, "valid.tokens: does not match");
   refuses("/splits/valid/words", "many", "it has no number 'words'");
   refuses("/recipe", "none", "it has no object 'recipe'");
   refuses("/recipe/valid", "x", "it has no number 'valid'");
-  refuses("/sources", nlohmann::json::object(), "it has no list 'sources'");
-  refuses("/sources/0", 7, "it has no text 'file'");
-  refuses("/sources/0/split", 7, "it has no text 'split'");
+  refuses("/sources", nlohmann::json::object(), "it has no array 'sources'");
+  refuses("/sources/0", 7, "it has no string 'file'");
+  refuses("/sources/0/split", 7, "it has no string 'split'");
   folder.write("out/manifest.json", std::string(100000, '['));
   EXPECT_THROW(open_prepared_corpus(out), FormatError);
 }

@@ -27,7 +27,7 @@ TEST(TextSources, LeaveOutEmptyFilesAndSecondNamesAndSaySo) {
   mkfifo((folder / "pipe.txt").c_str(), 0600);
   const TextSources found = find({folder.path(), folder / "a.txt"});
   EXPECT_THAT(names(found), ElementsAre("a.txt"));
-  EXPECT_THAT(found.left_out, ElementsAre(HasSubstr("empty.txt is empty"), HasSubstr("pipe.txt is no regular file"),
+  EXPECT_THAT(found.left_out, ElementsAre(HasSubstr("empty.txt is empty"), HasSubstr("pipe.txt is not a regular file"),
                                           AllOf(HasSubstr("z.txt is the same file as"), HasSubstr("a.txt")),
                                           HasSubstr("a.txt is the same file as")));
 }

@@ -86,7 +86,7 @@ TEST(Vocabulary, RefusesDamagedFiles) {
   };
   refuses("", "empty");
   refuses("a\nb\nc", "cut off");
-  refuses("a\nb\na\n", "v:3: the word 'a' stands on line 1 already");
+  refuses("a\nb\na\n", "v:3: the word 'a' is already on line 1");
   refuses("a\n\nb\n", "v:2: a vocabulary has exactly one word a line");
   refuses("a\nb c\n", "v:2:");
   refuses("a\r\nb\r\n", "v:1:");

@@ -266,10 +266,10 @@ TEST_F(Wikitext, DamagedCheckpointsEndWith4) {
   const std::size_t heads = other_heads.find("heads = 4");
   ASSERT_NE(heads, std::string::npos);
   other_heads[heads + 8] = '2';
-  expect_refused(other_heads, "does not have the hash");
+  expect_refused(other_heads, "does not match its hash");
   std::string other_weight = good;
   other_weight[good.size() / 2] ^= 1;
-  expect_refused(other_weight, "does not have the hash");
+  expect_refused(other_weight, "does not match its hash");
   EXPECT_EQ(wikitext("generate --device cpu --words 2 --run " + file).code, 0) << "a checkpoint by its own name";
 }
 

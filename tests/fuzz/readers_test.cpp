@@ -109,7 +109,7 @@ TEST(FuzzReaders, TokenizerConfigSurvivesDamage) {
 
 /// A template runs in a process of its own, which takes a while.
 TEST(FuzzReaders, ChatTemplateSurvivesDamage) {
-  if (!data::runs_jinja()) GTEST_SKIP() << "this build runs no Jinja";
+  if (!data::runs_jinja()) GTEST_SKIP() << "this build cannot run Jinja";
   const std::string file =
       "{% for m in messages %}{% if m['role'] == 'user' and loop.index0 > 0 %}{{ '<s>' + m['content'] | trim }}"
       "{% else %}{{ m.role ~ m['content'][0:2] }}{% endif %}{% endfor %}{% if add_generation_prompt %}{{ eos_token }}"

@@ -68,11 +68,11 @@ TEST(Gguf, SaysWhichMetadataIsMissingOrOfAnotherType) {
   const GgufFile gguf(path);
   EXPECT_EQ(refusal([&] { gguf.integer("b"); }), path.string() + ": has no metadata 'b'");
   EXPECT_THAT(refusal([&] { gguf.integer("general.architecture"); }),
-              HasSubstr("metadata 'general.architecture' is 'test' (string), but a whole number is needed"));
-  EXPECT_THAT(refusal([&] { gguf.integer("a.f32", 3); }), HasSubstr("is 0.5 (f32), but a whole number is needed"));
-  EXPECT_THAT(refusal([&] { gguf.string("a.list"); }), HasSubstr("is a list of 3 i32, but a string is needed"));
+              HasSubstr("metadata 'general.architecture' is 'test' (string); wanted an integer"));
+  EXPECT_THAT(refusal([&] { gguf.integer("a.f32", 3); }), HasSubstr("is 0.5 (f32); wanted an integer"));
+  EXPECT_THAT(refusal([&] { gguf.string("a.list"); }), HasSubstr("is a list of 3 i32; wanted a string"));
   EXPECT_THAT(refusal([&] { gguf.find("a.list")->unsigned_integer(); }), HasSubstr("not negative"));
-  EXPECT_THAT(refusal([&] { gguf.strings("a.list"); }), HasSubstr("a list of strings is needed"));
+  EXPECT_THAT(refusal([&] { gguf.strings("a.list"); }), HasSubstr("wanted a list of strings"));
 }
 
 TEST(Gguf, GivesTensorsWithTheOutermostDimensionFirst) {
@@ -108,8 +108,8 @@ TEST(Gguf, RefusesOtherFilesAndVersionsInWords) {
   EXPECT_THAT(said(""), HasSubstr("is empty, not a GGUF file"));
   EXPECT_THAT(said("GG"), HasSubstr("is cut short"));
   EXPECT_THAT(said("GGML1234567890"), HasSubstr("does not begin with 'GGUF'"));
-  EXPECT_THAT(said(GgufBytes().head(1, 0, 0).text), HasSubstr("is GGUF version 1, which is not read"));
-  EXPECT_THAT(said(GgufBytes().head(4, 0, 0).text), HasSubstr("is GGUF version 4; versions 2 and 3 are read"));
+  EXPECT_THAT(said(GgufBytes().head(1, 0, 0).text), HasSubstr("is GGUF version 1, which is not supported"));
+  EXPECT_THAT(said(GgufBytes().head(4, 0, 0).text), HasSubstr("is GGUF version 4; wanted 2 or 3"));
   EXPECT_THAT(said(GgufBytes().head(0x03000000, 0, 0).text), HasSubstr("big-endian"));
   EXPECT_THAT(said(GgufBytes().head(3, 0, std::uint64_t{1} << 60).text),
               HasSubstr("claims 1152921504606846976 entries of metadata, but only 0 bytes follow"));
@@ -132,7 +132,7 @@ TEST(Gguf, RefusesDamagedMetadata) {
   EXPECT_THAT(said([&](GgufBytes& f) { f.u64(~0ull).raw(fill); }), HasSubstr("is cut short"));
   EXPECT_THAT(said([&](GgufBytes& f) { f.string(std::string(70000, 'k')).u32(0).raw(fill); }),
               HasSubstr("70000 bytes"));
-  EXPECT_THAT(said([&](GgufBytes& f) { f.string("k").u32(13).raw(fill); }), HasSubstr("'k' is of type 13"));
+  EXPECT_THAT(said([&](GgufBytes& f) { f.string("k").u32(13).raw(fill); }), HasSubstr("'k' has type 13"));
   EXPECT_THAT(said([&](GgufBytes& f) { f.string("k").u32(9).u32(9).u64(1).raw(fill); }), HasSubstr("a list of lists"));
   EXPECT_THAT(said([&](GgufBytes& f) { f.string("k").u32(9).u32(4).u64(1ull << 62).raw(fill); }),
               HasSubstr("claims 4611686018427387904 items of at least 4 bytes"));
@@ -141,10 +141,10 @@ TEST(Gguf, RefusesDamagedMetadata) {
   EXPECT_THAT(said([&](GgufBytes& f) { f.string("k").u32(8).u64(1ull << 62).raw(fill); }), HasSubstr("cut short"));
   EXPECT_THAT(said([&](GgufBytes& f) { f.string("k").u32(7).raw("\2").raw(fill); }), HasSubstr("a bool of 2"));
   EXPECT_THAT(said([&](GgufBytes& f) { f.string("k").u32(0).raw("a").string("k").u32(0).raw("b").raw(fill); }, 2),
-              HasSubstr("metadata 'k' stands in it twice"));
+              HasSubstr("metadata 'k' occurs twice"));
   for (const std::uint32_t alignment : {0u, 3u, 33u}) {
     EXPECT_THAT(said([&](GgufBytes& f) { f.string("general.alignment").u32(4).u32(alignment).raw(fill); }),
-                HasSubstr("must be a power of two"));
+                HasSubstr("wanted a power of two"));
   }
   EXPECT_THAT(said([&](GgufBytes& f) { f.string("general.alignment").u32(8).string("32").raw(fill); }),
               HasSubstr("has an alignment of '32' (string)"));
@@ -161,22 +161,30 @@ TEST(Gguf, RefusesDamagedTensors) {
     const std::filesystem::path path = folder.write("bad.gguf", file.text);
     return refusal([&] { GgufFile{path}; });
   };
-  EXPECT_THAT(said([](GgufBytes& f) { f.tensor("t", {}, 0, 0); }), HasSubstr("'t' has 0 dimensions; 1 to 4"));
+  EXPECT_THAT(said([](GgufBytes& f) { f.tensor("t", {}, 0, 0); }), HasSubstr("'t' has 0 dimensions; wanted 1 to 4"));
   EXPECT_THAT(said([](GgufBytes& f) { f.tensor("t", {1, 1, 1, 1, 1}, 0, 0); }), HasSubstr("has 5 dimensions"));
-  EXPECT_THAT(said([](GgufBytes& f) { f.tensor("t", {1ull << 40, 1ull << 40}, 0, 0); }), HasSubstr("too much for any"));
-  EXPECT_THAT(said([](GgufBytes& f) { f.tensor("t", {~0ull}, 0, 0); }), HasSubstr("too much for any"));
-  EXPECT_THAT(said([](GgufBytes& f) { f.tensor("t", {1ull << 62}, 0, 0); }), HasSubstr("more bytes than any memory"));
-  EXPECT_THAT(said([](GgufBytes& f) { f.tensor("t", {0, 1ull << 62, 1ull << 62}, 0, 0); }), HasSubstr("too much"));
+  EXPECT_THAT(said([](GgufBytes& f) {
+                f.tensor("t", {1ull << 40, 1ull << 40}, 0, 0);
+              }),
+              HasSubstr("too large for memory"));
+  EXPECT_THAT(said([](GgufBytes& f) { f.tensor("t", {~0ull}, 0, 0); }), HasSubstr("too large for memory"));
+  EXPECT_THAT(said([](GgufBytes& f) { f.tensor("t", {1ull << 62}, 0, 0); }),
+              HasSubstr("more bytes than fit in memory"));
+  EXPECT_THAT(said([](GgufBytes& f) {
+                f.tensor("t", {0, 1ull << 62, 1ull << 62}, 0, 0);
+              }),
+              HasSubstr("too large for memory"));
   EXPECT_THAT(said([](GgufBytes& f) { f.tensor("t", {48}, 8, 0); }),
-              HasSubstr("has rows of 48 elements, which are no whole blocks of Q8_0 (32 elements)"));
-  EXPECT_THAT(said([](GgufBytes& f) { f.tensor("t", {4}, 0, 16); }), HasSubstr("has the offset 16, no multiple of 32"));
+              HasSubstr("has rows of 48 elements, which are not whole blocks of Q8_0 (32 elements)"));
+  EXPECT_THAT(said([](GgufBytes& f) { f.tensor("t", {4}, 0, 16); }),
+              HasSubstr("has offset 16; wanted a multiple of 32"));
   EXPECT_THAT(said([](GgufBytes& f) { f.tensor("t", {4}, 0, ~0ull - 31); }), HasSubstr("but only 1024 follow"));
   EXPECT_THAT(said([](GgufBytes& f) { f.tensor("t", {512}, 0, 0); }),
               HasSubstr("has 2048 bytes, but only 1024 follow"));
   EXPECT_THAT(said([](GgufBytes& f) { f.tensor("t", {16}, 0, 0).tensor("u", {8}, 0, 32); }, 2),
               HasSubstr("tensors 't' and 'u' overlap"));
   EXPECT_THAT(said([](GgufBytes& f) { f.tensor("t", {8}, 0, 0).tensor("t", {8}, 0, 32); }, 2),
-              HasSubstr("tensor 't' stands in it twice"));
+              HasSubstr("tensor 't' occurs twice"));
   EXPECT_THAT(said([](GgufBytes& f) { f.tensor("", {8}, 0, 0); }), HasSubstr("the name of tensor 0 is empty"));
 }
 
@@ -189,8 +197,8 @@ TEST(Gguf, KeepsOtherTensorsReadableBesideAnUnknownFormat) {
   EXPECT_EQ(gguf.version(), 2u);
   EXPECT_EQ(gguf.tensor("new").format, nullptr);
   EXPECT_EQ(gguf.tensor("new").shape, Shape({256}));
-  EXPECT_THAT(refusal([&] { gguf.bytes("new"); }), HasSubstr("tensor 'new' is of type 1000, which is not read"));
-  EXPECT_THAT(refusal([&] { gguf.load("iq"); }), HasSubstr("is of type 16 (IQ2_XXS)"));
+  EXPECT_THAT(refusal([&] { gguf.bytes("new"); }), HasSubstr("tensor 'new' has type 1000, which is not supported"));
+  EXPECT_THAT(refusal([&] { gguf.load("iq"); }), HasSubstr("has type 16 (IQ2_XXS)"));
   EXPECT_EQ(gguf.load("w").numel(), 8);
   EXPECT_THROW(load_gguf(gguf.path()), FormatError);
 }
@@ -206,7 +214,7 @@ TEST(Gguf, ReadsEmptyTensorsAndFilesWithoutAny) {
   EXPECT_TRUE(empty.bytes("t").empty());
 }
 
-/// The number of I2_S stands for blocks of 32 with a scale each, too, in other programs' files.
+/// Other programs also use I2_S's type number for blocks of 32 with a scale each.
 TEST(Gguf, RefusesBlocksOfBitNetThatHaveScales) {
   const TemporaryFolder folder;
   const auto file = [&](std::size_t bytes) {

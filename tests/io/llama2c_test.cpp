@@ -14,7 +14,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// A checkpoint of which weight i is i.
+/// A checkpoint in which weight i has the value i.
 std::string checkpoint(std::array<std::int32_t, 7> config, std::size_t floats) {
   std::vector<float> weights(floats);
   std::iota(weights.begin(), weights.end(), 0.0f);
@@ -85,7 +85,7 @@ TEST(Llama2c, RefusesOtherFilesInWords) {
   EXPECT_THAT(said(with(2, INT32_MAX)), HasSubstr("ends within attention_norm"));
   EXPECT_THAT(said(with(5, INT32_MAX)), HasSubstr("ends within tok_embeddings.weight"));
   EXPECT_THAT(said(checkpoint(kSmall, kFloats - 1)), HasSubstr("ends within the table of sines"));
-  EXPECT_THAT(said(checkpoint(kSmall, kFloats + 1)), HasSubstr("has 1 numbers behind its last tensor"));
+  EXPECT_THAT(said(checkpoint(kSmall, kFloats + 1)), HasSubstr("has 1 numbers after its last tensor"));
   EXPECT_THAT(said(checkpoint(kSmall, kFloats) + "x"), HasSubstr("does not end with a whole f32"));
 }
 

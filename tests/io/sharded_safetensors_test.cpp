@@ -69,19 +69,19 @@ TEST_F(Sharded, MissingFilesAndTensorsAreNamed) {
   EXPECT_THAT(refusal([&] { ShardedSafetensors{path()}; }),
               HasSubstr("says that tensor 'z' is in 'm-2-of-2.safetensors', but it is not"));
   index({{"a", "m-3.safetensors"}});
-  EXPECT_THAT(refusal([&] { ShardedSafetensors{path()}; }), HasSubstr("names 'm-3.safetensors', which is not beside"));
+  EXPECT_THAT(refusal([&] { ShardedSafetensors{path()}; }), HasSubstr("names 'm-3.safetensors', which is not next to"));
   folder.write("m-1-of-2.safetensors", "damaged");
   index({{"a", "m-1-of-2.safetensors"}});
   EXPECT_THAT(refusal([&] { ShardedSafetensors{path()}; }), HasSubstr("m-1-of-2.safetensors: is 7 bytes long"));
 }
 
-/// A reader of models must see what has no use.
+/// The reader lists unused tensors, too.
 TEST_F(Sharded, WhatTheIndexLeavesOutIsThere) {
   index({{"a", "m-1-of-2.safetensors"}, {"c", "m-2-of-2.safetensors"}});
   EXPECT_THAT(ShardedSafetensors(path()).names(), ElementsAre("a", "b", "c"));
   EXPECT_EQ(ShardedSafetensors(path()).load("b").to_vector<int>().back(), 5);
   save_safetensors(folder / "m-2-of-2.safetensors", NamedTensors{{"b", ones({1})}, {"c", ones({1})}});
-  EXPECT_THAT(refusal([&] { ShardedSafetensors{path()}; }), HasSubstr("leaves out tensor 'b', which stands in two"));
+  EXPECT_THAT(refusal([&] { ShardedSafetensors{path()}; }), HasSubstr("omits tensor 'b', which is in two"));
   index({{"a", "m-1-of-2.safetensors"}, {"b", "m-1-of-2.safetensors"}, {"c", "m-2-of-2.safetensors"}});
   EXPECT_EQ(ShardedSafetensors(path()).entry("b").shape, Shape({6}));
 }
@@ -90,23 +90,22 @@ TEST(ShardIndex, CannotLeadOutOfItsFolder) {
   for (const char* name : {"../x.safetensors", "/etc/x.safetensors", "a/b.safetensors", "a\\\\b.safetensors", "",
                            ".safetensors", "x.bin", "x\\u0000.safetensors"}) {
     const std::string json = std::string(R"({"weight_map": {"t": ")") + name + "\"}}";
-    EXPECT_THAT(refusal([&] { parse_shard_index(json); }), HasSubstr("only names of .safetensors files")) << name;
+    EXPECT_THAT(refusal([&] { parse_shard_index(json); }), HasSubstr("wanted the name of a .safetensors file")) << name;
   }
 }
 
 TEST(ShardIndex, IsRefusedInWords) {
   const auto said = [](const std::string& json) { return refusal([&] { parse_shard_index(json); }); };
   EXPECT_THAT(said(""), HasSubstr("is empty"));
-  EXPECT_THAT(said("{"), HasSubstr("is not JSON, from its byte"));
-  EXPECT_THAT(said("[]"), HasSubstr("is a list, it must be a JSON object"));
+  EXPECT_THAT(said("{"), HasSubstr("is not valid JSON from byte"));
+  EXPECT_THAT(said("[]"), HasSubstr("is a list; wanted a JSON object"));
   EXPECT_THAT(said("{}"), HasSubstr("has no 'weight_map'"));
-  EXPECT_THAT(said(R"({"weight_map": 1})"), HasSubstr("'weight_map' is a number, it must be an object"));
-  EXPECT_THAT(said(R"({"weight_map": {"a": 1}})"), HasSubstr("tensor 'a' has a number for a file"));
-  EXPECT_THAT(said(R"({"weight_map": {"a": {}}})"), HasSubstr("tensor 'a' has an object for a file"));
-  EXPECT_THAT(said(R"({"weight_map": {"a": ["x"]}})"), HasSubstr("tensor 'a' has a list for a file"));
-  EXPECT_THAT(said(R"({"weight_map": {"a": "x.safetensors", "a": "x.safetensors"}})"),
-              HasSubstr("'a' stands in it twice"));
-  EXPECT_THAT(said(R"({"weight_map": {}, "weight_map": {}})"), HasSubstr("'weight_map' stands in it twice"));
+  EXPECT_THAT(said(R"({"weight_map": 1})"), HasSubstr("'weight_map' is a number; wanted an object"));
+  EXPECT_THAT(said(R"({"weight_map": {"a": 1}})"), HasSubstr("tensor 'a' has a number as its file"));
+  EXPECT_THAT(said(R"({"weight_map": {"a": {}}})"), HasSubstr("tensor 'a' has an object as its file"));
+  EXPECT_THAT(said(R"({"weight_map": {"a": ["x"]}})"), HasSubstr("tensor 'a' has a list as its file"));
+  EXPECT_THAT(said(R"({"weight_map": {"a": "x.safetensors", "a": "x.safetensors"}})"), HasSubstr("'a' occurs twice"));
+  EXPECT_THAT(said(R"({"weight_map": {}, "weight_map": {}})"), HasSubstr("'weight_map' occurs twice"));
   EXPECT_THAT(said(R"({"metadata": )" + std::string(100000, '[')), HasSubstr("nests deeper than 32 levels"));
   EXPECT_TRUE(parse_shard_index(R"({"weight_map": {}, "other": [{"a": [1, null, true, 0.5, "x"]}]})").empty());
 }

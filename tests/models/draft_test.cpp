@@ -9,7 +9,7 @@
 
 #include "small_models.h"
 
-// Texts whose tokens another decoder guesses.
+// Speculative decoding with a draft model.
 namespace etna::models {
 namespace {
 
@@ -77,7 +77,7 @@ TEST(Draft, LeavesTheTextAsItIs) {
   }
 }
 
-/// Wrong guesses leave keys behind in its cache. If it read them, its own guesses would get worse.
+/// Wrong guesses leave stale keys in the draft's cache. If it read them, its guesses would get worse.
 TEST(Draft, ForgetsWhatWasNotAccepted) {
   const auto model = small_model(small_config("llama"));
   DecoderConfig config = small_config("llama");
@@ -90,7 +90,7 @@ TEST(Draft, ForgetsWhatWasNotAccepted) {
   Generator plain(*model, {.cache = {.dtype = f32}}), far(*draft, {.cache = {.dtype = f32}});
   std::vector<std::int32_t> text = some_text(8, 97);
   const std::vector<std::int32_t> wanted = draft_text_of(plain, text, draft_greedy(200));
-  // What it says of each next token by itself.
+  // The draft's own prediction of each next token.
   text.insert(text.end(), wanted.begin(), wanted.end());
   const std::vector<std::int32_t> best = argmax(far.logits(text), -1).to(i32).to_vector<std::int32_t>();
   std::int64_t equal = 0;
@@ -105,7 +105,7 @@ TEST(Draft, ForgetsWhatWasNotAccepted) {
     ++guessed;
     if (best[i + 7] == wanted[i]) {
       ++right;
-      ++i;  // the token behind a right guess comes with it
+      ++i;  // the token after a right guess comes with it
     }
   }
   EXPECT_EQ(generator.times().guessed, guessed);
@@ -261,11 +261,11 @@ TEST(Draft, RefusesWhatDoesNotGoTogether) {
   other.vocabulary = 98;
   const auto wide = small_model(other), tiny = small_draft(13);
   EXPECT_THAT(draft_refusal(*model, {.guesses = 2, .draft = wide.get()}),
-              HasSubstr("the draft has a vocabulary of 98 tokens, the model one of 97"));
+              HasSubstr("the draft has 98 tokens in its vocabulary, the model 97"));
   EXPECT_THAT(draft_refusal(*model, {.guesses = 5, .draft = tiny.get()}),
               HasSubstr("a context of 13 has no room for 5 guesses; ask for 4 at most"));
   EXPECT_EQ(draft_refusal(*model, {.guesses = 4, .draft = tiny.get()}), "");
-  EXPECT_THAT(draft_refusal(*model, {.draft = model.get()}), HasSubstr("nothing to do without guesses"));
+  EXPECT_THAT(draft_refusal(*model, {.draft = model.get()}), HasSubstr("guesses is 0"));
 }
 
 }  // namespace

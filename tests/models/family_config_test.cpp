@@ -93,8 +93,8 @@ TEST(FamilyConfig, RefusesWhatWouldRunAsAnotherModel) {
   };
   for (const auto& [type, fields, wanted] : cases)
     EXPECT_THAT(family_config_refusal(with(type, fields)), HasSubstr(wanted));
-  EXPECT_THAT(family_config_refusal("[]"), HasSubstr("config.json: is no config: not a JSON object"));
-  EXPECT_THAT(family_config_refusal(R"({"model_type": "llama",})"), HasSubstr("is no config: not JSON"));
+  EXPECT_THAT(family_config_refusal("[]"), HasSubstr("config.json: not a config: wanted a JSON object"));
+  EXPECT_THAT(family_config_refusal(R"({"model_type": "llama",})"), HasSubstr("not a config: invalid or cut off JSON"));
 
   EXPECT_EQ(read(with("phi", "")).rope.size, 8);
   const std::string yarn =

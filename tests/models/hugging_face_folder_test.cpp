@@ -154,7 +154,7 @@ TEST(HuggingFace, RefusesTensorsThatAreTooSmallForWhatIsPackedInThem) {
         ADD_FAILURE() << part;
       } catch (const FormatError& error) {
         EXPECT_THAT(error.what(), HasSubstr(part));
-        EXPECT_THAT(error.what(), HasSubstr("the model's sizes ask for"));
+        EXPECT_THAT(error.what(), HasSubstr("the model's sizes require"));
       }
     }
   }

@@ -73,7 +73,7 @@ TEST(ModelFile, RefusesMatricesOfGgufThatEndWithinWhatIsPackedInThem) {
         load_model(folder / "short.gguf", {.trainable = trainable});
         ADD_FAILURE() << left_out;
       } catch (const FormatError& error) {
-        EXPECT_THAT(error.what(), HasSubstr("the model's sizes ask for")) << left_out;
+        EXPECT_THAT(error.what(), HasSubstr("the model's sizes require")) << left_out;
       }
     }
   }
@@ -164,7 +164,7 @@ TEST(ModelFile, RefusesWhatDoesNotFit) {
   };
   EXPECT_THAT(without("blk.1.ffn_down.weight", {}), HasSubstr("'blk.1.ffn_down.weight' is missing"));
   EXPECT_THAT(without("blk.1.ffn_down.weight", ones({64, 32})),
-              HasSubstr("is [64, 32]; the model's sizes ask for [64, 96]"));
+              HasSubstr("is [64, 32]; the model's sizes require [64, 96]"));
   EXPECT_THAT(without("blk.0.attn_norm.weight", ones({63})), HasSubstr("'blk.0.attn_norm.weight' is [63]"));
   EXPECT_THAT(without("token_embd.weight", ones({97, 32})), HasSubstr("token_embd.weight"));
 }
@@ -196,8 +196,8 @@ TEST(ModelFile, RefusesGgufWhoseSizesLeaveTensorsOrRowsOver) {
   using U32 = std::uint32_t;
   EXPECT_EQ(gguf_refusal({}), "");
   EXPECT_THAT(gguf_refusal({{"llama.attention.head_count_kv", U32{1}}}),
-              HasSubstr("'blk.0.attn_k.weight' is [32, 64]; the model's sizes ask for [16, 64]"));
-  EXPECT_THAT(gguf_refusal({{"llama.feed_forward_length", U32{32}}}), HasSubstr("the model's sizes ask for"));
+              HasSubstr("'blk.0.attn_k.weight' is [32, 64]; the model's sizes require [16, 64]"));
+  EXPECT_THAT(gguf_refusal({{"llama.feed_forward_length", U32{32}}}), HasSubstr("the model's sizes require"));
   EXPECT_THAT(gguf_refusal({{"llama.block_count", U32{1}}}), HasSubstr("has no place for 'blk.1."));
   EXPECT_THAT(gguf_refusal({}, {{"blk.1.attn_q.bias", ones({64})}}), HasSubstr("has no place for 'blk.1.attn_q.bias'"));
   EXPECT_EQ(gguf_refusal({}, {{"rope_freqs.weight", ones({8})}}), "");

@@ -64,7 +64,7 @@ TEST(BlockFormats, HaveDistinctNamesAndNumbers) {
   EXPECT_DOUBLE_EQ(format_named("Q4_K").bits(), 4.5);
   EXPECT_EQ(find_format("Q4_"), nullptr);
   EXPECT_EQ(find_format(""), nullptr);
-  EXPECT_THAT(refusal([] { format_named("Q9"); }), HasSubstr("no block format is named 'Q9'; known are F32, F16"));
+  EXPECT_THAT(refusal([] { format_named("Q9"); }), HasSubstr("unknown block format 'Q9'; known are F32, F16"));
 }
 
 TEST(BlockFormats, RefuseLengthsThatAreNoWholeBlocks) {
@@ -78,7 +78,7 @@ TEST(BlockFormats, RefuseLengthsThatAreNoWholeBlocks) {
   std::vector<float> values(256);
   std::vector<std::byte> bytes(143);
   EXPECT_THAT(refusal([&] { dequantize(format, bytes, values.data(), 256); }),
-              HasSubstr("256 elements of Q4_K take 144 bytes, but 143 were given"));
+              HasSubstr("256 elements of Q4_K take 144 bytes; got 143"));
   EXPECT_THAT(refusal([&] { quantize(format, values.data(), bytes, 256); }), HasSubstr("there is room for 143"));
 }
 
@@ -107,8 +107,8 @@ TEST(Quantize, RefusesWhatAFormatCannotHoldAndWritesNothing) {
   std::vector<float> large(32, 1e6f);
   std::vector<std::byte> bytes(64);
   EXPECT_THAT(refusal([&] { quantize(format_named("F16"), large.data(), bytes, 32); }),
-              HasSubstr("element 0 is 1000000, beyond 65504, which F16 cannot hold (32 of 32 elements are such)"));
-  EXPECT_THAT(refusal([&] { quantize(format_named("I32"), large.data(), bytes, 16); }), HasSubstr("is only read"));
+              HasSubstr("element 0 is 1000000, beyond 65504, which F16 cannot hold (32 of 32 elements are invalid)"));
+  EXPECT_THAT(refusal([&] { quantize(format_named("I32"), large.data(), bytes, 16); }), HasSubstr("is read-only"));
 }
 
 TEST(Quantize, RefusesImportanceThatDoesNotFit) {
@@ -116,7 +116,7 @@ TEST(Quantize, RefusesImportanceThatDoesNotFit) {
   std::vector<float> values(64, 0.5f), factors(48, 1.0f);
   std::vector<std::byte> bytes(storage_bytes(format, 64));
   EXPECT_THAT(refusal([&] { quantize(format, values.data(), bytes, 64, factors); }),
-              HasSubstr("48 factors, which do not divide 64 elements"));
+              HasSubstr("48 factors, which does not divide 64 elements"));
   factors.assign(32, 1.0f);
   factors[5] = -1;
   EXPECT_THAT(refusal([&] { quantize(format, values.data(), bytes, 64, factors); }),
@@ -204,7 +204,7 @@ TEST(Quantize, WeighsTheImportantColumnsMore) {
   std::vector<float> factors(kColumns, 0.0f);
   for (std::size_t c = 0; c < kColumns; c += 4) factors[c] = 1e6f;
   EXPECT_LT(error_of(format, factors) / 1e6, 0.25 * 0.8 * error_of(format, {}));
-  // Importance that is 0 for whole blocks counts evenly there.
+  // If the importance of a whole block is 0, its elements get equal weights.
   EXPECT_DOUBLE_EQ(error_of(format, std::vector<float>(kColumns, 0.0f)), 0.0);
 }
 

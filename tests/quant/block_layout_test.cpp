@@ -9,7 +9,7 @@
 #include <etna/tensor/quant/block_format.h>
 #include <etna/tensor/quant/internal/block_bytes.h>
 
-// Each format once more, element by element, by the pictures of blocks in docs/quantization.md.
+// A second decoder of each format, element by element, after the pictures of blocks in docs/quantization.md.
 namespace {
 
 using namespace etna::quant;
@@ -19,7 +19,7 @@ class Block {
   explicit Block(const std::byte* bytes) : bytes_(bytes) {}
   unsigned u8(int at) const { return byte_at(bytes_, at); }
   int i8(int at) const { return static_cast<std::int8_t>(u8(at)); }
-  float f16(int at) const { return load_half(bytes_ + at); }
+  float f16(int at) const { return load_f16(bytes_ + at); }
   /// `count` bits of a byte, from bit `low` on.
   int bits(int at, int low, int count) const { return static_cast<int>(u8(at) >> low & ((1u << count) - 1)); }
   /// The four bits of element i of 32 in 16 bytes: byte j has those of element j low and those of j + 16 high.
@@ -142,7 +142,7 @@ TEST(BlockLayout, IsThatOfThePicturesInTheDocs) {
   std::mt19937 random(3);
   std::size_t compared = 0;
   for (const BlockFormat& format : block_formats()) {
-    if (format.elements == 1) continue;  // plain numbers
+    if (format.elements == 1) continue;  // unquantized
     ASSERT_TRUE(elements().count(format.name)) << format.name << " has no picture";
     const Element& element = elements().at(format.name);
     for (int trial = 0; trial < 50; ++trial) {
@@ -155,7 +155,7 @@ TEST(BlockLayout, IsThatOfThePicturesInTheDocs) {
       for (const float value : decoded) largest = std::max(largest, std::isfinite(value) ? std::abs(value) : 0.0f);
       for (int i = 0; i < format.elements; ++i) {
         const float wanted = element(Block(bytes.data()), i), got = decoded[static_cast<std::size_t>(i)];
-        if (!std::isfinite(wanted)) continue;  // an f16 that random bytes made no number
+        if (!std::isfinite(wanted)) continue;  // random bytes may be an f16 NaN or infinity
         ASSERT_NEAR(got, wanted, 1e-5 * largest) << format.name << " element " << i;
         ++compared;
       }

@@ -25,7 +25,7 @@ float half_at(const std::vector<std::byte>& bytes, std::size_t at) {
   return static_cast<float>(half);
 }
 
-/// Test values that lie around a tenth, so that zero points matter.
+/// Test values around 0.1, so that zero points matter.
 std::vector<float> off_zero() {
   std::vector<float> values = test_values();
   for (float& value : values) value += 0.1f;
@@ -33,7 +33,7 @@ std::vector<float> off_zero() {
 }
 
 TEST(IntegerFormats, LieAsTheyAreDescribed) {
-  // Eight bits: the largest magnitude is code 127.
+  // 8 bits: the largest magnitude has quant 127.
   std::vector<float> values(64, 0.0f);
   values[3] = -1.27f;
   values[40] = 0.5f;
@@ -42,7 +42,7 @@ TEST(IntegerFormats, LieAsTheyAreDescribed) {
   EXPECT_NEAR(half_at(bytes, 0), 0.01f, 1e-5f);
   EXPECT_EQ(static_cast<int>(static_cast<std::int8_t>(bytes[2 + 3])), -127);
   EXPECT_EQ(static_cast<int>(static_cast<std::int8_t>(bytes[2 + 40])), 50);
-  // Four bits with a zero point: elements 0 ... 15 of 32 in low halves, 16 ... 31 in high ones.
+  // 4 bits with a zero point: elements 0 ... 15 of 32 are in low nibbles, 16 ... 31 in high ones.
   values.assign(64, 0.0f);
   values[0] = -0.25f;
   values[33] = 0.75f;
@@ -113,12 +113,12 @@ TEST(IntegerFormats, HaveOneScalePerChannelWhereAskedTo) {
       scales.insert(half_at(bytes, r * blocks * format.bytes));
     }
     EXPECT_GT(scales.size(), kRows / 2) << name << ": rows differ";
-    // Not better than groups, but near where a row is alike all over.
+    // Not better than groups, but close if the values of a row have the same magnitude everywhere.
     const double groups = quantization_error(format, values).signal_to_noise();
     const double rows = quantization_error_of_rows(format, values, kColumns).signal_to_noise();
     EXPECT_LT(rows, groups) << name;
     EXPECT_GT(rows, groups - 6) << name;
-    // Importance counts.
+    // Importance lowers the weighted error.
     std::vector<float> factors(kColumns, 1.0f);
     for (std::size_t c = 0; c < kColumns; c += 8) factors[c] = 1000.0f;
     const auto weighted = [&](std::span<const float> importance) {

@@ -8,8 +8,8 @@
 
 #include <etna/tensor/quant/internal/formats.h>
 
-// The tables of formats in shaders against the traits, from which the CPU's kernels follow. That a GPU's products and
-// values are the CPU's is in tests/ops/quantized/quantized_gpu_test.cpp.
+// Compares the tables of formats in shaders with the traits, from which the CPU's kernels are generated.
+// tests/ops/quantized/quantized_gpu_test.cpp compares the results of GPUs with those of the CPU.
 namespace etna::quant {
 namespace {
 
@@ -20,7 +20,7 @@ std::string shader_text(const std::string& path) {
   return text.str();
 }
 
-/// The body of a function, or what follows `from` up to `to`.
+/// The body of a function, or the text between `from` and `to`.
 std::string between(const std::string& text, const std::string& from, const std::string& to) {
   const std::size_t begin = text.find(from);
   if (begin == std::string::npos) return "";
@@ -32,7 +32,7 @@ bool names(const std::string& text, std::string_view word) {
   return std::regex_search(text, std::regex("\\b" + std::string(word) + "\\b"));
 }
 
-/// What stands in `case NAME:` ... `break;` of a switch, in a function that has several cases for one block of code.
+/// The text of `case NAME:` ... `break;` in a switch; several cases may share one block of code.
 std::string case_of(const std::string& function, std::string_view name) {
   const std::size_t at = function.find("case " + std::string(name) + ":");
   return at == std::string::npos ? "" : function.substr(at, function.find("break;", at) - at);
@@ -59,7 +59,7 @@ class ShaderFormats : public testing::Test {
     EXPECT_EQ(names(body(glsl_, "bool has_signed_quants("), kName) || kHasLevels<F>, is_signed);
     const std::string decoder = case_of(body(glsl_, "PackedChunk decode_bytes("), kName);
     EXPECT_NE(decoder, "") << "no decoder";
-    // Blocks of I2_S are multiplied as words.
+    // Blocks of I2_S are multiplied as u32s.
     if (kName != "I2_S") {
       EXPECT_TRUE(names(decoder, std::to_string(F::kBytes))) << F::kBytes << " bytes a block";
     }

@@ -42,7 +42,7 @@ TEST(SuspiciousWeights, AreNaNInfiniteOrLarge) {
 }
 
 TEST(SuspiciousWeights, HaveLostScales) {
-  // The f16 numbers of a block: two bytes that become infinity.
+  // Overwrites the f16 numbers of a block with infinity.
   const struct {
     const char* name;
     std::size_t at;
@@ -79,7 +79,7 @@ TEST(SuspiciousWeights, AreCodesThatTernaryLacks) {
   std::vector<std::byte> bytes = quantized(format, test_values());
   bytes[format.bytes] |= std::byte{0b11'00'00'11};
   EXPECT_EQ(words(format, bytes, kRows * kColumns),
-            "2 quants are none of the three of TQ2_0, the first at element 256; ");
+            "2 quants are not one of the three of TQ2_0, the first at element 256; ");
 }
 
 TEST(SuspiciousWeights, AreAllZero) {

@@ -93,34 +93,34 @@ struct Damage {
 TEST(Safetensors, EveryMalformedHeaderIsRefusedInWords) {
   TemporaryFolder folder;
   const Damage damages[] = {
-      {"{", 0, "is not JSON"},
-      {"", 0, "is not JSON"},
-      {"{} {}", 0, "is not JSON"},
-      {"\xff\xfe", 0, "is not JSON"},
-      {"[]", 0, "the header is a list, it must be a JSON object"},
+      {"{", 0, "is not valid JSON"},
+      {"", 0, "is not valid JSON"},
+      {"{} {}", 0, "is not valid JSON"},
+      {"\xff\xfe", 0, "is not valid JSON"},
+      {"[]", 0, "the header is a list; wanted a JSON object"},
       {"null", 0, "the header is null"},
       {"7", 0, "the header is a number"},
-      {R"({"a":1})", 0, "'a' is a number, it must be an object"},
-      {R"({"a":[]})", 0, "'a' is a list, it must be an object"},
+      {R"({"a":1})", 0, "'a' is a number; wanted an object"},
+      {R"({"a":[]})", 0, "'a' is a list; wanted an object"},
       {R"({"a":{}})", 0, "tensor 'a' has no dtype"},
       {R"({"a":{"dtype":"F32","shape":[1]}})", 4, "tensor 'a' has no data_offsets"},
       {R"({"a":{"dtype":"F32","data_offsets":[0,4]}})", 4, "tensor 'a' has no shape"},
       {R"({"a":{"shape":[1],"data_offsets":[0,4]}})", 4, "tensor 'a' has no dtype"},
-      {R"({"a":{"dtype":1,"shape":[1],"data_offsets":[0,4]}})", 4, "has a number as dtype; it must be a string"},
+      {R"({"a":{"dtype":1,"shape":[1],"data_offsets":[0,4]}})", 4, "has a number as dtype; wanted a string"},
       {R"({"a":{"dtype":"F8_E4M3","shape":[4],"data_offsets":[0,4]}})", 4, "has dtype 'F8_E4M3'; known are F64, F32"},
-      {R"({"a":{"dtype":"F32","shape":1,"data_offsets":[0,4]}})", 4, "has a number as shape; it must be a list"},
+      {R"({"a":{"dtype":"F32","shape":1,"data_offsets":[0,4]}})", 4, "has a number as shape; wanted a list"},
       {R"({"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", 4,
        "has the negative number -1 as an element of shape"},
       {R"({"a":{"dtype":"F32","shape":[1.5],"data_offsets":[0,4]}})", 4, "has the number 1.5 as an element of shape"},
       {R"({"a":{"dtype":"F32","shape":["1"],"data_offsets":[0,4]}})", 4, "has a string as an element of shape"},
       {R"({"a":{"dtype":"F32","shape":[[1]],"data_offsets":[0,4]}})", 4, "has a list as an element of shape"},
       {R"({"a":{"dtype":"F32","shape":[1,1,1,1,1,1,1,1,1],"data_offsets":[0,4]}})", 4, "more than 8 numbers in shape"},
-      {R"({"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}})", 0, "which no memory holds"},
-      {R"({"a":{"dtype":"F32","shape":[0,4294967296,4294967296],"data_offsets":[0,0]}})", 0, "which no memory holds"},
-      {R"({"a":{"dtype":"F32","shape":[18446744073709551615],"data_offsets":[0,0]}})", 0, "which no memory holds"},
+      {R"({"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}})", 0, "too large for memory"},
+      {R"({"a":{"dtype":"F32","shape":[0,4294967296,4294967296],"data_offsets":[0,0]}})", 0, "too large for memory"},
+      {R"({"a":{"dtype":"F32","shape":[18446744073709551615],"data_offsets":[0,0]}})", 0, "too large for memory"},
       {R"({"a":{"dtype":"F32","shape":[99999999999999999999],"data_offsets":[0,0]}})", 0,
        "has the number 99999999999999999999"},
-      {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0]}})", 4, "has 1 data_offsets, it must have two"},
+      {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0]}})", 4, "has 1 data_offsets; wanted two"},
       {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4,8]}})", 4, "has 3 data_offsets"},
       {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,0]}})", 4, "ends at 0, before it begins at 4"},
       {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,8]}})", 8, "has 8 bytes, but F32 of shape [1] takes 4"},
@@ -132,14 +132,14 @@ TEST(Safetensors, EveryMalformedHeaderIsRefusedInWords) {
        6, "tensor 'b' begins at byte 2 of the data, but 4"},
       {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})",
        4, "begins at byte 0 of the data, but 4"},
-      {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", 9, "5 bytes behind the last tensor belong to none"},
+      {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", 9, "5 bytes after the last tensor belong to none"},
       {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
-       8, "'a' stands in the header twice"},
+       8, "'a' occurs twice in the header"},
       {R"({"a":{"dtype":"F32","dtype":"F32","shape":[1],"data_offsets":[0,4]}})", 4, "tensor 'a' has 'dtype' twice"},
       {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4],"x":{}}})", 4, "has a field 'x'"},
-      {R"({"__metadata__":{"a":1}})", 0, "metadata 'a' is a number, it must be a string"},
+      {R"({"__metadata__":{"a":1}})", 0, "metadata 'a' is a number; wanted a string"},
       {R"({"__metadata__":{"a":{}}})", 0, "metadata 'a' is an object"},
-      {R"({"__metadata__":{"a":"x","a":"y"}})", 0, "'a' stands in the metadata twice"},
+      {R"({"__metadata__":{"a":"x","a":"y"}})", 0, "'a' occurs twice in the metadata"},
       {R"({"__metadata__":[]})", 0, "'__metadata__' is a list"},
   };
   for (const Damage& damage : damages) {
@@ -157,7 +157,7 @@ TEST(Safetensors, WhatIsNoFileOfTheKindIsRefused) {
   };
   refused(folder / "missing", std::string("missing: cannot be opened: ") + kNoSuchFile);
   refused(folder.path(), "is a directory");
-  refused("/dev/null", "no regular file");
+  refused("/dev/null", "not a regular file");
   refused(folder.write("empty", ""), "is empty");
   refused(folder.write("short", "abc"), "is 3 bytes long, too short");
   refused(folder.write("text", "this is some text"), "claims a header of");

@@ -111,8 +111,8 @@ TEST(TorchFile, NothingIsExecutedAndWhatIsRefusedIsNamed) {
   expect("random.pt", "contains a 'random.Random'");
   expect("legacy.pt", "before PyTorch 1.6");
   expect("script.pt", "TorchScript");
-  expect("arrays.npz", "no entry data.pkl");
-  expect("u64.npy", "no ZIP archive");
+  expect("arrays.npz", "wanted exactly one entry data.pkl");
+  expect("u64.npy", "not a ZIP archive");
   expect("missing.pt", "cannot be opened");
 }
 
@@ -162,7 +162,7 @@ TEST(Pickle, IntegersBeyond64BitsAreTheNearestNumber) {
 }
 
 TEST(Pickle, CyclesRepeatsAndEmptyStacksAreRefused) {
-  EXPECT_THAT([] { run("]q\1h\1a."); }, ThrowsMessage<FormatError>(HasSubstr("nests values without end")));
+  EXPECT_THAT([] { run("]q\1h\1a."); }, ThrowsMessage<FormatError>(HasSubstr("nests values endlessly")));
   // Every list holds the one before it twice.
   std::string laughs = "]q\1";
   for (int i = 0; i < 60; ++i) laughs += "](h\1h\1eq\1";

@@ -48,11 +48,11 @@ TEST(BoundedProcess, ErrorsKeepTheirWords) {
 
 TEST(BoundedProcess, CrashesAreSentences) {
   EXPECT_THAT([] { run_bounded([]() -> std::string { std::abort(); }, "it"); },
-              ThrowsMessage<FormatError>(HasSubstr("it: running it ended with a crash")));
+              ThrowsMessage<FormatError>(HasSubstr("it: it crashed")));
   EXPECT_THAT([] { run_bounded([]() -> std::string { _exit(3); }, "it"); },
-              ThrowsMessage<FormatError>(HasSubstr("crash")));
+              ThrowsMessage<FormatError>(HasSubstr("it crashed")));
   EXPECT_THAT([] { run_bounded([] { return std::to_string(deeper(0)); }, "it"); },
-              ThrowsMessage<FormatError>(HasSubstr("crash")));
+              ThrowsMessage<FormatError>(HasSubstr("it crashed")));
 }
 
 TEST(BoundedProcess, EndsWhatDoesNotEnd) {
@@ -66,7 +66,7 @@ TEST(BoundedProcess, EndsWhatDoesNotEnd) {
             },
             "it", {.seconds = 1});
       },
-      ThrowsMessage<FormatError>(HasSubstr("not come to an end within 1 s")));
+      ThrowsMessage<FormatError>(HasSubstr("did not finish within 1 s")));
 }
 
 /// Whether the system takes a limit of memory: emulators of processors may not, since it would be their own, too.
@@ -99,7 +99,7 @@ TEST(BoundedProcess, LimitsMemory) {
             },
             "it", {.memory = 64 << 20});
       },
-      ThrowsMessage<FormatError>(AnyOf(HasSubstr("more than 64 MiB of memory"), HasSubstr("crash"))));
+      ThrowsMessage<FormatError>(AnyOf(HasSubstr("more than 64 MiB of memory"), HasSubstr("it crashed"))));
 }
 
 TEST(BoundedProcess, LimitsOutput) {

@@ -185,7 +185,7 @@ TEST(BpeTokenizer, EncodesChunksOfALargeTextAsTheWhole) {
 }
 
 TEST(BpeTokenizer, RefusesVocabulariesAndSpecialTokensThatCannotBe) {
-  EXPECT_THAT([] { train("abc", 255); }, ThrowsMessage<FormatError>(HasSubstr("takes at least 256")));
+  EXPECT_THAT([] { train("abc", 255); }, ThrowsMessage<FormatError>(HasSubstr("wanted at least 256")));
   EXPECT_THAT([] { train("abc", 257, 0, {"<a>", "<b>"}); }, ThrowsMessage<FormatError>(HasSubstr("258")));
   EXPECT_THROW(train("abc", std::int64_t{1} << 40), FormatError);
   EXPECT_THROW(train("abc", 300, 0, {""}), FormatError);
@@ -225,18 +225,18 @@ TEST(BpeTokenizer, RefusesDamagedFiles) {
     EXPECT_THAT([&] { BpeTokenizer::load(folder.write("bad", copy.dump())); },
                 ThrowsMessage<FormatError>(HasSubstr(why)));
   };
-  refuses([](json& j) { j["model"] = 3; }, "no object 'model'");
+  refuses([](json& j) { j["model"] = 3; }, "lacks the object 'model'");
   refuses([](json& j) { j["model"]["type"] = "WordPiece"; }, "not BPE");
   refuses([](json& j) { j["model"]["vocab"] = json::array(); }, "'vocab'");
-  refuses([](json& j) { j["model"]["vocab"]["a"] = -1; }, "no id");
-  refuses([](json& j) { j["model"]["vocab"]["a"] = 1e30; }, "no id");
+  refuses([](json& j) { j["model"]["vocab"]["a"] = -1; }, "not a token id");
+  refuses([](json& j) { j["model"]["vocab"]["a"] = 1e30; }, "not a token id");
   refuses([](json& j) { j["model"]["vocab"]["a"] = 2000000000; }, "no gaps");
   refuses([](json& j) { j["model"]["vocab"]["a"] = j["model"]["vocab"]["b"]; }, "two tokens have id");
   refuses([](json& j) { j["model"]["vocab"].erase("a"); }, "");
-  refuses([](json& j) { j["model"]["vocab"]["水"] = j["model"]["vocab"].size(); }, "stands for no byte");
-  refuses([](json& j) { j["model"]["merges"] = json::array({json::array({"a", 1})}); }, "no pair of tokens");
-  refuses([](json& j) { j["model"]["merges"] = json::array({"a"}); }, "no pair of tokens");
-  refuses([](json& j) { j["model"]["merges"] = json::array({json::array({"z", "z"})}); }, "gives no token");
+  refuses([](json& j) { j["model"]["vocab"]["水"] = j["model"]["vocab"].size(); }, "does not represent a byte");
+  refuses([](json& j) { j["model"]["merges"] = json::array({json::array({"a", 1})}); }, "not a pair of tokens");
+  refuses([](json& j) { j["model"]["merges"] = json::array({"a"}); }, "not a pair of tokens");
+  refuses([](json& j) { j["model"]["merges"] = json::array({json::array({"z", "z"})}); }, "not in the vocabulary");
   refuses([](json& j) { j["model"]["unk_token"] = "<unk>"; }, "unk_token");
   refuses([](json& j) { j["normalizer"] = {{"type", "NFC"}}; }, "normalizer");
   refuses([](json& j) { j["pre_tokenizer"] = nullptr; }, "pre_tokenizer");

@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 using ByteLevelStrings = std::vector<std::string>;
 
-/// The words of a text by a rule, as one vocabulary sees them whose words merge completely.
+/// The pre-tokens of a text by a rule, made visible by a vocabulary in which words merge completely.
 Strings words(const std::string& pre, const std::string& text) {
   ByteLevelStrings pieces;
   regex_splits(split_rule(pre, "test").patterns, "test")(text, true, pieces);
@@ -94,7 +94,7 @@ TEST(ByteLevel, Llama3TakesAWholeWordWhateverTheMergesSay) {
 
 TEST(ByteLevel, RefusesRulesThatItDoesNotKnow) {
   EXPECT_THAT([] { ModelTokenizer(byte_fields({}, {}, "brand-new"), "m.gguf"); },
-              ThrowsMessage<FormatError>(HasSubstr("m.gguf: splits text by the rule 'brand-new'")));
+              ThrowsMessage<FormatError>(HasSubstr("m.gguf: unknown pre-tokenizer 'brand-new'")));
 }
 
 TEST(ByteLevel, AMegabyteOfOneCharacterTakesNoTime) {

@@ -81,7 +81,7 @@ class JinjaTemplate : public ::testing::Test {
 TEST(JinjaTemplateWithoutMinja, IsRefusedInWords) {
   if (runs_jinja()) GTEST_SKIP() << "built with minja";
   EXPECT_THAT([] { format_chat_by_template(with_template(kTurns), kJinjaTemplateChat); },
-              ThrowsMessage<FormatError>(HasSubstr("this build runs no Jinja")));
+              ThrowsMessage<FormatError>(HasSubstr("this build cannot run Jinja")));
 }
 
 TEST_F(JinjaTemplate, WritesWhatTheTemplateSays) {
@@ -169,7 +169,7 @@ TEST_F(JinjaTemplate, BrokenTemplatesAreOneSentence) {
     EXPECT_LT(words.size(), 400u) << jinja;
   }
   EXPECT_THAT(refusal("{{ " + std::string(100000, '[')), HasSubstr("chat template: "));
-  EXPECT_THAT(refusal(std::string((1 << 20) + 1, 'x')), HasSubstr("at most 1048576 are run"));
+  EXPECT_THAT(refusal(std::string((1 << 20) + 1, 'x')), HasSubstr("wanted at most 1048576"));
 }
 
 }  // namespace

@@ -157,7 +157,7 @@ TEST(SentencePiece, SaysWhichKindsItDoesNotRun) {
       "a"
       "\x12\x02\x18\x03",
       9);
-  EXPECT_THAT([&] { parse_sentencepiece(words, "w.model"); }, ThrowsMessage<FormatError>(HasSubstr("kind word")));
+  EXPECT_THAT([&] { parse_sentencepiece(words, "w.model"); }, ThrowsMessage<FormatError>(HasSubstr("type word")));
   EXPECT_THAT([&] { parse_sentencepiece("", "w.model"); }, ThrowsMessage<FormatError>(HasSubstr("no pieces")));
 }
 

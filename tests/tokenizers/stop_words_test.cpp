@@ -8,7 +8,7 @@
 namespace etna::data {
 namespace {
 
-/// What is shown of a text that comes in pieces of a size, with "|" where it was stopped.
+/// The text that is shown of a stream with chunks of one size, with "|" where it was stopped.
 std::string shown(const std::vector<std::string>& words, const std::string& text, std::size_t size) {
   StopWords stops(words);
   std::string out;

@@ -120,7 +120,7 @@ TEST(TokenFile, RefusesFieldsAtTheirLimitsEvenWithTheRightHash) {
 TEST(TokenFile, RefusesOtherFilesAndOtherTokenizers) {
   TemporaryFolder folder;
   EXPECT_THAT([&] { TokenFile file(folder.write("text", std::string(200, 'x'))); },
-              ThrowsMessage<FormatError>(HasSubstr("no token file")));
+              ThrowsMessage<FormatError>(HasSubstr("not an Etna token file")));
   EXPECT_THROW(TokenFile(folder / "missing"), FormatError);
   EXPECT_THROW(TokenFile(folder.path()), FormatError);
   const TokenFile file = write(folder / "ids", counting(9), 9);

@@ -81,8 +81,8 @@ void refuses(Change&& change, const char* why) {
 TEST(TokenizerJson, NamesWhatItDoesNotApply) {
   refuses([](json& j) { j["normalizer"] = {{"type", "BertNormalizer"}}; }, "BertNormalizer");
   refuses([](json& j) { j["pre_tokenizer"] = {{"type", "UnicodeScripts"}}; }, "UnicodeScripts");
-  refuses([](json& j) { j["pre_tokenizer"] = 3; }, "no text 'type'");
-  refuses([](json& j) { j["pre_tokenizer"] = {{"type", "Sequence"}}; }, "no list 'pretokenizers'");
+  refuses([](json& j) { j["pre_tokenizer"] = 3; }, "lacks the string 'type'");
+  refuses([](json& j) { j["pre_tokenizer"] = {{"type", "Sequence"}}; }, "lacks the array 'pretokenizers'");
   refuses([](json& j) { j["post_processor"] = {{"type", "Magic"}}; }, "Magic");
   refuses([](json& j) { j["decoder"] = {{"type", "CTC"}}; }, "CTC");
   refuses([](json& j) { j["decoder"] = nullptr; }, "no decoder");
@@ -90,12 +90,12 @@ TEST(TokenizerJson, NamesWhatItDoesNotApply) {
   refuses([](json& j) { j["model"]["dropout"] = 0.1; }, "dropout");
   refuses([](json& j) { j["model"]["end_of_word_suffix"] = "</w>"; }, "end_of_word_suffix");
   refuses([](json& j) { j["model"]["unk_token"] = "<unk>"; }, "not in the vocabulary");
-  refuses([](json& j) { j["model"]["vocab"]["a"] = 2000000000; }, "no id among");
-  refuses([](json& j) { j["model"]["vocab"]["a"] = -1; }, "no id among");
+  refuses([](json& j) { j["model"]["vocab"]["a"] = 2000000000; }, "not a valid id among");
+  refuses([](json& j) { j["model"]["vocab"]["a"] = -1; }, "not a valid id among");
   refuses([](json& j) { j["model"]["vocab"]["a"] = j["model"]["vocab"]["b"]; }, "two tokens the id");
-  refuses([](json& j) { j["model"]["merges"] = json::array({json::array({"a", 1})}); }, "no pair of tokens");
-  refuses([](json& j) { j["model"]["merges"] = json::array({json::array({"z", "z"})}); }, "gives no token");
-  refuses([](json& j) { j["model"]["ignore_merges"] = "yes"; }, "neither true nor false");
+  refuses([](json& j) { j["model"]["merges"] = json::array({json::array({"a", 1})}); }, "not a pair of tokens");
+  refuses([](json& j) { j["model"]["merges"] = json::array({json::array({"z", "z"})}); }, "not in the vocabulary");
+  refuses([](json& j) { j["model"]["ignore_merges"] = "yes"; }, "wanted true or false");
   refuses([](json& j) { j["added_tokens"] = json::array({{{"id", 0}}}); }, "lacks");
 }
 
@@ -107,7 +107,7 @@ TEST(TokenizerJson, NamesExpressionsThatItDoesNotApply) {
     };
   };
   refuses(pattern("(a"), "cannot be used");
-  refuses(pattern("[a[bc]]"), "a set in a set");
+  refuses(pattern("[a[bc]]"), "a nested set");
   refuses(pattern("[a-z&&[^b]]"), "&& in a set");
   refuses(pattern("\\w+"), "\\w");
   refuses(pattern("(*UTF)a"), "(*");
@@ -186,7 +186,8 @@ TEST(TokenizerJson, EndsOfTextsAreThoseOfTheFilesBeside) {
   tokenizer = load_tokenizer(folder / "tokenizer.json");
   EXPECT_EQ(tokenizer->eos(), 2);
   folder.write("generation_config.json", R"({"eos_token_id": "</s>"})");
-  EXPECT_THAT([&] { load_tokenizer(folder / "tokenizer.json"); }, ThrowsMessage<FormatError>(HasSubstr("is no id")));
+  EXPECT_THAT([&] { load_tokenizer(folder / "tokenizer.json"); },
+              ThrowsMessage<FormatError>(HasSubstr("not a token id")));
 }
 
 TEST(TokenizerJson, CharactersFallBackToTheBytesThatThereAre) {

@@ -47,15 +47,15 @@ TEST(WordTokenizer, RefusesDamagedFiles) {
   const auto refuses = [&](const char* text, const char* why) {
     EXPECT_THAT([&] { load_tokenizer(folder.write("bad", text)); }, ThrowsMessage<FormatError>(HasSubstr(why))) << text;
   };
-  refuses("", "not JSON");
-  refuses("[]", "not a JSON object");
+  refuses("", "invalid or cut off JSON");
+  refuses("[]", "wanted a JSON object");
   refuses("{}", "format");
   refuses(R"({"format": 1})", "format");
   refuses(R"({"format": "etna.word_tokenizer", "version": 2})", "version");
   refuses(R"({"format": "etna.word_tokenizer", "version": 1, "words": {}})", "words");
-  refuses(R"({"format": "etna.word_tokenizer", "version": 1, "words": ["a", "a"]})", "twice");
+  refuses(R"({"format": "etna.word_tokenizer", "version": 1, "words": ["a", "a"]})", "duplicate");
   refuses(R"({"format": "etna.word_tokenizer", "version": 1, "words": ["a b"]})", "white space");
-  refuses(R"({"format": "etna.word_tokenizer", "version": 1, "words": [1]})", "no text");
+  refuses(R"({"format": "etna.word_tokenizer", "version": 1, "words": [1]})", "not a string");
   EXPECT_THROW(tokenizer({"\xFF"}).save(folder / "x"), FormatError);
 }
 

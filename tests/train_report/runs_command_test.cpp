@@ -56,7 +56,7 @@ TEST_F(RunsCommand, SortsByResultsAndConfiguration) {
   EXPECT_THAT(lines(runs("--sort dropout --reverse").output)[1], HasSubstr("bb33"));
   const Result unknown = runs("--sort speeed");
   EXPECT_EQ(unknown.code, 2);
-  EXPECT_THAT(unknown.output, AllOf(HasSubstr("no run has that"), HasSubstr("tokens_per_second")));
+  EXPECT_THAT(unknown.output, AllOf(HasSubstr("no run has this field"), HasSubstr("tokens_per_second")));
 }
 
 TEST_F(RunsCommand, ShowsNumbersThatOnlySomeProgramsHave) {
@@ -151,7 +151,7 @@ TEST_F(RunsCommand, PlotsOnTheTerminal) {
   EXPECT_THAT(two.output, AllOf(HasSubstr("aa11 loss"), HasSubstr("aa22 loss"), Not(HasSubstr("valid"))));
   const Result unknown = runs("plot aa11 --metric los");
   EXPECT_EQ(unknown.code, 4);
-  EXPECT_THAT(unknown.output, HasSubstr("no metric has the name 'los'; there are loss, valid_loss"));
+  EXPECT_THAT(unknown.output, HasSubstr("no metric is named 'los'; there are loss, valid_loss"));
 }
 
 TEST_F(RunsCommand, PlotsAsAPictureAndAsJson) {

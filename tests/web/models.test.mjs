@@ -74,7 +74,7 @@ test("penalties, biases and typical_p change a text, wrong ones are refused", { 
   for (const [options, message] of [
     [{ logit_bias: { x: 1 } }, /logit_bias has 'x', which is no token's number/],
     [{ logit_bias: { 99999: 1 } }, /99999/],
-    [{ logit_bias: { 3: Infinity } }, /logit bias is inf; it must be a number, or minus infinity/],
+    [{ logit_bias: { 3: Infinity } }, /logit bias is inf; wanted a number, or minus infinity/],
     [{ typical_p: 2 }, /typical_p/],
     [{ presence_penalty: NaN }, /presence_penalty/],
     [{ temprature: 1 }, /there is no option 'temprature'/],

@@ -64,8 +64,8 @@ CorpusFolder::CorpusFolder(FilePath folder, bool overwrite) : folder_(std::move(
     if (error) throw FormatError(fmt::format("{}: cannot be read: {}", name, error.message()));
     if (!was_empty_ && !overwrite)
       throw FormatError(holds_prepared_corpus(folder_)
-                            ? fmt::format("{}: holds a corpus already; --force replaces it", name)
-                            : fmt::format("{}: holds other files; name a folder that is empty or not there, or --force "
+                            ? fmt::format("{}: already contains a corpus; --force replaces it", name)
+                            : fmt::format("{}: contains other files; name an empty or a new folder, or give --force "
                                           "to write among them",
                                           name));
     for (const fs::path& file : left_over) fs::remove(file, error);

@@ -26,7 +26,7 @@ CorpusInput checked(const FilePath& file, int split) {
   if (error) refuse(fmt::format("cannot be read: {}", error.message()));
   if (info.kind == os::FileKind::folder) refuse("is a folder, not a text file");
   if (info.kind != os::FileKind::regular)
-    refuse("is no regular file, and a corpus is read twice; write the text to a file first");
+    refuse("is not a regular file, but a corpus is read twice; write the text to a file first");
   if (info.bytes == 0) refuse("is empty");
   return {file, static_cast<std::int64_t>(info.bytes), split};
 }
@@ -57,8 +57,7 @@ CorpusInputs find_corpus_inputs(std::span<const FilePath> inputs, std::span<cons
   std::error_code none;
   for (const FilePath& input : inputs)
     if (holds_prepared_corpus(input) && fs::exists(input / token_file_name(kSplits[0]), none))
-      throw FormatError(
-          fmt::format("{}: is a prepared corpus, not text; name the text that it was made from", input.string()));
+      throw FormatError(fmt::format("{}: is a prepared corpus, not text; name its original text", input.string()));
   CorpusInputs found;
   found.valid = valid;
   found.test = test;

@@ -23,7 +23,7 @@ void TokenizerState::load_state_dict(const std::map<std::string, Tensor>& state)
   const bool words = state.contains("text");
   const auto found = state.find(words ? "text" : "json");
   if (found == state.end() || found->second.dtype() != u8 || found->second.dim() != 1)
-    throw FormatError("it is no tokenizer");
+    throw FormatError("it is not a tokenizer");
   const auto bytes = found->second.to_vector<std::uint8_t>();
   const std::string text(bytes.begin(), bytes.end());
   std::shared_ptr<const Tokenizer> loaded;
@@ -52,8 +52,7 @@ void require_same_tokenizer(const Tokenizer& corpus, const Tokenizer& trained, c
                                                     tokenizer.name(), tokenizer.hash());
   };
   throw FormatError(
-      fmt::format("the corpus has {}, and {} was trained on {}; name the same text, or the folder that "
-                  "it was prepared into",
+      fmt::format("the corpus has {}, but {} was trained on {}; use the same text, or the folder it was prepared into",
                   what(corpus, ""), run, what(trained, "other ")));
 }
 

@@ -15,7 +15,7 @@ class Hash {
  public:
   void add(const void* bytes, std::size_t count) { hash_.add(bytes, count); }
   void add(std::uint64_t number) { add(&number, sizeof number); }
-  /// With its length, so that "ab", "c" differs from "a", "bc".
+  /// Includes the length, so that "ab", "c" differs from "a", "bc".
   void add(std::string_view text) {
     add(static_cast<std::uint64_t>(text.size()));
     add(text.data(), text.size());

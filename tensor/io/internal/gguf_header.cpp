@@ -12,14 +12,14 @@
 #include <etna/device/error.h>
 #include <etna/tensor/io/internal/quoted_name.h>
 
-static_assert(std::endian::native == std::endian::little, "numbers of the file are read as they lie in memory");
+static_assert(std::endian::native == std::endian::little, "numbers of the file are read without conversion");
 
 namespace etna::io {
 namespace {
 
 [[noreturn]] void gguf_header_refuse(const std::string& what) { throw FormatError(what); }
 
-/// ggml's names of numbers for which there may be no format here, for messages.
+/// ggml's names of type numbers, some of which Etna has no format for; used in errors.
 struct TypeName {
   std::uint32_t type;
   std::string_view name;
@@ -37,7 +37,7 @@ class Cursor {
   std::uint64_t at() const { return at_; }
   std::uint64_t left() const { return file_.size() - at_; }
 
-  /// @param what is being read, for the error: "the count of tensors"
+  /// @param what is being read, for errors: "the count of tensors"
   std::span<const std::byte> bytes(std::uint64_t count, std::string_view what) {
     if (count > left()) {
       gguf_header_refuse(
@@ -67,7 +67,7 @@ class Cursor {
     if (found.empty()) gguf_header_refuse(fmt::format("{} is empty", what));
     if (found.size() > kMaxGgufName) {
       gguf_header_refuse(
-          fmt::format("{} has {} bytes; {} are allowed, so the file is damaged", what, found.size(), kMaxGgufName));
+          fmt::format("{} has {} bytes; wanted at most {}, so the file is damaged", what, found.size(), kMaxGgufName));
     }
     return found;
   }
@@ -79,15 +79,15 @@ class Cursor {
 
 GgufType type_of(std::uint32_t number, const std::string& what) {
   if (number > static_cast<std::uint32_t>(GgufType::f64))
-    gguf_header_refuse(fmt::format("{} is of type {}, but types of metadata are 0 to 12", what, number));
+    gguf_header_refuse(fmt::format("{} has type {}; wanted 0 to 12", what, number));
   return static_cast<GgufType>(number);
 }
 
-/// Checks a bool, which is 0 or 1 in a file.
+/// Checks that bools are 0 or 1.
 void check_bools(std::span<const std::byte> bytes, const std::string& what) {
   const auto bad = std::find_if(bytes.begin(), bytes.end(), [](std::byte b) { return b > std::byte{1}; });
   if (bad != bytes.end())
-    gguf_header_refuse(fmt::format("{} has a bool of {}, it must be 0 or 1", what, std::to_integer<int>(*bad)));
+    gguf_header_refuse(fmt::format("{} has a bool of {}; wanted 0 or 1", what, std::to_integer<int>(*bad)));
 }
 
 GgufValue read_value(Cursor& file, const std::string& what) {
@@ -96,7 +96,7 @@ GgufValue read_value(Cursor& file, const std::string& what) {
   std::uint64_t count = 1;
   if (type == GgufType::array) {
     item = type_of(file.number<std::uint32_t>("the type of the items of " + what), "an item of " + what);
-    if (item == GgufType::array) gguf_header_refuse(fmt::format("{} is a list of lists, which is not read", what));
+    if (item == GgufType::array) gguf_header_refuse(fmt::format("{} is a list of lists, which is not supported", what));
     count = file.number<std::uint64_t>("the length of " + what);
     const std::uint64_t least = item == GgufType::string ? sizeof(std::uint64_t) : item_bytes(item);
     if (count > file.left() / least) {
@@ -109,7 +109,7 @@ GgufValue read_value(Cursor& file, const std::string& what) {
     if (item == GgufType::boolean) check_bools(bytes, what);
     return GgufValue::from_file(type, item, count, bytes);
   }
-  // The strings are walked with a cursor of their own to find where they end.
+  // A separate cursor walks the strings to find their end.
   Cursor ahead = file;
   for (std::uint64_t i = 0; i < count; ++i) ahead.string(what);
   return GgufValue::from_file(type, item, count, file.bytes(ahead.at() - file.at(), what));
@@ -117,12 +117,13 @@ GgufValue read_value(Cursor& file, const std::string& what) {
 
 std::uint32_t read_version(Cursor& file) {
   const auto version = file.number<std::uint32_t>("the version");
-  if (version == 1) gguf_header_refuse("is GGUF version 1, which is not read; convert it again with llama.cpp's tools");
+  if (version == 1)
+    gguf_header_refuse("is GGUF version 1, which is not supported; convert it again with llama.cpp's tools");
   if (version == 2 || version == 3) return version;
   if (version != 0 && (version & 0xffffu) == 0)
     gguf_header_refuse(
-        "was written on a big-endian machine, which is not read; llama.cpp's gguf_convert_endian.py converts it");
-  gguf_header_refuse(fmt::format("is GGUF version {}; versions 2 and 3 are read", version));
+        "was written on a big-endian machine, which is not supported; llama.cpp's gguf_convert_endian.py converts it");
+  gguf_header_refuse(fmt::format("is GGUF version {}; wanted 2 or 3", version));
 }
 
 void read_metadata(Cursor& file, std::uint64_t count, GgufHeader& header) {
@@ -134,19 +135,19 @@ void read_metadata(Cursor& file, std::uint64_t count, GgufHeader& header) {
   std::set<std::string, std::less<>> keys;
   for (std::uint64_t i = 0; i < count; ++i) {
     const std::string_view key = file.name(fmt::format("the key of metadata entry {}", i));
-    if (!keys.emplace(key).second) gguf_header_refuse(fmt::format("metadata {} stands in it twice", quoted_name(key)));
+    if (!keys.emplace(key).second) gguf_header_refuse(fmt::format("metadata {} occurs twice", quoted_name(key)));
     header.metadata.push_back({std::string(key), read_value(file, "metadata " + quoted_name(key))});
     if (key != "general.alignment") continue;
     const GgufValue& value = header.metadata.back().value;
     if (value.type() != GgufType::u32 || !std::has_single_bit(value.unsigned_integer())) {
-      gguf_header_refuse(fmt::format("has an alignment of {} ({}); it must be a power of two and an u32", value.str(),
-                                     name(value.type())));
+      gguf_header_refuse(
+          fmt::format("has an alignment of {} ({}); wanted a power of two as a u32", value.str(), name(value.type())));
     }
     header.alignment = value.unsigned_integer();
   }
 }
 
-/// Sets the size in bytes for a format. False if rows are no whole blocks.
+/// Sets the format and the size in bytes. False if rows are not whole blocks.
 bool set_format(GgufTensor& tensor, const quant::BlockFormat& format) {
   const std::int64_t row = tensor.shape.back();
   if (row % format.elements != 0) return false;
@@ -161,7 +162,7 @@ GgufTensor read_tensor(Cursor& file, std::uint64_t index) {
   const std::string what = "tensor " + quoted_name(tensor.name);
   const auto rank = file.number<std::uint32_t>("the rank of " + what);
   if (rank == 0 || rank > kMaxGgufDims)
-    gguf_header_refuse(fmt::format("{} has {} dimensions; 1 to {} are allowed", what, rank, kMaxGgufDims));
+    gguf_header_refuse(fmt::format("{} has {} dimensions; wanted 1 to {}", what, rank, kMaxGgufDims));
   std::int64_t product = 1;
   bool none = false;
   for (std::uint32_t d = 0; d < rank; ++d) {
@@ -170,7 +171,7 @@ GgufTensor read_tensor(Cursor& file, std::uint64_t index) {
     none = none || size == 0;
     if (size > INT64_MAX ||
         __builtin_mul_overflow(product, std::max<std::int64_t>(1, static_cast<std::int64_t>(size)), &product))
-      gguf_header_refuse(fmt::format("{} has {} as a size, too much for any memory", what, size));
+      gguf_header_refuse(fmt::format("{} has {} as a size, too large for memory", what, size));
     tensor.shape.insert(0, static_cast<std::int64_t>(size));
   }
   tensor.elements = none ? 0 : product;
@@ -180,7 +181,7 @@ GgufTensor read_tensor(Cursor& file, std::uint64_t index) {
   if (format == nullptr) return tensor;
   try {
     if (!set_format(tensor, *format)) {
-      gguf_header_refuse(fmt::format("{} has rows of {} elements, which are no whole blocks of {} ({} elements)", what,
+      gguf_header_refuse(fmt::format("{} has rows of {} elements, which are not whole blocks of {} ({} elements)", what,
                                      tensor.shape.back(), format->name, format->elements));
     }
   } catch (const ShapeError& error) {
@@ -191,8 +192,8 @@ GgufTensor read_tensor(Cursor& file, std::uint64_t index) {
 
 std::uint64_t aligned(std::uint64_t size, std::uint64_t alignment) { return (size + alignment - 1) & ~(alignment - 1); }
 
-/// BitNet's number stands for two formats: the one with a scale for the tensor, and blocks of 32 with f16 scales of
-/// their own, which is not read. Only the room up to the next tensor tells them apart.
+/// BitNet's type number is used for two formats: one with a scale for the whole tensor, and blocks of 32 with an f16
+/// scale each, which is not supported. Only the space up to the next tensor distinguishes them.
 void refuse_blocks_with_scales(const GgufTensor& tensor, std::uint64_t room, std::uint64_t alignment) {
   if (tensor.format == nullptr || tensor.format->name != "I2_S" || tensor.elements == 0) return;
   constexpr std::uint64_t kElements = 32, kBytes = 10;
@@ -200,21 +201,22 @@ void refuse_blocks_with_scales(const GgufTensor& tensor, std::uint64_t room, std
   const auto elements = static_cast<std::uint64_t>(tensor.elements);
   if (fits(tensor.bytes) || elements % kElements != 0 || !fits(elements / kElements * kBytes)) return;
   gguf_header_refuse(
-      fmt::format("tensor {} has blocks of 32 ternary weights with a scale each, which have the number "
-                  "of I2_S and are not read; convert the model's original to TQ2_0",
+      fmt::format("tensor {} has blocks of 32 ternary weights with a scale each, which use the type number of I2_S and "
+                  "are not supported; convert the original model to TQ2_0",
                   quoted_name(tensor.name)));
 }
 
-/// Turns offsets into places in the file, and checks that the tensors lie in it without overlap.
+/// Converts offsets to positions in the file, and checks that all tensors are within the file and do not overlap.
 void place_tensors(GgufHeader& header, std::uint64_t file_size) {
   std::vector<GgufTensor*> order;
   for (GgufTensor& tensor : header.tensors) {
     const std::string what = "tensor " + quoted_name(tensor.name);
     if (tensor.begin % header.alignment != 0)
-      gguf_header_refuse(fmt::format("{} has the offset {}, no multiple of {}", what, tensor.begin, header.alignment));
+      gguf_header_refuse(
+          fmt::format("{} has offset {}; wanted a multiple of {}", what, tensor.begin, header.alignment));
     const std::uint64_t room = file_size > header.data ? file_size - header.data : 0;
     if (tensor.begin > room) {
-      gguf_header_refuse(fmt::format("{} begins {} bytes behind the header, but only {} follow; the file is cut short",
+      gguf_header_refuse(fmt::format("{} begins {} bytes after the header, but only {} follow; the file is cut short",
                                      what, tensor.begin, room));
     }
     tensor.begin += header.data;
@@ -259,8 +261,8 @@ GgufHeader parse_gguf_header(std::span<const std::byte> bytes) {
   Cursor file(bytes);
   const auto magic = bytes.first(std::min<std::size_t>(4, bytes.size()));
   if (std::memcmp(magic.data(), "GGUF", magic.size()) != 0)
-    gguf_header_refuse("does not begin with 'GGUF', so it is no GGUF file");
-  file.bytes(4, "the word 'GGUF'");
+    gguf_header_refuse("does not begin with 'GGUF', so it is not a GGUF file");
+  file.bytes(4, "the magic 'GGUF'");
   GgufHeader header;
   header.version = read_version(file);
   const auto tensors = file.number<std::uint64_t>("the count of tensors");
@@ -275,7 +277,7 @@ GgufHeader parse_gguf_header(std::span<const std::byte> bytes) {
   for (std::uint64_t i = 0; i < tensors; ++i) {
     header.tensors.push_back(read_tensor(file, i));
     const std::string& name = header.tensors.back().name;
-    if (!names.insert(name).second) gguf_header_refuse(fmt::format("tensor {} stands in it twice", quoted_name(name)));
+    if (!names.insert(name).second) gguf_header_refuse(fmt::format("tensor {} occurs twice", quoted_name(name)));
   }
   header.data = aligned(file.at(), header.alignment);
   place_tensors(header, bytes.size());

@@ -12,7 +12,7 @@
 #include <etna/tensor/io/internal/mapped_file.h>
 #include <etna/tensor/io/internal/quoted_name.h>
 
-static_assert(std::endian::native == std::endian::little, "numbers of the file are read as they lie in memory");
+static_assert(std::endian::native == std::endian::little, "numbers of the file are read without conversion");
 
 namespace etna::io {
 namespace {
@@ -26,15 +26,15 @@ Llama2cConfig read_config(std::span<const std::byte> file) {
   std::memcpy(numbers.data(), file.data(), kHeaderBytes);
   constexpr std::int32_t kVersioned = 0x616b3432;  // "ak42" of the later formats
   if (numbers[0] == kVersioned)
-    llama2c_refuse("is one of llama2.c's versioned files; export it with --version 0 for the legacy format");
+    llama2c_refuse("is in one of llama2.c's versioned formats; export it with --version 0 for the legacy format");
   constexpr std::array<const char*, 7> kNames = {"dim",        "hidden_dim", "n_layers", "n_heads",
                                                  "n_kv_heads", "vocab_size", "seq_len"};
   for (std::size_t i = 0; i < numbers.size(); ++i) {
-    // A negative vocabulary says that the last matrix is one of its own.
+    // A negative vocabulary size means that the output matrix is separate from the embeddings.
     const bool negative = numbers[i] < 0 && i != 5;
     if (negative || numbers[i] == 0 || numbers[i] == INT32_MIN) {
       llama2c_refuse(
-          fmt::format("has {} as {}, so it is no checkpoint of llama2.c, or a damaged one", numbers[i], kNames[i]));
+          fmt::format("has {} as {}, so it is not a llama2.c checkpoint, or a damaged one", numbers[i], kNames[i]));
     }
   }
   const Llama2cConfig config{numbers[0], numbers[1],    numbers[2],
@@ -45,17 +45,18 @@ Llama2cConfig read_config(std::span<const std::byte> file) {
                                config.width));
   }
   if (config.heads % config.kv_heads != 0)
-    llama2c_refuse(fmt::format("has {} heads for {} key/value heads, no multiple", config.heads, config.kv_heads));
+    llama2c_refuse(
+        fmt::format("has {} heads for {} key/value heads; wanted a multiple", config.heads, config.kv_heads));
   return config;
 }
 
-/// Places tensors one after the other, never beyond the end of the file.
+/// Assigns consecutive positions to tensors, never beyond the end of the file.
 class Layout {
  public:
   Layout(std::size_t file_bytes, Llama2cHeader& header)
       : left_((file_bytes - kHeaderBytes) / sizeof(float)), header_(header) {}
 
-  /// One tensor for each layer, as the file has them: all layers' wq, then all layers' wk.
+  /// One tensor for each layer, in file order: all layers' wq, then all layers' wk.
   void each_layer(const char* name, Shape shape) {
     const std::int64_t each = floats(shape);
     if (each > 0 && header_.config.layers > left_ / each) cut_short(name);
@@ -84,7 +85,7 @@ class Layout {
   }
   [[noreturn]] void cut_short(const char* name) const {
     llama2c_refuse(fmt::format(
-        "ends within {}: only {} numbers are left; it is no checkpoint of llama2.c, or cut short", name, left_));
+        "ends within {}: only {} numbers are left; it is not a llama2.c checkpoint, or cut short", name, left_));
   }
 
   std::int64_t at_ = 0, left_;
@@ -95,7 +96,7 @@ class Layout {
 
 Llama2cHeader parse_llama2c(std::span<const std::byte> file) {
   if (file.size() < kHeaderBytes)
-    llama2c_refuse(fmt::format("is {} bytes long, too short for a checkpoint of llama2.c", file.size()));
+    llama2c_refuse(fmt::format("is {} bytes long, too short for a llama2.c checkpoint", file.size()));
   Llama2cHeader header;
   header.config = read_config(file);
   const Llama2cConfig& c = header.config;
@@ -117,12 +118,12 @@ Llama2cHeader parse_llama2c(std::span<const std::byte> file) {
   layout.skip("the table of sines", {c.context, c.head_width() / 2});
   if (!c.tied) layout.add("output.weight", {c.vocabulary, c.width});
   if (layout.left() != 0)
-    llama2c_refuse(fmt::format("has {} numbers behind its last tensor; it is damaged", layout.left()));
+    llama2c_refuse(fmt::format("has {} numbers after its last tensor; it is damaged", layout.left()));
   return header;
 }
 
 Llama2cCheckpoint::Llama2cCheckpoint(const FilePath& path)
-    : path_(path), file_(std::make_shared<MappedFile>(path, "a checkpoint of llama2.c")) {
+    : path_(path), file_(std::make_shared<MappedFile>(path, "a llama2.c checkpoint")) {
   try {
     header_ = parse_llama2c({file_->bytes(), file_->size()});
   } catch (const FormatError& error) {

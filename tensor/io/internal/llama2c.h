@@ -17,13 +17,13 @@ namespace etna::io {
 
 struct Llama2cConfig {
   std::int64_t width = 0;         ///< of the embeddings ("dim")
-  std::int64_t feed_forward = 0;  ///< width between the feed-forward matrices ("hidden_dim")
+  std::int64_t feed_forward = 0;  ///< hidden width of the feed-forward layers ("hidden_dim")
   std::int64_t layers = 0;
   std::int64_t heads = 0;
   std::int64_t kv_heads = 0;
   std::int64_t vocabulary = 0;
   std::int64_t context = 0;  ///< longest sequence
-  bool tied = false;         ///< the embeddings are also the last matrix, so there is no output.weight
+  bool tied = false;         ///< the output matrix is the embedding table; there is no output.weight
 
   std::int64_t head_width() const { return width / heads; }
   std::int64_t kv_width() const { return head_width() * kv_heads; }
@@ -32,7 +32,7 @@ struct Llama2cConfig {
 struct Llama2cTensor {
   std::string name;
   Shape shape;
-  std::size_t begin = 0;  ///< first byte in the file
+  std::size_t begin = 0;  ///< offset of the first byte in the file
 };
 
 struct Llama2cHeader {
@@ -40,14 +40,14 @@ struct Llama2cHeader {
   std::vector<Llama2cTensor> tensors;
 };
 
-/// @param file all bytes of the file: their number is that of the weights
+/// @param file all bytes of the file; their number must match the weights
 /// @throws FormatError with text that fits after "FILE: "
 Llama2cHeader parse_llama2c(std::span<const std::byte> file);
 
-/// A mapped checkpoint. Tensors have the names of Meta's Llama: tok_embeddings.weight [vocabulary, width],
+/// A memory-mapped checkpoint. Tensors have the names of Meta's Llama: tok_embeddings.weight [vocabulary, width],
 /// layers.N.{attention_norm, ffn_norm}.weight, layers.N.attention.{wq, wk, wv, wo}.weight,
 /// layers.N.feed_forward.{w1, w2, w3}.weight, norm.weight, output.weight; matrices are [out, in]. Queries and keys have
-/// Meta's order: rotary embeddings turn neighbours 2i and 2i + 1. The file's tables of sines are not given.
+/// Meta's order: rotary embeddings rotate the adjacent elements 2i and 2i + 1. The file's sine tables are skipped.
 class Llama2cCheckpoint {
  public:
   /// @throws FormatError for a file that cannot be read or is damaged, naming the file and the fault
@@ -55,7 +55,7 @@ class Llama2cCheckpoint {
 
   const Llama2cConfig& config() const { return header_.config; }
   const std::vector<Llama2cTensor>& tensors() const { return header_.tensors; }
-  /// The f32 of a tensor, not copied. They outlive this object. @throws FormatError if there is none of the name
+  /// A view of a tensor's f32 values, which may outlive this object. @throws FormatError if no tensor has this name
   MappedBytes bytes(std::string_view name) const;
   Tensor load(std::string_view name, Device device = {}) const;
 

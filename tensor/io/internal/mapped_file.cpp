@@ -19,7 +19,7 @@ MappedFile::MappedFile(const FilePath& path, const char* kind) {
   if (error) throw refuse(fmt::format("cannot be read: {}", error.message()));
   if (info.kind != os::FileKind::regular) {
     throw refuse(
-        fmt::format("is {}, not {}", info.kind == os::FileKind::folder ? "a directory" : "no regular file", kind));
+        fmt::format("is {}, not {}", info.kind == os::FileKind::folder ? "a directory" : "not a regular file", kind));
   }
   if (info.bytes > std::numeric_limits<std::size_t>::max())
     throw refuse(fmt::format("has {} bytes, more than this build of {} bits can address", info.bytes,

@@ -6,12 +6,12 @@
 
 namespace etna::io {
 
-/// A read-only memory mapping of a regular file. A file that another process cuts short while it is mapped ends the
-/// program, as with any mapping.
+/// A read-only memory mapping of a regular file. As with any mapping, the program dies if another process truncates the
+/// file while it is mapped.
 class MappedFile {
  public:
   /// @param kind what the file should be, for errors: "a safetensors file"
-  /// @throws FormatError for a file that is missing, unreadable, or a folder
+  /// @throws FormatError if the file is missing, unreadable or a folder
   MappedFile(const FilePath& path, const char* kind);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;

@@ -14,7 +14,7 @@ using Kind = Object::Kind;
 
 [[noreturn]] void refuse(const std::string& what) { throw FormatError("the pickle " + what); }
 
-/// A name of the file for an error: hostile bytes must not reach a terminal.
+/// A name from the file for an error: hostile bytes must not reach a terminal.
 std::string printable(std::string text) {
   for (char& c : text) c = std::isprint(static_cast<unsigned char>(c)) ? c : '?';
   return text.size() <= 80 ? text : text.substr(0, 80) + "...";
@@ -27,13 +27,12 @@ Machine::Machine(std::span<const std::byte> bytes, LoadStorage load_storage)
 
 TorchValue Machine::run() {
   while (!stopped_) step(static_cast<unsigned>(number(1)));
-  if (stack_.size() != 1 || !marks_.empty())
-    refuse(fmt::format("ends with {} values, it must end with one", stack_.size()));
+  if (stack_.size() != 1 || !marks_.empty()) refuse(fmt::format("ends with {} values; wanted one", stack_.size()));
   return value_of(*stack_.front(), 0);
 }
 
 std::span<const std::byte> Machine::take(std::uint64_t count) {
-  if (count > bytes_.size() - at_) refuse(fmt::format("is cut short: {} bytes are wanted at its byte {}", count, at_));
+  if (count > bytes_.size() - at_) refuse(fmt::format("is cut short: {} bytes are needed at byte {}", count, at_));
   const auto found = bytes_.subspan(at_, static_cast<std::size_t>(count));
   at_ += static_cast<std::size_t>(count);
   return found;
@@ -54,7 +53,7 @@ std::string Machine::line() {
 }
 
 Object* Machine::make(Kind kind) {
-  // An object takes a hundred times the byte that asks for it; files of tensors have some thousands.
+  // An object takes a hundred times the memory of the byte that creates it; files of tensors have some thousands.
   constexpr std::size_t kMostObjects = 20'000'000;
   if (objects_.size() == kMostObjects) refuse(fmt::format("has more than {} values", kMostObjects));
   objects_.emplace_back().kind = kind;
@@ -74,7 +73,7 @@ Object* Machine::string(std::uint64_t length) {
   return made;
 }
 
-/// Two's complement of any length; those beyond 64 bits, such as a seed of PyTorch's, become the nearest number.
+/// Two's complement of any length; integers beyond 64 bits, such as some seeds of PyTorch, become the nearest double.
 Object* Machine::long_integer(std::uint64_t length) {
   std::span<const std::byte> bytes = take(length);
   const bool negative = length > 0 && (bytes.back() & std::byte{0x80}) != std::byte{0};
@@ -84,7 +83,7 @@ Object* Machine::long_integer(std::uint64_t length) {
   }
   length = bytes.size();
   if (length > 8) {
-    // The digits of a negative one are those of its complement, less 1.
+    // The magnitude of a negative number is its bitwise complement plus 1.
     double magnitude = 0;
     for (std::size_t i = bytes.size(); i-- > 0;)
       magnitude = 256 * magnitude + static_cast<double>(bytes[i] ^ (negative ? std::byte{0xff} : std::byte{0}));
@@ -108,7 +107,7 @@ Object* Machine::pop() {
 
 Object* Machine::top(Kind kind, const char* op) {
   if (stack_.size() <= (marks_.empty() ? 0 : marks_.back()) || stack_.back()->kind != kind)
-    refuse(fmt::format("has {} where there is no value of that kind", op));
+    refuse(fmt::format("has {} without a value of the right type", op));
   return stack_.back();
 }
 
@@ -130,15 +129,15 @@ void Machine::push_tuple(std::size_t count) {
 }
 
 void Machine::remember(std::uint64_t index, Object* object) {
-  // Python numbers memos from 0 on, so no honest file has more of them than bytes.
-  if (index >= bytes_.size()) refuse(fmt::format("remembers a value under the number {}", index));
+  // Python numbers memos from 0, so a valid file cannot have more memos than bytes.
+  if (index >= bytes_.size()) refuse(fmt::format("memoizes a value under the index {}", index));
   if (index >= memo_.size()) memo_.resize(static_cast<std::size_t>(index) + 1);
   memo_[static_cast<std::size_t>(index)] = object;
 }
 
 void Machine::recall(std::uint64_t index) {
   if (index >= memo_.size() || memo_[static_cast<std::size_t>(index)] == nullptr)
-    refuse(fmt::format("recalls the value {}, which it has not remembered", index));
+    refuse(fmt::format("refers to memo {}, which it has not set", index));
   stack_.push_back(memo_[static_cast<std::size_t>(index)]);
 }
 
@@ -258,7 +257,7 @@ void Machine::step(unsigned op) {
       const Object* function = pop();
       return push(reduce(*function, *arguments));
     }
-    case 'b': {  // BUILD: attributes of an object. state_dict() keeps its _metadata there; nothing here needs it.
+    case 'b': {  // BUILD: attributes of an object, such as the _metadata of a state_dict(), which is not needed here.
       pop();
       top(Kind::dict, "attributes");
       return;
@@ -266,7 +265,7 @@ void Machine::step(unsigned op) {
     case 'Q':  // BINPERSID
       return push(persistent(*pop()));
   }
-  refuse(fmt::format("has the operation {:#04x} at its byte {}, which files of tensors do not need", op, at_ - 1));
+  refuse(fmt::format("has the operation {:#04x} at byte {}, which files of tensors do not need", op, at_ - 1));
 }
 
 namespace {
@@ -288,11 +287,11 @@ bool is_list(const Object& object, Kind kind, std::size_t least) {
 
 Dims dims_of(const Object& tuple, const char* what) {
   if (tuple.kind != Kind::tuple || tuple.items.size() > kMaxRank)
-    refuse(fmt::format("has a tensor whose {} is no tuple of at most {} numbers", what, kMaxRank));
+    refuse(fmt::format("has a tensor whose {} is not a tuple of at most {} numbers", what, kMaxRank));
   Dims dims;
   for (const Object* item : tuple.items) {
     if (item->kind != Kind::integer || item->integer < 0)
-      refuse(fmt::format("has a tensor with a {} that holds something else than numbers from 0 on", what));
+      refuse(fmt::format("has a tensor with a {} that does not consist of nonnegative numbers", what));
     dims.push_back(item->integer);
   }
   return dims;
@@ -306,7 +305,7 @@ Object* Machine::global(const std::string& module, const std::string& name) {
                      std::any_of(std::begin(kStorages), std::end(kStorages), [&](auto& s) { return s.name == full; });
   if (!known) {
     throw FormatError(
-        fmt::format("contains a '{}.{}', which is not read: only tensors (f64 f32 f16 bf16 i64 i32 i8 u8 bool), "
+        fmt::format("contains a '{}.{}', which is not supported: only tensors (f64 f32 f16 bf16 i64 i32 i8 u8 bool), "
                     "dictionaries, lists, "
                     "tuples, strings, numbers, bool and None are; save a state_dict()",
                     printable(module), printable(name)));
@@ -317,7 +316,7 @@ Object* Machine::global(const std::string& module, const std::string& name) {
 }
 
 Object* Machine::reduce(const Object& function, const Object& arguments) {
-  if (function.kind != Kind::global || arguments.kind != Kind::tuple) refuse("calls something that is no function");
+  if (function.kind != Kind::global || arguments.kind != Kind::tuple) refuse("calls something that is not a function");
   const std::string& name = function.string;
   if (name == "torch._utils _rebuild_tensor_v2") return rebuild_tensor(arguments);
   if (name == "torch._utils _rebuild_parameter") {
@@ -335,15 +334,15 @@ Object* Machine::reduce(const Object& function, const Object& arguments) {
     if (arguments.items.empty()) return dict;
     // Python 2 wrote a list of pairs.
     if (arguments.items.size() != 1 || arguments.items[0]->kind != Kind::list)
-      refuse("has an OrderedDict of something");
+      refuse("has an OrderedDict of an unknown form");
     for (const Object* pair : arguments.items[0]->items) {
       if ((pair->kind != Kind::tuple && pair->kind != Kind::list) || pair->items.size() != 2)
-        refuse("has an OrderedDict of something that is no pair");
+        refuse("has an OrderedDict of items that are not pairs");
       append(dict, pair->items);
     }
     return dict;
   }
-  refuse(fmt::format("calls {}, which is no function", printable(name)));
+  refuse(fmt::format("calls {}, which is not a function", printable(name)));
 }
 
 /// _rebuild_tensor_v2(storage, offset, size, stride, requires_grad, hooks)
@@ -356,7 +355,7 @@ Object* Machine::rebuild_tensor(const Object& arguments) {
   const Shape shape = dims_of(*arguments.items[2], "size");
   const Strides strides = dims_of(*arguments.items[3], "stride");
   if (shape.rank() != strides.rank()) refuse("has a tensor with more or fewer strides than sizes");
-  // The last element that the view reaches; 0 elements reach none.
+  // Checks the last element of the view; an empty view has none.
   bool fits = offset >= 0 && offset <= held && has_strides(shape), empty = false;
   std::int64_t last = offset, count = 1;
   for (int i = 0; i < shape.rank(); ++i) {
@@ -384,7 +383,7 @@ Object* Machine::persistent(const Object& id) {
   const auto is = [&](std::size_t i, Kind kind) { return id.items[i]->kind == kind; };
   if (!is_list(id, Kind::tuple, 5) || !is(0, Kind::string) || id.items[0]->string != "storage" ||
       !is(1, Kind::global) || !is(2, Kind::string) || !is(4, Kind::integer)) {
-    refuse("refers to something outside of it that is no storage");
+    refuse("has a persistent id that is not a storage");
   }
   const std::string& type = id.items[1]->string;
   const auto* found = std::find_if(std::begin(kStorages), std::end(kStorages), [&](auto& s) { return s.name == type; });
@@ -395,10 +394,10 @@ Object* Machine::persistent(const Object& id) {
 }
 
 TorchValue Machine::value_of(const Object& object, int depth) {
-  // Values that a file repeats by reference are copied, so a short file could ask for any number of them.
+  // Values that a file references repeatedly are copied, so the copies of a short file could fill the memory.
   copied_ += sizeof(TorchValue) + object.string.size();
   if (depth > 100 || copied_ > (std::uint64_t{64} << 20) + 4 * sizeof(TorchValue) * bytes_.size())
-    refuse("nests values without end, or repeats them too often");
+    refuse("nests values endlessly, or repeats them too often");
   TorchValue value;
   using To = TorchValue::Kind;
   switch (object.kind) {
@@ -440,7 +439,7 @@ TorchValue Machine::value_of(const Object& object, int depth) {
     case Kind::storage:
       break;
   }
-  refuse(fmt::format("contains {} where a value must be", object.kind == Kind::storage ? "a storage" : "a type"));
+  refuse(fmt::format("contains {} instead of a value", object.kind == Kind::storage ? "a storage" : "a type"));
 }
 
 }  // namespace etna::pickle

@@ -12,10 +12,10 @@
 
 #include <etna/tensor/io/torch_file.h>
 
-/// The part of Python's pickle format that PyTorch's files consist of.
+/// The subset of Python's pickle format that PyTorch's files use.
 namespace etna::pickle {
 
-/// An object of the machine. Objects refer to each other, in cycles too if a file says so.
+/// An object of the machine. Objects may refer to each other, even in cycles.
 struct Object {
   enum class Kind { none, boolean, integer, number, string, tensor, list, tuple, dict, global, storage };
   Kind kind = Kind::none;
@@ -26,10 +26,10 @@ struct Object {
   std::vector<Object*> items;  ///< of a dict: key, value, key, value …
 };
 
-/// Interprets a pickle. It can make the objects above and nothing else; it calls nothing that the file names.
+/// Interprets a pickle. It can only create the objects above, and calls nothing that the file names.
 class Machine {
  public:
-  /// The storage that a persistent id names: its dtype, key and number of elements.
+  /// Loads the storage of a persistent id, given its dtype, key and number of elements.
   using LoadStorage = std::function<Tensor(DType dtype, const std::string& key, std::int64_t count)>;
 
   Machine(std::span<const std::byte> bytes, LoadStorage load_storage);
@@ -69,7 +69,7 @@ class Machine {
   std::vector<Object*> stack_, memo_;
   std::vector<std::size_t> marks_;
   bool stopped_ = false;
-  std::uint64_t copied_ = 0;  ///< bytes of values that value_of() made
+  std::uint64_t copied_ = 0;  ///< bytes of values that value_of() has copied
 };
 
 }  // namespace etna::pickle

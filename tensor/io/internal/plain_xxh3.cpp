@@ -9,7 +9,7 @@
 namespace etna::io {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "words are read as they lie in memory");
+static_assert(std::endian::native == std::endian::little, "words are read without conversion");
 
 constexpr std::uint32_t kPrime32 = 0x9E3779B1;
 constexpr std::uint64_t kPrime1 = 0x9E3779B185EBCA87, kPrime2 = 0xC2B2AE3D27D4EB4F, kPrime3 = 0x165667B19E3779F9;
@@ -31,7 +31,7 @@ T read(const std::byte* at) {
 std::uint64_t word(const std::byte* at) { return read<std::uint64_t>(at); }
 std::uint64_t secret(std::size_t offset) { return word(reinterpret_cast<const std::byte*>(kSecret) + offset); }
 
-/// The upper and the lower half of a 128-bit product, folded.
+/// The upper half of a 128-bit product xor the lower half.
 std::uint64_t fold_product(std::uint64_t a, std::uint64_t b) {
   const std::uint64_t a0 = a & 0xffffffff, a1 = a >> 32, b0 = b & 0xffffffff, b1 = b >> 32;
   const std::uint64_t low = a0 * b0, left = a1 * b0, right = a0 * b1;

@@ -7,7 +7,7 @@
 namespace etna::io {
 namespace {
 
-/// Bytes of the UTF-8 character of two to four bytes that begins at `at`; 0 if there is none.
+/// The length of the multibyte UTF-8 character at `at`; 0 if there is none.
 std::size_t character_at(std::string_view text, std::size_t at) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned first = byte(at);
@@ -19,7 +19,7 @@ std::size_t character_at(std::string_view text, std::size_t at) {
   for (std::size_t i = 1; i < size; ++i) {
     if ((byte(at + i) & 0xc0u) != 0x80u) return 0;
   }
-  // Longer than needed, a surrogate, beyond the last character, or a control character.
+  // An overlong form, a surrogate, beyond the last character, or a control character.
   const unsigned second = byte(at + 1);
   if ((first == 0xe0 && second < 0xa0) || (first == 0xed && second >= 0xa0) || (first == 0xf0 && second < 0x90) ||
       (first == 0xf4 && second >= 0x90) || (first == 0xc2 && second < 0xa0))

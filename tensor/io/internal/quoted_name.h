@@ -5,8 +5,8 @@
 
 namespace etna::io {
 
-/// A name from a file, fit for an error message: in quotes, cut after 80 bytes, with everything but printable ASCII and
-/// whole UTF-8 characters as \xNN.
+/// A name from a file for an error: quoted, truncated after 80 bytes, with everything but printable ASCII and valid
+/// UTF-8 characters escaped as \xNN.
 std::string quoted_name(std::string_view name);
 
 }  // namespace etna::io

@@ -22,7 +22,8 @@ struct SafetensorsFile::Contents {
     std::memcpy(&length, file->bytes(), sizeof length);
     const std::uint64_t rest = file->size() - sizeof length;
     if (length > safetensors::kMaxHeaderBytes)
-      throw refuse(fmt::format("claims a header of {} bytes; this is no safetensors file, or a damaged one", length));
+      throw refuse(
+          fmt::format("claims a header of {} bytes; this is not a safetensors file, or a damaged one", length));
     if (length > rest)
       throw refuse(fmt::format("claims a header of {} bytes, but only {} follow; it is cut short", length, rest));
     data = sizeof length + length;
@@ -39,8 +40,8 @@ struct SafetensorsFile::Contents {
   FilePath path;
   std::shared_ptr<const MappedFile> file;
   safetensors::Header header;
-  std::uint64_t data = 0;                         ///< first byte of the tensors
-  std::map<std::string_view, std::size_t> names;  ///< of strings in the header
+  std::uint64_t data = 0;                         ///< offset of the tensors' bytes
+  std::map<std::string_view, std::size_t> names;  ///< views of strings in the header
 };
 
 SafetensorsFile::SafetensorsFile(const FilePath& path) : contents_(std::make_shared<const Contents>(path)) {}
@@ -57,7 +58,8 @@ const safetensors::Entry* SafetensorsFile::find(std::string_view name) const {
 MappedBytes SafetensorsFile::bytes(const safetensors::Entry& tensor) const {
   const safetensors::Entry* own = find(tensor.name);
   if (own == nullptr || own->begin != tensor.begin || own->end != tensor.end) {
-    throw FormatError(fmt::format("{}: has no tensor '{}' like the one of another file", path().string(), tensor.name));
+    throw FormatError(fmt::format("{}: has no tensor '{}' equal to the given one, which is from another file",
+                                  path().string(), tensor.name));
   }
   return {contents_->file, static_cast<std::size_t>(contents_->data + own->begin),
           static_cast<std::size_t>(own->end - own->begin)};
@@ -66,7 +68,7 @@ MappedBytes SafetensorsFile::bytes(const safetensors::Entry& tensor) const {
 Tensor SafetensorsFile::load(const safetensors::Entry& tensor, Device device) const {
   const MappedBytes view = bytes(tensor);
   if (tensor.dtype != boolean) return from_bytes(view.data(), tensor.shape, tensor.dtype, device);
-  // The file may contain any byte; a bool in memory must be 0 or 1.
+  // The file may contain any byte; in memory, a bool must be 0 or 1.
   std::vector<std::uint8_t> truth(view.size());
   std::transform(view.span().begin(), view.span().end(), truth.begin(),
                  [](std::byte b) { return b != std::byte{0} ? std::uint8_t{1} : std::uint8_t{0}; });

@@ -11,8 +11,8 @@
 
 namespace etna::io {
 
-/// A mapped safetensors file. Opening it reads the header only; the bytes of tensors are views of the mapping. A copy
-/// is another handle of the same mapping.
+/// A memory-mapped safetensors file. Opening it only reads the header; the bytes of tensors are views of the mapping. A
+/// copy is another handle to the same mapping.
 class SafetensorsFile {
  public:
   /// @throws FormatError for a file that cannot be read or is damaged, naming the file and the fault
@@ -21,10 +21,10 @@ class SafetensorsFile {
   const FilePath& path() const;
   const std::vector<safetensors::Entry>& tensors() const;
   const Metadata& metadata() const;
-  /// The entry of a name, or null.
+  /// The entry with this name, or null.
   const safetensors::Entry* find(std::string_view name) const;
 
-  /// The bytes of a tensor of this file, not copied. They outlive this object. A byte of a bool may be any number.
+  /// A view of a tensor's bytes, which may outlive this object. A bool's byte may have any value.
   MappedBytes bytes(const safetensors::Entry& tensor) const;
   Tensor load(const safetensors::Entry& tensor, Device device = {}) const;
 

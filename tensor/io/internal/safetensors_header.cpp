@@ -26,21 +26,21 @@ DType dtype_of_name(const std::string& tensor, const std::string& text) {
   return static_cast<DType>(found - kDTypeNames.begin());
 }
 
-/// Parses the header as a stream of events and stores only what a header may contain: objects in one object, with lists
-/// of integers in them.
+/// Parses the header as a stream of events and stores only valid content: one object that contains objects with lists
+/// of integers.
 class Reader : public nlohmann::json_sax<nlohmann::json> {
  public:
   Header take() { return std::move(header_); }
 
   bool key(string_t& text) override {
     if (depth_ == 1) {
-      if (!names_.insert(text).second) refuse(fmt::format("'{}' stands in the header twice", text));
+      if (!names_.insert(text).second) refuse(fmt::format("'{}' occurs twice in the header", text));
       name_ = text;
       return true;
     }
     field_ = text;
     if (in_metadata()) {
-      if (header_.metadata.contains(text)) refuse(fmt::format("'{}' stands in the metadata twice", text));
+      if (header_.metadata.contains(text)) refuse(fmt::format("'{}' occurs twice in the metadata", text));
       return true;
     }
     bool repeated = (text == "dtype" && dtype_) || (text == "shape" && shape_) || (text == "data_offsets" && offsets_);
@@ -73,7 +73,7 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
   bool end_array() override {
     in_list_ = false;
     if (field_ == "data_offsets" && offsets_->size() != 2) {
-      refuse(fmt::format("tensor '{}' has {} data_offsets, it must have two", name_, offsets_->size()));
+      refuse(fmt::format("tensor '{}' has {} data_offsets; wanted two", name_, offsets_->size()));
     }
     return true;
   }
@@ -101,20 +101,20 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
   bool number_float(number_float_t, const string_t& text) override { unexpected(fmt::format("the number {}", text)); }
   bool binary(binary_t&) override { unexpected("bytes"); }
   bool parse_error(std::size_t position, const std::string&, const nlohmann::json::exception&) override {
-    refuse(fmt::format("the header is not JSON, from its byte {} on", position));
+    refuse(fmt::format("the header is not valid JSON from byte {} on", position));
   }
 
  private:
   bool in_metadata() const { return name_ == kMetadataKey; }
 
   [[noreturn]] void unexpected(const std::string& what) const {
-    if (depth_ == 0) refuse(fmt::format("the header is {}, it must be a JSON object", what));
-    if (depth_ == 1) refuse(fmt::format("'{}' is {}, it must be an object", name_, what));
-    if (in_metadata()) refuse(fmt::format("metadata '{}' is {}, it must be a string", field_, what));
-    refuse(fmt::format("tensor '{}' has {} as {}; it must be {}", name_, what,
+    if (depth_ == 0) refuse(fmt::format("the header is {}; wanted a JSON object", what));
+    if (depth_ == 1) refuse(fmt::format("'{}' is {}; wanted an object", name_, what));
+    if (in_metadata()) refuse(fmt::format("metadata '{}' is {}; wanted a string", field_, what));
+    refuse(fmt::format("tensor '{}' has {} as {}; wanted {}", name_, what,
                        in_list_ ? "an element of " + field_ : field_,
                        field_ == "dtype" ? "a string"
-                       : in_list_        ? "a whole number that is not negative"
+                       : in_list_        ? "a nonnegative integer"
                                          : "a list"));
   }
 
@@ -129,7 +129,7 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
       empty = empty || size == 0;
       if (size > INT64_MAX ||
           __builtin_mul_overflow(product, std::max<std::int64_t>(1, static_cast<std::int64_t>(size)), &product)) {
-        refuse(fmt::format("tensor '{}' has shape [{}], which no memory holds", name_, fmt::join(*shape_, ", ")));
+        refuse(fmt::format("tensor '{}' has shape [{}], too large for memory", name_, fmt::join(*shape_, ", ")));
       }
       entry.shape.push_back(static_cast<std::int64_t>(size));
     }
@@ -168,12 +168,12 @@ Header parse_header(std::string_view json, std::uint64_t data_bytes) {
                          entry.end, data_bytes));
     }
     if (entry.begin != at) {
-      refuse(fmt::format("tensor '{}' begins at byte {} of the data, but {} is where the one before it ends",
-                         entry.name, entry.begin, at));
+      refuse(fmt::format("tensor '{}' begins at byte {} of the data, but {} is the end of the previous one", entry.name,
+                         entry.begin, at));
     }
     at = entry.end;
   }
-  if (at != data_bytes) refuse(fmt::format("{} bytes behind the last tensor belong to none", data_bytes - at));
+  if (at != data_bytes) refuse(fmt::format("{} bytes after the last tensor belong to none", data_bytes - at));
   return header;
 }
 

@@ -17,11 +17,11 @@ struct Entry {
   std::string name;
   DType dtype = f32;
   Shape shape;
-  std::uint64_t begin = 0, end = 0;  ///< in bytes from the end of the header
+  std::uint64_t begin = 0, end = 0;  ///< byte offsets from the end of the header
 };
 
 struct Header {
-  std::vector<Entry> entries;  ///< in order of `begin`: contiguous, and together all of the data
+  std::vector<Entry> entries;  ///< sorted by `begin`; contiguous, and together all of the data
   Metadata metadata;
 };
 
@@ -29,7 +29,7 @@ struct Header {
 /// @throws FormatError with text that fits after "FILE: "
 Header parse_header(std::string_view json, std::uint64_t data_bytes);
 
-/// The header's text, padded with spaces so that the data after it is aligned to eight bytes.
+/// The header as JSON, padded with spaces so that the data after it is aligned to eight bytes.
 std::string format_header(const Header& header);
 
 }  // namespace etna::safetensors

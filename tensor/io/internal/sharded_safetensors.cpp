@@ -25,24 +25,24 @@ void check_file_name(const std::string& tensor, const std::string& name) {
                      name.find_first_of(std::string_view("/\\\0", 3)) == std::string::npos;
   if (!plain) {
     sharded_safetensors_refuse(
-        fmt::format("tensor {} is said to lie in {}; only names of .safetensors files beside the index are taken",
+        fmt::format("tensor {} is said to be in {}; wanted the name of a .safetensors file next to the index",
                     quoted_name(tensor), quoted_name(name)));
   }
 }
 
-/// Parses the index as a stream of events. Only "weight_map" counts; other fields may hold anything that is not nested
-/// too deep.
+/// Parses the index as a stream of events. Only "weight_map" is used; other fields may contain anything that is not
+/// nested too deeply.
 class Reader : public nlohmann::json_sax<nlohmann::json> {
  public:
   ShardIndex take() {
-    if (!seen_) sharded_safetensors_refuse("has no 'weight_map', so it is no index of safetensors files");
+    if (!seen_) sharded_safetensors_refuse("has no 'weight_map', so it is not an index of safetensors files");
     return std::move(index_);
   }
 
   bool key(string_t& text) override {
     if (depth_ == 1) {
       if (!fields_.insert(text).second)
-        sharded_safetensors_refuse(fmt::format("field {} stands in it twice", quoted_name(text)));
+        sharded_safetensors_refuse(fmt::format("field {} occurs twice", quoted_name(text)));
       in_map_ = text == "weight_map";
       seen_ = seen_ || in_map_;
     }
@@ -72,7 +72,7 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
     }
     check_file_name(name_, text);
     if (!index_.emplace(name_, text).second)
-      sharded_safetensors_refuse(fmt::format("tensor {} stands in it twice", quoted_name(name_)));
+      sharded_safetensors_refuse(fmt::format("tensor {} occurs twice", quoted_name(name_)));
     return true;
   }
 
@@ -83,7 +83,7 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
   bool number_float(number_float_t, const string_t&) override { return unexpected("a number"); }
   bool binary(binary_t&) override { return unexpected("bytes"); }
   bool parse_error(std::size_t position, const std::string&, const nlohmann::json::exception&) override {
-    sharded_safetensors_refuse(fmt::format("is not JSON, from its byte {} on", position));
+    sharded_safetensors_refuse(fmt::format("is not valid JSON from byte {} on", position));
   }
 
  private:
@@ -92,14 +92,12 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
     if (++depth_ > kDeepest) sharded_safetensors_refuse(fmt::format("nests deeper than {} levels", kDeepest));
     return true;
   }
-  /// Refuses a value where an object belongs or a file's name; others are skipped.
+  /// Rejects a value in the place of an object or a file name; skips all others.
   bool unexpected(const char* what) const {
-    if (depth_ == 0) sharded_safetensors_refuse(fmt::format("is {}, it must be a JSON object", what));
-    if (depth_ == 1 && in_map_)
-      sharded_safetensors_refuse(fmt::format("'weight_map' is {}, it must be an object", what));
+    if (depth_ == 0) sharded_safetensors_refuse(fmt::format("is {}; wanted a JSON object", what));
+    if (depth_ == 1 && in_map_) sharded_safetensors_refuse(fmt::format("'weight_map' is {}; wanted an object", what));
     if (in_map_)
-      sharded_safetensors_refuse(
-          fmt::format("tensor {} has {} for a file, it must be a name", quoted_name(name_), what));
+      sharded_safetensors_refuse(fmt::format("tensor {} has {} as its file; wanted a name", quoted_name(name_), what));
     return true;
   }
 
@@ -110,7 +108,7 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
   std::string name_;
 };
 
-/// The index or the single file that a path means.
+/// The index or single file that a path refers to.
 FilePath model_file(const FilePath& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) return path;
@@ -156,7 +154,7 @@ ShardedSafetensors::ShardedSafetensors(const FilePath& path) : path_(model_file(
       const fs::path shard = fs::path(path_).parent_path() / file;
       std::error_code error;
       if (!fs::exists(shard, error)) {
-        throw FormatError(fmt::format("{}: names {}, which is not beside it; download the file again", path_.string(),
+        throw FormatError(fmt::format("{}: names {}, which is not next to it; download the file again", path_.string(),
                                       quoted_name(file)));
       }
       files_.emplace_back(shard);
@@ -168,14 +166,14 @@ ShardedSafetensors::ShardedSafetensors(const FilePath& path) : path_(model_file(
     }
     tensors_.emplace(tensor, Place{number->second, entry});
   }
-  // What an index leaves out is there all the same, so that whoever reads a model sees what has no use.
+  // Tensors that the index omits are listed as well, so that a model's reader can report unused tensors.
   std::set<std::string> left_out;
   for (std::size_t file = 0; file < files_.size(); ++file) {
     for (const safetensors::Entry& entry : files_[file].tensors()) {
       if (index.contains(entry.name)) continue;
       if (!left_out.insert(entry.name).second) {
-        throw FormatError(fmt::format("{}: leaves out tensor {}, which stands in two of its files", path_.string(),
-                                      quoted_name(entry.name)));
+        throw FormatError(
+            fmt::format("{}: omits tensor {}, which is in two of its files", path_.string(), quoted_name(entry.name)));
       }
       tensors_.emplace(entry.name, Place{file, &entry});
     }

@@ -8,23 +8,24 @@
 #include <etna/device/file_path.h>
 #include <etna/tensor/io/internal/safetensors_file.h>
 
-/// A model of Hugging Face in several safetensors files, with an index that says which tensor is in which file.
+/// A Hugging Face model in several safetensors files, with an index that maps tensors to files.
 namespace etna::io {
 
-/// The name of a tensor → the name of its file, from a model.safetensors.index.json.
+/// Tensor names → file names, from a model.safetensors.index.json.
 using ShardIndex = std::map<std::string, std::string, std::less<>>;
 
-/// Takes names of files only, no paths, so that an index cannot lead out of its folder.
+/// Accepts only file names, no paths, so that an index cannot lead out of its folder.
 /// @throws FormatError with text that fits after "FILE: "
 ShardIndex parse_shard_index(std::string_view json);
 
-/// All tensors of a model, wherever they lie. Each file is mapped once. A copy is another handle of the same mappings.
+/// All tensors of a model in one or several files. Each file is mapped once. A copy is another handle to the same
+/// mappings.
 class ShardedSafetensors {
  public:
   /// @param path an index (.json), a single safetensors file, or a folder with a model.safetensors.index.json or a
   /// model.safetensors in it
-  /// @throws FormatError for what cannot be read or is damaged, for a file that is missing, and for a tensor that is
-  /// not in the file that the index names
+  /// @throws FormatError for unreadable, damaged or missing files, and for a tensor that is not in the file that the
+  /// index names
   explicit ShardedSafetensors(const FilePath& path);
 
   /// In alphabetical order.
@@ -32,9 +33,9 @@ class ShardedSafetensors {
   bool contains(std::string_view name) const { return tensors_.find(name) != tensors_.end(); }
   const std::vector<SafetensorsFile>& files() const { return files_; }
 
-  /// dtype and shape. Here and below: @throws FormatError naming the index if there is no such tensor
+  /// dtype and shape. Here and below: @throws FormatError naming the index if no tensor has this name
   const safetensors::Entry& entry(std::string_view name) const;
-  /// The bytes of a tensor, not copied. They outlive this object.
+  /// A view of a tensor's bytes, which may outlive this object.
   MappedBytes bytes(std::string_view name) const;
   Tensor load(std::string_view name, Device device = {}) const;
 

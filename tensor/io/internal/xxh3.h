@@ -7,7 +7,7 @@
 
 namespace etna::io {
 
-/// A running XXH3 of 64 bits (seed 0): by libxxhash, or where Etna is built without it, by PlainXxh3.
+/// A streaming 64-bit XXH3 (seed 0): libxxhash, or PlainXxh3 in builds without it.
 class Xxh3 {
  public:
   Xxh3();
@@ -38,7 +38,7 @@ class PlainXxh3 {
   /// 32- and 64-bit primes of the format, in its order.
   Sums sums_ = {0xC2B2AE3D,         0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9,
                 0x85EBCA77C2B2AE63, 0x85EBCA77,         0x27D4EB2F165667C5, 0x9E3779B1};
-  /// A stripe of what was hashed last, then a block that waits until more bytes follow it.
+  /// The last hashed stripe, then a buffered block, which is hashed when more bytes follow.
   std::array<std::byte, kStripe + kBlock> bytes_{};
   std::size_t waiting_ = 0;
   std::uint64_t total_ = 0;

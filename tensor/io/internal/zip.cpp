@@ -18,7 +18,7 @@ namespace etna::io {
 #ifdef ETNA_HAS_LIBZIP
 namespace {
 
-/// Deflate's best ratio: 258 bytes of output from two bits of input.
+/// Deflate's best ratio: two bits of input for 258 bytes of output.
 constexpr std::uint64_t kMostExpansion = 1032;
 
 FormatError zip_refuse(const FilePath& path, const std::string& what) {
@@ -70,7 +70,7 @@ ZipReader::ZipReader(const FilePath& path, const char* kind)
     if (info.comp_method != ZIP_CM_STORE && info.comp_method != ZIP_CM_DEFLATE)
       throw zip_refuse(path, fmt::format("entry '{}' is compressed by method {}; known are 0 (stored) and 8 (deflate)",
                                          name, info.comp_method));
-    // Entries that share bytes of the file would let a small file ask for any amount of memory.
+    // With entries that share bytes of the file, a small file could claim any amount of memory.
     if (info.comp_size > left)
       throw zip_refuse(path, fmt::format("entry '{}' claims {} bytes of the file, but only {} are left", name,
                                          info.comp_size, left));
@@ -94,7 +94,7 @@ std::vector<std::byte> ZipReader::read(std::size_t entry) const {
   if (!file) throw fail(zip_strerror(archive_->zip));
   std::vector<std::byte> bytes;
   constexpr std::uint64_t kChunk = 1 << 22;
-  // One byte more than claimed: libzip verifies the checksum where it finds the end.
+  // Reads one byte more than claimed, because libzip verifies the checksum at the end.
   for (std::uint64_t filled = 0;;) {
     bytes.resize(static_cast<std::size_t>(std::min(filled + kChunk, wanted.size + 1)));
     const std::int64_t got = zip_fread(file.get(), bytes.data() + filled, bytes.size() - filled);
@@ -157,7 +157,7 @@ void ZipWriter::add(const std::string& name, std::vector<std::byte> bytes, bool 
 
 void ZipWriter::finish() {
   Archive& archive = *archive_;
-  // libzip makes no archive without entries; this is what one consists of.
+  // libzip cannot create an empty archive, which consists of these bytes.
   constexpr char kEmpty[22] = {'P', 'K', 5, 6};
   const bool empty = archive.contents.empty();
   if (!empty) {
@@ -184,7 +184,7 @@ void ZipWriter::finish() {
 namespace {
 
 [[noreturn]] void refuse_without_libzip(const FilePath& path) {
-  throw FormatError(path.string() + ": is a ZIP archive, and this build of Etna has no libzip (Debian: libzip-dev); " +
+  throw FormatError(path.string() + ": is a ZIP archive, but this build of Etna lacks libzip (Debian: libzip-dev); " +
                     "install it and configure again");
 }
 

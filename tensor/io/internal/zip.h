@@ -8,26 +8,26 @@
 
 #include <etna/device/file_path.h>
 
-/// ZIP archives by libzip: the container of .npz and of PyTorch's files.
+/// ZIP archives, by libzip: the container of .npz and PyTorch files.
 namespace etna::io {
 
 class ZipReader {
  public:
   struct Entry {
     std::string name;
-    std::uint64_t size = 0;  ///< uncompressed, in bytes, as the archive claims
+    std::uint64_t size = 0;  ///< uncompressed bytes, as claimed by the archive
   };
 
-  /// Reads the directory of the archive and checks every size in it against the file's.
+  /// Reads the directory of the archive and checks all sizes in it against the file's size.
   /// @param kind what the file should be, for errors: "an NPZ file"
-  /// @throws FormatError for a file that is missing, no archive, damaged or encrypted, or if libzip is not there
+  /// @throws FormatError for a file that is missing, damaged, encrypted or not an archive, and in builds without libzip
   ZipReader(const FilePath& path, const char* kind);
   ~ZipReader();
   ZipReader(const ZipReader&) = delete;
   ZipReader& operator=(const ZipReader&) = delete;
 
   const std::vector<Entry>& entries() const { return entries_; }
-  /// The bytes of one entry, its checksum verified. Memory grows with what the file holds, not with what it claims.
+  /// The bytes of an entry, with its checksum verified. Memory grows with the actual, not the claimed size.
   /// @throws FormatError naming the entry
   std::vector<std::byte> read(std::size_t entry) const;
 
@@ -38,11 +38,10 @@ class ZipReader {
   std::vector<Entry> entries_;
 };
 
-/// Writes an archive in one step for everybody else, as AtomicFile does. Entries carry no time: the same entries give
-/// the same bytes.
+/// Writes an archive atomically, like AtomicFile. Entries have no timestamps, so the same entries give the same bytes.
 class ZipWriter {
  public:
-  /// @throws FormatError if libzip is not there
+  /// @throws FormatError in builds without libzip
   explicit ZipWriter(const FilePath& path);
   ~ZipWriter();
   ZipWriter(const ZipWriter&) = delete;
@@ -50,7 +49,7 @@ class ZipWriter {
 
   /// @param compress by deflate; else stored
   void add(const std::string& name, std::vector<std::byte> bytes, bool compress);
-  /// Writes the file. Without this call there is none.
+  /// Writes the file. Without this call, no file is created.
   void finish();
 
  private:

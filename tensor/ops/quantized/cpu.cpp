@@ -9,7 +9,7 @@
 namespace etna::quantized {
 namespace {
 
-/// EmbeddingRows of a table of blocks, decoded one by one.
+/// Decodes single rows of an embedding table in a block format.
 class EmbeddingRows {
  public:
   EmbeddingRows(const quant::BlockFormat& format, const Tensor& blocks, std::int64_t columns)
@@ -22,7 +22,7 @@ class EmbeddingRows {
       tail_scale_ = *reinterpret_cast<const float*>(blocks_ + all);
     }
   }
-  /// @param to room for `columns` floats
+  /// @param to must hold `columns` floats
   void decode(std::int64_t row, float* to) const {
     format_.decode(blocks_ + static_cast<std::size_t>(row) * bytes_, to, columns_ / format_.elements);
     if (format_.tail != 0) std::for_each(to, to + columns_, [&](float& value) { value *= tail_scale_; });

@@ -14,7 +14,7 @@
 #include <etna/tensor/quant/internal/formats.h>
 #include <etna/tensor/quant/internal/vector_portable.h>
 
-// The portable kernels, and the choice of an instruction set.
+// The portable kernels, and the selection of an instruction set.
 namespace etna::quantized {
 namespace portable {
 namespace {
@@ -26,7 +26,7 @@ struct Vector {
   static Sum zero() { return 0; }
   static float total(Sum sum) { return sum; }
 
-  /// Scales and minimums, kZero's included, of 16 elements each.
+  /// Scales and minimums of 16 elements each; minimums include kZero.
   template <typename F>
   static ETNA_INLINE void scales(const std::byte* b, float (&scales)[kSubs], float (&minimums)[kSubs]) {
     Portable::template sixteen_scales<F>(b, scales, minimums);
@@ -112,7 +112,7 @@ using Kernels = CpuKernels (*)(std::string_view format);
 
 struct Target {
   const char* name;
-  const char* variable;  ///< as ETNA_QUANT_KERNELS spells it
+  const char* variable;  ///< the value of ETNA_QUANT_KERNELS
   bool (*there)();
   Kernels kernels;
 };
@@ -138,22 +138,22 @@ constexpr Target kTargets[] = {
 #endif
     {"portable", "portable", always, portable::kernels}};
 
-/// The first that the processor has, or the one that ETNA_QUANT_KERNELS names.
+/// The first target that the processor supports, or the one named by ETNA_QUANT_KERNELS.
 const Target* best() {
   const char* named = std::getenv("ETNA_QUANT_KERNELS");
   const bool any = named == nullptr || *named == 0 || std::string_view(named) == "auto";
   for (const Target& target : kTargets)
     if ((any || std::string_view(named) == target.variable) && target.there()) return &target;
   throw Error(fmt::format(
-      "ETNA_QUANT_KERNELS is '{}'; it may be auto, portable, or what this processor has of avx2 and avx512", named));
+      "ETNA_QUANT_KERNELS is '{}'; wanted auto, portable, or avx2 or avx512 if this processor supports it", named));
 }
 
-/// What ETNA_QUANT_PROMPTS says.
+/// Reads ETNA_QUANT_PROMPTS.
 bool prompts_in_int8() {
   const char* named = std::getenv("ETNA_QUANT_PROMPTS");
   const std::string_view prompts = named == nullptr || *named == 0 ? "int8" : named;
   if (prompts == "int8" || prompts == "floats") return prompts == "int8";
-  throw Error(fmt::format("ETNA_QUANT_PROMPTS is '{}'; it may be int8 or floats", named));
+  throw Error(fmt::format("ETNA_QUANT_PROMPTS is '{}'; wanted int8 or floats", named));
 }
 
 std::atomic<bool>& prompts_quantized() {

@@ -20,12 +20,12 @@ namespace {
 
 using namespace quant;
 
-// Few rows of x. Bound by the instructions that a group of 256 takes, some sixty with one row, until memory is. Quants
-// of 32 are multiplied as they are unpacked; their scale, times that of x, is read back from the stack to all lanes,
-// since a load is free where a permutation of lanes is two instructions on older processors. Formats with scales for 16
-// apply them as integers of 16 bits, in the instruction that adds pairs anyhow.
+// Few rows of x. Bound by instructions, some sixty for a group of 256 and one row, or else by memory. 32 quants are
+// multiplied as they are unpacked. Their scale, times that of x, is broadcast from the stack: the load is free, while
+// permuting lanes takes two instructions on older processors. Scales of 16 elements are applied as 16-bit integers, by
+// the instruction that has to add pairs of products anyway.
 struct Vector {
-  /// Chains of additions, since one would wait for itself: four with one row of x, else two.
+  /// Independent accumulators, to hide the latency of additions: four for one row of x, else two.
   struct Sum {
     __m256 parts[4];
   };
@@ -44,11 +44,11 @@ struct Vector {
     return total(_mm256_add_ps(_mm256_add_ps(sum.parts[0], sum.parts[1]), _mm256_add_ps(sum.parts[2], sum.parts[3])));
   }
 
-  /// Scales that group() stores for a group and a row of x.
+  /// The number of scales that group() stores for a group and a row of x.
   template <typename F>
   static constexpr int kStored = kIsSixteens<F> ? 16 : 8;
 
-  /// Adds the products of 32 quants. @param small of formats with scales for 16, for each half of a group
+  /// Adds the products of 32 quants. @param small for each half of a group, in formats with scales of 16 elements
   template <typename F, int C, int M>
   static ETNA_INLINE void add(const std::byte* b, const QuantizedGroup* x, const float* scales,
                               const __m256i (&small)[2], Sum (&sums)[M]) {
@@ -107,7 +107,7 @@ struct Vector {
         if (kHasMinimums<F>) sum = _mm256_fnmadd_ps(own_scales.minimums, _mm256_load_ps(x[m].run_sums), sum);
       }
     }
-    // Opaque, so that the compiler adds to it instead of keeping 8 M addresses in memory.
+    // Opaque to the compiler, so that it uses offsets from one pointer instead of keeping 8 M addresses in memory.
     const float* all = scales[0];
     __asm__("" : "+r"(all) : : "memory");
     unrolled<8>([&](auto run) ETNA_INLINE_LAMBDA { add<F, run(), M>(b, x, all, small, sums); });
@@ -152,11 +152,11 @@ struct Vector {
 #include <etna/tensor/ops/quantized/internal/cpu_kernels.inc>
 #undef ETNA_BF16_TARGET
 
-// One row of x and ternary weights, as in cpu_kernels_avx512.cpp: two groups at once, with lanes exchanged so that the
-// quants of a run fill two lanes. Four products are summed in 16 bits before they are widened. Instructions for a group
-// of 256 by Vector and by this: 61 and 43; ns from the caches on Zen 4: 6.5 and 3.6.
+// GEMV with ternary weights, as in cpu_kernels_avx512.cpp: two groups at once, with lanes permuted so that the quants
+// of a run fill two lanes. Four products are summed in 16 bits before they are widened. Instructions for a group of 256
+// with Vector and with this kernel: 61 and 43; ns from the caches on Zen 4: 6.5 and 3.6.
 //
-// Quants of four bits gain nothing: they would have to be shifted, and the exchange takes what the sums save.
+// 4-bit quants gain nothing from this: they would have to be shifted, and the permutation costs what the sums save.
 
 /// TQ2_0 and I2_S: 32 bytes of half h of a group hold one of runs 4 h ... 4 h + 3 at bits 2 · place.
 template <typename F>
@@ -164,7 +164,7 @@ struct Ternary {
   static constexpr int kTogether = 2, kLanes = 8;
   static constexpr std::int64_t kBytes = kGroupBytes<F>;
 
-  /// By place and quarter of a run. Two lanes of 32 bits belong to each half of a group.
+  /// Indexed by place and quarter of a run. Each half of a group has two 32-bit lanes.
   struct X {
     alignas(64) std::int8_t quants[4][4][32];
     float scales[4][8];
@@ -187,7 +187,7 @@ struct Ternary {
   }
 
   static ETNA_INLINE __m256i load(const void* from) { return _mm256_load_si256(static_cast<const __m256i*>(from)); }
-  /// @param quarters shifted so that quants are in the lower four bits
+  /// @param quarters shifted so that the quants are in the lower four bits
   template <int Place>
   static ETNA_INLINE __m256 add(const __m256i (&quarters)[4], const X& x, __m256 sum) {
     const __m256i mask = _mm256_set1_epi8(Place % 2 == 0 ? 0x03 : 0x0c);
@@ -242,19 +242,20 @@ struct Ternary {
   }
 };
 
-// Many rows of x, quantized to 8 bits as few rows are. Bound by arithmetic: 256 products take some 19 instructions,
-// where f32 takes 32 multiply-adds. Eight rows of a weight are unpacked once and interleaved by u32s of four quants, so
-// that a lane holds the sum of one row and a scale is a vector; products of small quants are added in 16 bits over a
-// whole run before they are widened. 32 rows of a weight meet 32 rows of x while these are in the first cache.
+// GEMM with quantized activations: many rows of x, quantized to 8 bits like few rows are. Bound by arithmetic: 256
+// products take some 19 instructions, where f32 takes 32 multiply-adds. Eight rows of a weight are unpacked once and
+// interleaved by u32s of four quants, so that a lane holds the sum of one row and the scales form a vector. Products of
+// small quants are added in 16 bits over a whole run before they are widened. 32 rows of a weight are multiplied with
+// 32 rows of x while these are in the L1 cache.
 
-constexpr int kPanelLanes = 8;  // rows of a weight next to each other
+constexpr int kPanelLanes = 8;  // interleaved rows of a weight
 
-/// 256 elements of 8 rows: u32s of four quants, [64, 8], what quants are multiplied by, and the sums of each 32 values.
+/// 256 elements of 8 rows: u32s of four quants, [64, 8], the scales of the quants, and the sums of each 32 values.
 struct PackedRuns {
   alignas(32) std::byte quants[kGroup * kPanelLanes];
   float scales[8][kPanelLanes], minimums[8][kPanelLanes], totals[8][kPanelLanes];
 };
-/// The same with scales for 16. In pairs: each twice, or those of neighbouring sub-blocks.
+/// The same with scales of 16 elements, in pairs: each one twice, or those of two neighbouring sub-blocks.
 struct PackedSmall {
   alignas(32) std::byte quants[kGroup * kPanelLanes];
   std::int16_t scales[kSubs][2 * kPanelLanes], minimums[8][2 * kPanelLanes];
@@ -289,7 +290,7 @@ ETNA_INLINE void pack_floats(const __m256 (&rows)[kPanelLanes], float (*to)[kPan
 template <typename F>
 ETNA_INLINE void pack_scales(const std::byte* const (&rows)[kPanelLanes], PackedOf<F>& to) {
   if constexpr (kIsSmall<F>) {
-    // By twos: two sub-blocks of a row are a u32.
+    // In pairs: two sub-blocks of a row form a u32.
     __m256i scales[kPanelLanes], minimums[kPanelLanes];
     constexpr short kZero = F::kMinimums ? 1 : F::kZero;
     for (int r = 0; r < kPanelLanes; ++r) {
@@ -331,7 +332,7 @@ ETNA_INLINE void pack_scales(const std::byte* const (&rows)[kPanelLanes], Packed
   }
 }
 
-/// How many pairs of products fit in 16 bits together.
+/// How many pairs of products can be summed in 16 bits.
 template <typename F>
 constexpr int pairs_in_16_bits() {
   constexpr int kPair = 2 * 127 * (kTooLarge<F> ? 128 : F::kLast);
@@ -346,7 +347,7 @@ ETNA_INLINE __m256i u32_everywhere(const void* from) {
   return _mm256_set1_epi32(bits);
 }
 
-/// The products of u32s First ... First + 3 of a run, in lanes of 32 bits, times `factors` of 16 bits.
+/// The products of u32s First ... First + 3 of a run times 16-bit `factors`, in 32-bit lanes.
 template <typename F, int First>
 ETNA_INLINE __m256i half_run(const __m256i (&w)[8], const std::byte* signs, const std::int8_t* x, __m256i factors) {
   __m256i pairs[4];
@@ -384,7 +385,7 @@ struct Panel {
   template <typename F>
   using Packed = PackedOf<F>;
 
-  /// Adds the products of run c of a group with rows of x. @param sums [rows, 8]
+  /// Adds the products of run c of a group and rows of x. @param sums [rows, 8]
   template <typename F>
   static void multiply_run(const Packed<F>& packed, int c, const QuantizedGroup* x, std::int64_t rows, float* sums) {
     const std::byte* quants = packed.quants + c * 32 * kLanes;

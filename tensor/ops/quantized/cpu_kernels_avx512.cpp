@@ -2,7 +2,7 @@
 
 #ifdef ETNA_KERNELS_AVX512
 
-// GCC 12 takes the intrinsics' own undefined operands for mistakes.
+// GCC 12 warns of the intrinsics' own undefined operands.
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #pragma GCC diagnostic ignored "-Wuninitialized"
@@ -29,14 +29,14 @@ namespace {
 using namespace quant;
 
 struct Vector {
-  /// Two chains of additions, since one would wait for itself.
+  /// Two independent accumulators, to hide the latency of additions.
   struct Sum {
     __m512 even, odd;
   };
   static ETNA_INLINE Sum zero() { return {_mm512_setzero_ps(), _mm512_setzero_ps()}; }
   static ETNA_INLINE float total(const Sum& sum) { return _mm512_reduce_add_ps(_mm512_add_ps(sum.even, sum.odd)); }
 
-  /// Adds products of 64 quants: four lanes for each scale.
+  /// Adds the products of 64 quants; each scale applies to four lanes.
   template <int C>
   static ETNA_INLINE void add(__m512i quants, const std::int8_t* own, __m512 scales, __m512& sum) {
     static constexpr Lanes kScale([](int i) { return 4 * C + i / 4; });
@@ -60,7 +60,7 @@ struct Vector {
     }
   }
 
-  /// Sixteen values of a group from lane 16 q of some quants on.
+  /// Sixteen values of a group, from lane 16 q of the quants on.
   template <int Q>
   static ETNA_INLINE __m512 values(__m512i quants, const float* scales, const float* minimums) {
     const __m512i sixteen = _mm512_cvtepu8_epi32(_mm512_extracti32x4_epi32(quants, Q));
@@ -81,7 +81,7 @@ struct Vector {
       _mm512_storeu_ps(out + 64 * c + 48, values<3>(quants[c], scales + 4 * c, minimums + 4 * c));
     }
   }
-  /// Two times sixteen values, rounded to nearest even.
+  /// Rounds 32 values to nearest even.
   static ETNA_BF16_TARGET ETNA_INLINE void round_bf16(const float* x, std::uint16_t* y) {
     const __m512bh both = _mm512_cvtne2ps_pbh(_mm512_loadu_ps(x + 16), _mm512_loadu_ps(x));
     _mm512_storeu_si512(y, (__m512i)both);
@@ -104,23 +104,23 @@ struct Vector {
 
 #include <etna/tensor/ops/quantized/internal/cpu_kernels.inc>
 
-// One row of x, for the formats that language models are decoded in most. Memory should bound it, but where operations
-// of 512 bits take two cycles (Zen 4), instructions do. So:
-//  - x lies in the order in which quants come out of a block. 64 packed bytes are loaded at once, and quants are masked
-//    where they are: the power of 4 or 16 that this leaves on them is in x's scale.
-//  - Lanes are exchanged so that the quants of a run fill two lanes (ternary) or four (Q4_K). Integers are then
-//    summed over four or two products before they become floats, which takes three instructions.
-//  - Minimums times sums of x are added with the scales, or as one number for a group.
-// Instructions for a group of 256, by Vector and by these: TQ2_0 41 and 20, Q4_K 52 and 39, Q5_K 65 and 55, Q6_K 57 and
-// 53. ns from the caches on Zen 4: 5.4 and 2.6, 7.8 and 5.0, 9.3 and 6.7, 8.0 and 6.5.
+// GEMV for the formats most used to decode with language models. It should be bound by memory, but is bound by
+// instructions where 512-bit operations take two cycles (Zen 4). So:
+//  - x is stored in the order in which quants come out of a block. 64 packed bytes are loaded at once, and quants are
+//    masked without shifting them: x's scale makes up for the factor of 4 or 16 that this leaves on them.
+//  - Lanes are permuted so that the quants of a run fill two lanes (ternary) or four (Q4_K). Integers are then summed
+//    over four or two products before they are converted to floats, which takes three instructions.
+//  - Minimums times sums of x are added together with the scales, or as one number for a group.
+// Instructions for a group of 256 with Vector and with these kernels: TQ2_0 41 and 20, Q4_K 52 and 39, Q5_K 65 and 55,
+// Q6_K 57 and 53. ns from the caches on Zen 4: 5.4 and 2.6, 7.8 and 5.0, 9.3 and 6.7, 8.0 and 6.5.
 //
-// Bytes are read in ascending order, or the processor does not see what comes next. Lost for that reason: four or eight
-// rows side by side, which share loads of x (as fast from the caches, down to half as fast from memory); scales of four
-// blocks of Q4_K or Q6_K unpacked together (up to 10 % faster from the caches, 5 to 25 % slower from memory).
+// Bytes are read in ascending order, so that the processor prefetches them. Lost for that reason: four or eight rows at
+// once, which share loads of x (as fast from the caches, down to half as fast from memory); unpacking the scales of
+// four blocks of Q4_K or Q6_K together (up to 10 % faster from the caches, 5 to 25 % slower from memory).
 
 ETNA_INLINE __m512i load(const void* from) { return _mm512_load_si512(from); }
-/// 64 bytes of a weight, in the order of calls. Opaque, or the compiler reads them once for each use, most often from
-/// two lines of the cache.
+/// Loads 64 bytes of a weight, in the order of calls. Opaque to the compiler, which would otherwise load them again for
+/// each use, mostly from two cache lines.
 ETNA_INLINE __m512i load_once(const std::byte* from) {
   __m512i x = _mm512_loadu_si512(from);
   __asm__ volatile("" : "+v"(x));
@@ -133,7 +133,7 @@ ETNA_INLINE __m128 four_f16s(const std::byte* const (&at)[4]) {
   return _mm_cvtph_ps(_mm_cvtsi64_si128(static_cast<long long>(all)));
 }
 
-/// What kernels for one row of x share.
+/// The common part of the GEMV kernels.
 struct Gemv {
   static constexpr int kLanes = 16;
   static ETNA_INLINE void totals(const float (&sums)[4][kLanes], float* out) {
@@ -147,14 +147,15 @@ struct Gemv {
   }
 };
 
-/// TQ2_0 and I2_S: half h of a group's 64 bytes has one of runs 4 h ... 4 h + 3 at bits 2 · place. Four groups at once.
+/// TQ2_0 and I2_S: half h of a group's 64 bytes holds one of runs 4 h ... 4 h + 3 at bits 2 · place. Four groups at
+/// once.
 template <typename F>
 struct Ternary : Gemv {
   static constexpr int kTogether = 4;
   static constexpr std::int64_t kBytes = kGroupBytes<F>;
   static constexpr int kScaleAt = F::kF16.first;
 
-  /// By place, and quants by quarter of a run. lane() is the first of two lanes for half a group.
+  /// Indexed by place; quants also by quarter of a run. lane() is the first of the two lanes of half a group.
   struct X {
     alignas(64) std::int8_t quants[4][4][64];
     float scales[4][16];
@@ -218,7 +219,7 @@ struct Ternary : Gemv {
   }
 };
 
-/// Q4_K and Q5_K: 128 bytes of quants hold run 2 j in the low halves of 32 bytes, run 2 j + 1 in the high ones.
+/// Q4_K and Q5_K: 128 bytes of quants hold run 2 j in the low nibbles of 32 bytes and run 2 j + 1 in the high ones.
 template <typename F>
 struct Affine : Gemv {
   static constexpr int kTogether = 1;
@@ -227,7 +228,7 @@ struct Affine : Gemv {
 
   struct X {
     alignas(64) std::int8_t quants[2][2][64];  ///< of even and odd runs: 16 bytes of each, then the other 16
-    float factors[16];                         ///< for each run what scale and minimum are multiplied by
+    float factors[16];                         ///< of each run, for its scale and its minimum
   };
   static void pack(const QuantizedGroup& from, int, X& to) {
     for (int run = 0; run < 8; ++run) {
@@ -239,8 +240,8 @@ struct Affine : Gemv {
     }
   }
 
-  /// Scales and minimums of six bits, run by run; see SixBitScalesAndMinimums. The first 16 bytes of a block are d,
-  /// dmin and the packed bytes.
+  /// The 6-bit scales and minimums, run by run; see SixBitScalesAndMinimums. The first 16 bytes of a block are d, dmin
+  /// and the packed bytes.
   static ETNA_INLINE __m128i six_bits(__m128i head) {
     const __m128i low = _mm_shuffle_epi8(head, _mm_setr_epi8(4, 5, 6, 7, 12, 13, 14, 15, 8, 9, 10, 11, 12, 13, 14, 15));
     const __m128i high =
@@ -251,7 +252,8 @@ struct Affine : Gemv {
     return _mm_shuffle_epi8(six, _mm_setr_epi8(0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15));
   }
 
-  /// 64 quants of even or odd runs from packed bytes. @param fifth bits of Q5_K, `bit` that of a lane's run
+  /// 64 quants of even or odd runs from packed bytes. @param fifth the fifth bits of Q5_K @param bit that of a lane's
+  /// run
   template <bool Odd>
   static ETNA_INLINE __m512i quants(__m512i packed, __m512i fifth, __m512i bit) {
     if constexpr (!kHasHigh<F>) return masked(packed, Odd ? 0xf0 : 0x0f);
@@ -307,7 +309,7 @@ struct Six : Gemv {
   struct X {
     alignas(64) std::int8_t quants[4][64];
     float scales[16];
-    float subtracted[16];  ///< what scales are multiplied by, since a quant is 32 more than its value
+    float subtracted[16];  ///< multiplied by the scales and subtracted, since a quant is its value plus 32
   };
   static void pack(const QuantizedGroup& from, int, X& to) {
     std::memcpy(to.quants, from.quants, sizeof to.quants);
@@ -324,7 +326,7 @@ struct Six : Gemv {
   }
   template <int H>
   static ETNA_INLINE void half(__m512i low, __m512i both, const X& x, __m512 scales, __m512& even, __m512& odd) {
-    // With one pair of bits of each nibble, shifts bring nothing to the highest two bits of a quant.
+    // Only one pair of bits of each nibble is kept, so that shifts leave the highest two bits of a quant 0.
     const __m512i high = _mm512_and_si512(both, halves(0x3333, 0xcccc));
     add<2 * H>(low, _mm512_sllv_epi16(high, halves(4, 2)), x, scales, even);
     add<2 * H + 1>(_mm512_srli_epi16(low, 4), _mm512_srlv_epi16(high, halves(0, 2)), x, scales, odd);
@@ -347,10 +349,10 @@ struct Six : Gemv {
   }
 };
 
-// Many rows of x quantized to 8 bits, as in cpu_kernels_avx2.cpp: sixteen rows of a weight are interleaved by u32s of
-// four quants, so that a lane holds the sum of one row, and VNNI adds 64 products. Bound by the units that multiply: 16
-// instructions of VNNI and 8 multiply-adds for 1024 products. Four quants of x serve 32 rows from a register; lost: 16
-// rows, which loads bound (0.9 of the speed; Zen 5), and widening to bf16 for oneDNN (0.3 of it with 12 rows of x, 0.7
+// GEMM with quantized activations, as in cpu_kernels_avx2.cpp: sixteen rows of a weight are interleaved by u32s of four
+// quants, so that a lane holds the sum of one row, and VNNI adds 64 products. Bound by the multipliers: 16 VNNI
+// instructions and 8 multiply-adds for 1024 products. Four quants of x in a register serve 32 rows. Lost: 16 rows,
+// which is bound by loads (0.9 of the speed; Zen 5), and widening to bf16 for oneDNN (0.3 of it with 12 rows of x, 0.7
 // with 128).
 
 /// 256 elements of sixteen rows: u32s of four quants, [64, 16], scales and minimums of 16 elements each, and the sums
@@ -371,7 +373,7 @@ ETNA_INLINE void pack_quants(const std::byte* const* rows, std::byte* to) {
   for (int i = 0; i < 16; ++i) _mm512_store_si512(to + (16 * C + i) * 64, u32s[i]);
 }
 
-/// What the products of run c of a group are multiplied by: those of 16 elements twice, or of 32.
+/// The factors of the products of run c of a group: two for 16 elements each, or one for 32.
 struct Factors {
   ETNA_INLINE Factors(const Sixteen& packed, int c)
       : scale(_mm512_load_ps(packed.scales[2 * c])),
@@ -380,7 +382,7 @@ struct Factors {
         second_minimum(_mm512_load_ps(packed.minimums[2 * c + 1])),
         total(_mm512_load_ps(packed.totals[c])) {}
 
-  /// Adds the products of two times 16 elements with a row of x.
+  /// Adds the products of twice 16 elements and a row of x.
   template <typename F>
   ETNA_INLINE void add(__m512i low, __m512i high, const QuantizedGroup& x, int c, float* sums) const {
     const __m512 own = _mm512_set1_ps(x.run_scales[c]);
@@ -426,8 +428,8 @@ void pack_sixteen(const std::byte* const* rows, Sixteen& to) {
     total = _mm512_setzero_ps();
   }
 }
-/// Four quants of a row of x in all lanes, from 4 · at on. Opaque: the compiler would load them again for the other
-/// sixteen rows.
+/// Broadcasts four quants of a row of x, from 4 · at on. Opaque to the compiler, which would otherwise load them again
+/// for the other sixteen rows.
 ETNA_INLINE __m512i u32_everywhere(const std::int8_t* x, int at) {
   int four;
   std::memcpy(&four, x + 4 * at, sizeof four);
@@ -437,7 +439,7 @@ ETNA_INLINE __m512i u32_everywhere(const std::int8_t* x, int at) {
 }
 
 struct Panel {
-  static constexpr int kLanes = 32;  ///< rows of a weight next to each other, sixteen in a register
+  static constexpr int kLanes = 32;  ///< interleaved rows of a weight, sixteen to a register
   template <typename>
   using Packed = PackedHalves;
 
@@ -447,7 +449,7 @@ struct Panel {
     pack_sixteen<F>(rows + 16, to.halves[1]);
   }
 
-  /// Adds the products of run c of a group with rows of x. @param sums [rows, 32]
+  /// Adds the products of run c of a group and rows of x. @param sums [rows, 32]
   template <typename F>
   static void multiply_run(const PackedHalves& packed, int c, const QuantizedGroup* x, std::int64_t rows, float* sums) {
     const Sixteen &left = packed.halves[0], &right = packed.halves[1];

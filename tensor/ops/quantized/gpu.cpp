@@ -6,14 +6,14 @@
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/ops/indexing/internal/rows.h>
 
-// dequantize and quantized_embedding on a GPU, and what they share with quantized_linear.
+// dequantize and quantized_embedding on a GPU, and their common code with quantized_linear.
 namespace etna::quantized {
 namespace {
 
 constexpr std::uint32_t kQuantizedGpuNone = 99, kI2_S = 36, kIntegerFormats = 256;
 constexpr std::int64_t kQuantizedGpuChunk = 16, kQuantizedGpuThreads = 128;
 
-/// Elements per store that suit rows of `columns` elements from `at` on.
+/// The vector width in elements for stores to rows of `columns` elements from `at` on.
 std::uint32_t store_width(const Pointer& at, std::int64_t columns, DType dtype) {
   const std::uint64_t size = item_size(dtype);
   for (std::uint64_t width : {8u, 4u, 2u}) {
@@ -24,7 +24,7 @@ std::uint32_t store_width(const Pointer& at, std::int64_t columns, DType dtype) 
   return 1;
 }
 
-/// As quant_blocks.glsl numbers formats: by GGUF's number, or for integers in groups by what they are made of.
+/// The format's number in quant_blocks.glsl: GGUF's number, or for integers in groups one that encodes their layout.
 std::uint32_t shader_format(const quant::BlockFormat& format) {
   if (format.gguf_type != quant::kNoGgufType) return format.gguf_type;
   return kIntegerFormats + (format.name.starts_with("INT8") ? 1 : 0) +
@@ -68,7 +68,7 @@ BlockMatrix block_matrix(const quant::BlockFormat& format, const Tensor& blocks,
   m.rows = rows;
   m.columns = columns;
   m.at = gpu::pointer(blocks);
-  // Elements of plain formats are read sixteen bytes at a time where rows begin there.
+  // Unquantized formats are read sixteen bytes at a time if rows are aligned to that.
   const std::uint64_t block = format.elements == 1 ? 16 : format.bytes;
   m.aligned = indexing::unit({m.at.address, m.row_bytes, block});
   return m;
@@ -79,7 +79,7 @@ void decode_rows(const OpCall& call, const BlockMatrix& table, const Pointer& ta
   const std::int64_t rows = index.defined() ? index.numel() : table.rows;
   if (table.columns == 0) return;
   const std::int64_t chunks = (table.columns + kQuantizedGpuChunk - 1) / kQuantizedGpuChunk;
-  // Threads are numbered in 32 bits, so large tables take several dispatches.
+  // Thread ids have 32 bits, so large tables take several dispatches.
   const std::int64_t most = std::max<std::int64_t>(1, (std::int64_t{1} << 31) / chunks);
   for (std::int64_t first = 0; first < rows; first += most) {
     const std::int64_t count = std::min(most, rows - first);
@@ -107,7 +107,7 @@ bool dequantize_gpu(const OpCall& call, std::span<Tensor> out) { return decode(c
 
 bool quantized_embedding_gpu(const OpCall& call, std::span<Tensor> out) {
   if (out[0].numel() > 0 && call.as<TableAttrs>().rows == 0)
-    throw IndexError("quantized_embedding: the table has no rows to choose from");
+    throw IndexError("quantized_embedding: the table is empty, so no index is valid");
   return decode(call, call.in[kTable], call.in[kIndices].contiguous(), out[0]);
 }
 

@@ -5,7 +5,7 @@
 #include <etna/tensor/ops/matmul/gemm/internal/variant.h>
 #include <etna/tensor/ops/quantized/internal/gpu.h>
 
-// A few rows of x on matrix units, with weights that are decoded on their way to them.
+// Few rows of x on matrix units; weights are decoded on the fly.
 namespace etna::quantized {
 namespace {
 
@@ -20,7 +20,7 @@ bool has_block_gemm(const Tensor& x, const BlockMatrix& w) {
   if (gemm::requested_variant() == gemm::KernelVariant::plain) return false;
   const gpu::MatrixShape* shape = gemm::coopmat_shape(can, bf16);
   const std::int64_t shared = (kTileM + kTileN) * (kStep + 8) * 2 + 256;
-  // A subgroup owns half of a tile in both directions.
+  // A subgroup computes half of a tile in both dimensions.
   return can.cooperative_matrix && shape != nullptr && shape->m <= kTileM / 2 && shape->n <= kTileN / 2 &&
          4 * can.subgroup_size == kGpuBlocksThreads && kGpuBlocksThreads <= can.max_workgroup_size &&
          shared <= can.shared_memory_bytes && !shaders::gemm_blocks_32_bf16.words.empty();
@@ -46,7 +46,7 @@ void gemm_by_blocks(const OpCall& call, const Tensor& x, const BlockMatrix& w, c
   }
   if (e.scale_by.defined()) p.scale_by = gpu::pointer(e.scale_by);
   p.sums = e.sums;
-  // Three workgroups a multiprocessor, whose loads hide one another's waiting, with two steps of k or more each.
+  // Three workgroups per multiprocessor, which hide each other's load latency, with two or more steps of k each.
   const std::int64_t tiles = (w.rows + kTileN - 1) / kTileN;
   const std::int64_t most = std::max<std::int64_t>(1, k / kStep / 2);
   const std::int64_t split = std::clamp<std::int64_t>(3 * can.compute_units / tiles, 1, most);

@@ -10,24 +10,24 @@
 #include <etna/tensor/ops/quantized/internal/gpu.h>
 
 // quantized_linear for many rows of x (a prompt): the weights are decoded to x's dtype once and multiplied by the gemm
-// kernels. Reading and writing a decoded weight takes a fraction of the product's time from some hundred rows on. The
-// weights of a call are decoded behind each other, so that one gemm takes all of them.
+// kernels. From some hundred rows on, writing and reading the decoded weights takes a fraction of the gemm's time. The
+// weights of a call are decoded into consecutive memory, so that one gemm takes all of them.
 //
-// Where there are matrix units, f32 rows meet weights of fewer digits in f16 or bf16, with sums in f32: f16 weights as
-// they are, and x times a power of two, so that it does not overflow; all others in bf16, whose range is that of f32.
-// Rows that meet F32 weights stay f32: what is called f32 is not rounded on the way.
+// On matrix units, f32 activations are multiplied with weights of lower precision in f16 or bf16, with f32 sums. With
+// f16 weights, x is multiplied by a power of two against overflow; with all others, the gemm is in bf16, whose range is
+// that of f32. Activations that are multiplied with F32 weights stay f32.
 namespace etna::quantized {
 namespace {
 
-constexpr std::int64_t kMostLargest = 256;  ///< that narrow_scaled.comp takes
+constexpr std::int64_t kMostLargest = 256;  ///< at most so many partial maxima in narrow_scaled.comp
 
-/// Weights of one format that lie behind each other.
+/// Weights of one format in consecutive memory.
 struct Run {
   const quant::BlockFormat* format;
   Tensor blocks;
   std::int64_t rows;
 
-  /// Whether a weight is what follows in memory.
+  /// Whether a weight directly follows this run in memory.
   bool goes_on_with(const quant::BlockFormat& next, const Tensor& next_blocks) const {
     return format == &next && next.tail == 0 && blocks.storage() == next_blocks.storage() &&
            blocks.offset() + blocks.numel() == next_blocks.offset();
@@ -39,7 +39,7 @@ struct Run {
   }
 };
 
-/// The weights of a call, in as few runs as may be.
+/// The weights of a call in the fewest possible runs.
 std::vector<Run> runs_of(const OpCall& call, const LinearAttrs& a) {
   std::vector<Run> runs;
   for (int i = 0; i < a.weights; ++i) {
@@ -53,7 +53,8 @@ std::vector<Run> runs_of(const OpCall& call, const LinearAttrs& a) {
   return runs;
 }
 
-/// Plain weights of the products' dtype are their own decoded matrix. Undefined where they are not, or not aligned.
+/// A view of unquantized weights as their own decoded matrix; undefined if their dtype is not the gemm's, or they are
+/// not aligned.
 Tensor in_place(const Run& run, std::int64_t k, DType dtype) {
   const std::int64_t size = static_cast<std::int64_t>(item_size(dtype)), at = run.blocks.offset();
   if (run.format->name != (dtype == f32 ? "F32" : dtype == f16 ? "F16" : "BF16") || at % size != 0) return {};
@@ -70,7 +71,7 @@ std::uint32_t gpu_gemm_load_width(std::initializer_list<Tensor> all, std::int64_
   return 1;
 }
 
-/// The norm in front, and the rounding to f16 or bf16, in one dispatch. @param x f32
+/// Applies the norm and rounds to f16 or bf16 in one dispatch. @param x f32
 void normed(const OpCall& call, const Tensor& x, const Tensor& norm, double eps, const Rows& y) {
   gpu::Kernel(shaders::normed_rows, call)
       .spec(y.x.dtype(), norm.dtype(), gpu_gemm_load_width({x, norm, y.x}, x.size(1)))
@@ -88,7 +89,8 @@ std::uint32_t scaled_width(const Tensor& x) {
   return at % 16 == 0 ? 4 : at % 8 == 0 ? 2 : 1;
 }
 
-/// f32 rows in f16, times a power of two, so that none overflows. @param largest of parts of x, as bits
+/// Rounds f32 rows to f16 after scaling them by a power of two against overflow. @param largest maxima of parts of x,
+/// as bits
 void narrowed(const OpCall& call, const Tensor& x, const Tensor& largest, const Rows& y) {
   gpu::Kernel(shaders::narrow_scaled, call)
       .spec(scaled_width(x))
@@ -122,14 +124,14 @@ Rows gpu_gemm_prepared(const OpCall& call, const Tensor& x, DType dtype) {
   return {norm.defined() && x.numel() > 0 ? rms_norm(x, norm.to(x.dtype()), eps).to(dtype) : x.to(dtype)};
 }
 
-/// y = gate(left half) ⊙ right half + residual, in slices whose elements 32 bits can number.
-void gpu_gemm_apply_gate(const OpCall& call, Activation gate, const Tensor& halves, const Tensor& residual,
+/// y = gate(left half) ⊙ right half + residual, in slices whose element indices fit in 32 bits.
+void gpu_gemm_apply_gate(const OpCall& call, Activation gate, const Tensor& gate_and_up, const Tensor& residual,
                          const Tensor& y) {
   const std::int64_t n = y.size(1), quads = (n + 3) / 4, most = std::max<std::int64_t>(1, (std::int64_t{1} << 30) / n);
   for (std::int64_t first = 0; first < y.size(0); first += most) {
     const std::int64_t rows = std::min(most, y.size(0) - first);
     const auto slice = [&](const Tensor& t) { return t.defined() ? t.slice(0, first, first + rows) : t; };
-    const Tensor left = slice(halves), added = slice(residual), to = slice(y);
+    const Tensor left = slice(gate_and_up), added = slice(residual), to = slice(y);
     gpu::Kernel(shaders::quantized_gate, call)
         .spec(gpu::u32(gate), gpu::u32(left.dtype()), added.defined() ? gpu::u32(added.dtype()) : 99u,
               gpu_gemm_load_width({left, added, to}, n))
@@ -144,14 +146,14 @@ void gpu_gemm_apply_gate(const OpCall& call, Activation gate, const Tensor& halv
 
 }  // namespace
 
-DType product_dtype(Device device, std::int64_t elements, std::span<const quant::BlockFormat* const> formats) {
+DType gemm_dtype(Device device, std::int64_t elements, std::span<const quant::BlockFormat* const> formats) {
   if (!overrides().sixteen_bits && !gpu::capabilities(device).cooperative_matrix) return f32;
-  bool halves = elements < std::int64_t{1} << 31;
+  bool all_f16 = elements < std::int64_t{1} << 31;
   for (const quant::BlockFormat* format : formats) {
     if (format->name == "F32") return f32;
-    halves = halves && format->name == "F16";
+    all_f16 = all_f16 && format->name == "F16";
   }
-  return halves ? f16 : bf16;
+  return all_f16 ? f16 : bf16;
 }
 
 Rows rows_in_16_bits(const OpCall& call, const Tensor& given, const Tensor& norm, double eps, DType dtype) {
@@ -175,7 +177,7 @@ bool multiply_rows(const OpCall& call, const LinearAttrs& a, const Rows& rows, c
   const std::int64_t k = rows.x.size(1), all = a.rows[0] + a.rows[1] + a.rows[2];
   const std::vector<Run> runs = runs_of(call, a);
 
-  // What columns [from, to) of the products take.
+  // The epilogue of columns [from, to) of the result.
   const auto epilogue = [&](std::int64_t from, std::int64_t to) {
     gemm::Epilogue e{.scale_by = rows.factor};
     if (behind.bias.defined()) e.bias = behind.bias.slice(0, from, to);
@@ -183,13 +185,13 @@ bool multiply_rows(const OpCall& call, const LinearAttrs& a, const Rows& rows, c
     if (to - from == all) e.sums = behind.sums;
     return e;
   };
-  // By one gemm with w [to - from, K].
+  // One gemm with w [to - from, K].
   const auto multiply = [&](const Tensor& w, std::int64_t from, std::int64_t to) {
     Tensor part = y.slice(1, from, to);
     return gemm::on_gpu(call, rows.x, w.t(), epilogue(from, to), part);
   };
-  // Decoded rows wait until they are enough for a gemm, or until there are no more. The bound keeps a vocabulary's
-  // matrix from doubling the memory of a model.
+  // Decoded rows are collected until they suffice for a gemm. The bound keeps the output matrix of a large vocabulary
+  // from doubling the memory of a model.
   const std::int64_t room =
       std::min(all, std::max<std::int64_t>(1, overrides().decoded_at_once / std::max<std::int64_t>(1, k)));
   Tensor scratch;
@@ -265,7 +267,7 @@ bool linear_by_gemm(const OpCall& call, std::span<const Tensor> out) {
     std::vector<const quant::BlockFormat*> formats;
     for (int i = 0; i < a.weights; ++i)
       if (a.rows[i] != 0) formats.push_back(&a.block_format(i));
-    const DType dtype = given.dtype() == f32 ? product_dtype(y.device(), given.numel(), formats) : given.dtype();
+    const DType dtype = given.dtype() == f32 ? gemm_dtype(y.device(), given.numel(), formats) : given.dtype();
     rows = gpu_gemm_prepared(call, given, dtype);
   }
   const Tensor& next_norm = call.in[kNextNorm];
@@ -324,7 +326,7 @@ bool linear_gpu(const OpCall& call, std::span<Tensor> out) {
   if (a.in_bytes || a.next == i8) return rows <= kMostRows && linear_rows(call, out);
   bool by_gemm = rows > kMostRows || call.in[kFactor].defined() || a.next.has_value();
   if (!by_gemm && overrides().quantized_activations) {
-    // Few rows take what matrix units read where the device has a kernel for them.
+    // Few rows are given in the dtype of the matrix units if the device has a kernel for them.
     std::vector<QuantizedTensor> weights;
     for (int i = 0; i < a.weights; ++i)
       weights.emplace_back(a.block_format(i), Shape{a.rows[i], k}, call.in[static_cast<std::size_t>(kBlocks + i)]);
@@ -337,8 +339,8 @@ bool linear_gpu(const OpCall& call, std::span<Tensor> out) {
 DType operand_dtype(Device device, std::int64_t rows, DType dtype, const QuantizedTensor& weight, bool fits) {
   if (device.is_cpu() || rows <= kMostRows || dtype == f64) return dtype;
   const quant::BlockFormat* format = &weight.format();
-  const DType product = product_dtype(device, rows * weight.size(1), std::span(&format, 1));
-  // Other rows need a factor against overflow.
+  const DType product = gemm_dtype(device, rows * weight.size(1), std::span(&format, 1));
+  // Rows that may not fit in f16 need a factor against overflow.
   return product == f16 && dtype != f16 && !fits ? f32 : product;
 }
 

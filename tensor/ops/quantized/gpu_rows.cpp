@@ -6,20 +6,20 @@
 #include <etna/tensor/internal/overrides.h>
 #include <etna/tensor/ops/quantized/internal/gpu.h>
 
-// quantized_linear for up to eight rows of x: shaders/quantized/quantized_linear.comp, or, where the device multiplies
-// bytes and all weights are in blocks, quantized_dot.comp.
+// quantized_linear for up to eight rows of x: shaders/quantized/quantized_linear.comp, or quantized_dot.comp if the
+// device has integer dot products and all weights are in block formats.
 namespace etna::quantized {
 namespace {
 
 constexpr std::uint32_t kGpuRowsNone = 99;
 constexpr std::int64_t kGpuRowsChunk = 16, kUnit = 64;  ///< elements that the kernels decode at once
-/// Rows at most that products quantize to bytes for one another. With more, workgroups of 16 columns are too large for
-/// registers.
+/// Up to so many rows, matmuls quantize their results to bytes for the next one. With more, workgroups of 16 columns do
+/// not fit in registers.
 constexpr std::int64_t kMostInBytes = 2;
 
 std::uint32_t dtype_or_none(const Tensor& x) { return x.defined() ? gpu::u32(x.dtype()) : kGpuRowsNone; }
 
-/// Elements per load that suit x and the norm's weight.
+/// The vector width in elements for loads of x and of the norm's weight.
 std::uint32_t gpu_rows_load_width(const Tensor& x, const Tensor& norm, std::int64_t k) {
   for (std::uint32_t width : {4u, 2u}) {
     const auto fits = [&](const Tensor& t) {
@@ -30,24 +30,25 @@ std::uint32_t gpu_rows_load_width(const Tensor& x, const Tensor& norm, std::int6
   return 1;
 }
 
-/// How a weight's rows are dealt out.
+/// How a weight's rows are distributed.
 struct GpuRowsTiling {
-  std::int64_t threads;   ///< of a set, which share k
-  std::int64_t rows;      ///< of a weight, of a set
-  std::int64_t chunks;    ///< that a thread loads of each row before it multiplies
-  std::int64_t sets = 1;  ///< of a workgroup
+  std::int64_t threads;   ///< threads of a set; they split k
+  std::int64_t rows;      ///< rows of a weight per set
+  std::int64_t chunks;    ///< chunks of each row that a thread loads before it multiplies
+  std::int64_t sets = 1;  ///< sets per workgroup
 };
 
 /// The fewest threads of a workgroup: a whole subgroup.
 std::int64_t least_threads(const gpu::Capabilities& can) { return std::max<std::int64_t>(32, can.subgroup_size); }
 
-/// As many threads as there is work for, in whole subgroups. @param most a number of whole subgroups of any size
+/// Rounds a number of threads up to whole subgroups. @param most a multiple of every subgroup size
 std::int64_t whole_subgroups(std::int64_t threads, std::int64_t most, const gpu::Capabilities& can) {
   const std::int64_t least = least_threads(can);
   return std::clamp((threads + least - 1) / least * least, least, std::max(least, most));
 }
 
-/// Threads that share k, so that all of them take at most `most` chunks in a round, and few idle in the last round.
+/// The number of threads that split k: at most `most`, in rounds of `chunks_per_thread` chunks each, so that few
+/// threads idle in the last round.
 std::int64_t threads_for(std::int64_t k, std::int64_t chunks_per_thread, std::int64_t most,
                          const gpu::Capabilities& can) {
   const std::int64_t chunks = std::max<std::int64_t>(1, (k + kGpuRowsChunk - 1) / kGpuRowsChunk),
@@ -56,8 +57,8 @@ std::int64_t threads_for(std::int64_t k, std::int64_t chunks_per_thread, std::in
   return whole_subgroups(threads, most, can);
 }
 
-/// Of quantized_linear.comp. More rows where there are enough to fill the device nevertheless; codes are floats in
-/// registers, which bounds the rows of a format that takes long to decode. Tuned on an H200.
+/// For quantized_linear.comp. More rows per set, if there are enough to fill the device anyway; quants are floats in
+/// registers, which limits the rows of formats that are slow to decode. Tuned on an H200.
 GpuRowsTiling tiling_of_floats(std::int64_t n, std::int64_t k, std::int64_t x_rows, bool plain, bool gate,
                                const gpu::Capabilities& can) {
   const std::int64_t compute_units = can.compute_units;
@@ -68,22 +69,22 @@ GpuRowsTiling tiling_of_floats(std::int64_t n, std::int64_t k, std::int64_t x_ro
   return {threads, n / 2 >= 2 * compute_units ? 2 : 1, chunks};
 }
 
-/// Of the loop of quantized_linear.comp for aligned halves, whose chunks have eight elements. Tuned on an H200.
-GpuRowsTiling tiling_of_halves(std::int64_t n, std::int64_t k, std::int64_t x_rows, bool gate,
-                               const gpu::Capabilities& can) {
+/// For the loop of quantized_linear.comp over aligned f16 or bf16, whose chunks have eight elements. Tuned on an H200.
+GpuRowsTiling tiling_of_16_bits(std::int64_t n, std::int64_t k, std::int64_t x_rows, bool gate,
+                                const gpu::Capabilities& can) {
   const std::int64_t eights = k / 8;
   if (x_rows == 1 && n / 4 >= 8 * static_cast<std::int64_t>(can.compute_units)) return {least_threads(can), 2, 2};
   const std::int64_t threads = whole_subgroups(eights / 2, 256, can);
   return {threads, x_rows <= 2 && !gate ? 2 : 1, x_rows <= 2 && eights >= 2 * threads ? 2 : 1};
 }
 
-/// Of quantized_dot.comp. Tuned on an H200.
+/// For quantized_dot.comp. Tuned on an H200.
 GpuRowsTiling tiling_of_bytes(std::int64_t k, std::int64_t x_rows, bool gate, const gpu::Capabilities& can) {
   const std::int64_t threads = whole_subgroups(k / kUnit, 128, can);
   return {threads, x_rows <= 2 && !gate ? 2 : 1, 1};
 }
 
-/// The same where a workgroup owns as many results as are rounded together.
+/// The same for a workgroup that computes as many results as share a scale.
 GpuRowsTiling tiling_of_quantized(std::int64_t x_rows, bool gate, const gpu::Capabilities& can) {
   const std::int64_t threads = least_threads(can);
   const auto most = static_cast<std::int64_t>(std::min(can.max_workgroup_size, can.max_subgroups * can.subgroup_size));
@@ -92,7 +93,7 @@ GpuRowsTiling tiling_of_quantized(std::int64_t x_rows, bool gate, const gpu::Cap
   return {threads, rows, 1, kActivationBlock / rows};
 }
 
-/// Whether the kernel of bytes takes a call.
+/// Whether quantized_dot.comp supports a call.
 bool multiplies_bytes(const LinearAttrs& a, const std::array<BlockMatrix, kMostWeights>& w, std::int64_t k,
                       const gpu::Capabilities& can) {
   if (!can.packed_dot || k == 0 || k % kUnit != 0 || !overrides().quantized_activations) return false;
@@ -128,7 +129,7 @@ std::array<BlockMatrix, kMostWeights> matrices(const OpCall& call, const LinearA
   return w;
 }
 
-/// One launch of either kernel. In bytes, `x` is ActivationRows::data.
+/// One launch of either kernel. For activations in bytes, `x` is ActivationRows::data.
 struct RowsLaunch {
   const LinearAttrs& attrs;
   const std::array<BlockMatrix, kMostWeights>& weights;
@@ -136,11 +137,11 @@ struct RowsLaunch {
   std::uint32_t x_width = 1;
   std::int64_t x_rows = 0, k = 0;
   bool normed = false;       ///< results are divided by the root mean square of x
-  Tensor quantized = {};     ///< the results in bytes, for a norm whose weight is `norm`
-  DType dtype = DType::f32;  ///< of x, where it is not in bytes, and y
+  Tensor quantized = {};     ///< the results in bytes, times the next norm's weight `norm`
+  DType dtype = DType::f32;  ///< of y, and of x if it is not in bytes
 
-  /// Whether rows of all weights begin at multiples of four bytes.
-  bool begins_at_words() const {
+  /// Whether the rows of all weights are aligned to four bytes.
+  bool rows_are_aligned_to_u32() const {
     return std::all_of(weights.begin(), weights.begin() + attrs.weights,
                        [](const BlockMatrix& w) { return (w.at.address | w.row_bytes) % 4 == 0; });
   }
@@ -169,7 +170,8 @@ struct RowsLaunch {
         .spec(dtype_or_none(residual), gpu::u32(a.gate), gpu::u32(parts), gpu::u32(tiling.chunks))
         .spec(tiling.sets);
     if (bytes)
-      kernel.spec(quantized.defined(), quantized.defined() ? dtype_or_none(norm) : kGpuRowsNone, begins_at_words());
+      kernel.spec(quantized.defined(), quantized.defined() ? dtype_or_none(norm) : kGpuRowsNone,
+                  rows_are_aligned_to_u32());
     kernel.read(x).write(y).read(bias).read(norm).read(residual);
     for (const BlockMatrix& weight : w) kernel.read(weight.at);
     kernel.write(quantized).u32(x_rows, k);
@@ -195,7 +197,7 @@ bool linear_rows(const OpCall& call, std::span<const Tensor> out) {
   const bool gate = a.gate != Activation::none, subgroups = has_subgroups(can);
   const bool bytes = subgroups && multiplies_bytes(a, w, k, can);
   if (!bytes && (a.in_bytes || a.next)) return false;
-  // The kernels have one dtype for x and y.
+  // The kernels use one dtype for x and y.
   const bool same = out[0].dtype() == given.dtype() || a.in_bytes;
   if (a.in_bytes && out[0].dtype() != f32) return false;
   const Tensor x = dense(same ? given : given.to(f32));
@@ -221,15 +223,15 @@ bool linear_rows(const OpCall& call, std::span<const Tensor> out) {
   } else {
     launch.dtype = x.dtype();
     launch.x_width = gpu_rows_load_width(x, norm, k);
-    bool plain = true, halves = true;  // halves: what is_wide() of the shader asks
+    bool plain = true, sixteen_bits = true;  // sixteen_bits: is_wide() in the shader
     for (std::size_t i = 0; i < a.weights; ++i) {
       const quant::BlockFormat& format = a.block_format(static_cast<int>(i));
       plain = plain && format.elements == 1;
-      halves = halves && w[i].aligned >= 16 && w[i].format == w[0].format && w[i].aligned == w[0].aligned &&
-               (format.name == "F16" || format.name == "BF16");
+      sixteen_bits = sixteen_bits && w[i].aligned >= 16 && w[i].format == w[0].format && w[i].aligned == w[0].aligned &&
+                     (format.name == "F16" || format.name == "BF16");
     }
-    const GpuRowsTiling tiling = halves ? tiling_of_halves(a.columns(), k, x_rows, gate, can)
-                                        : tiling_of_floats(a.columns(), k, x_rows, plain, gate, can);
+    const GpuRowsTiling tiling = sixteen_bits ? tiling_of_16_bits(a.columns(), k, x_rows, gate, can)
+                                              : tiling_of_floats(a.columns(), k, x_rows, plain, gate, can);
     launch.enqueue(call, subgroups ? shaders::quantized_linear : shaders::quantized_linear_shared, tiling, subgroups);
   }
   if (!same) Tensor(out[0]).copy_(y);
@@ -256,7 +258,7 @@ bool takes_bytes(Device device, std::span<const QuantizedTensor> weights, bool g
          matrix(weights[0]).aligned == matrix(weights[1]).aligned;
 }
 
-/// What 3 to 32 rows are handed in: on a Hopper GPU, from 9 on wherever there are matrix units.
+/// The 16-bit dtype in which 3 to 32 rows are passed on Hopper GPUs, and 9 to 32 rows on all others with matrix units.
 std::optional<DType> sixteen_bit_dtype(Device device, std::int64_t rows, std::span<const QuantizedTensor> weights) {
   if (rows <= kMostInBytes || rows > kMostQuantized) return {};
   std::vector<const quant::BlockFormat*> formats;
@@ -264,7 +266,7 @@ std::optional<DType> sixteen_bit_dtype(Device device, std::int64_t rows, std::sp
     if (!has_gpu_kernel(w.format(), w.size(1))) return {};
     formats.push_back(&w.format());
   }
-  const DType dtype = product_dtype(device, rows * weights[0].size(1), formats);
+  const DType dtype = gemm_dtype(device, rows * weights[0].size(1), formats);
   if (dtype == f32) return {};
   for (const QuantizedTensor& w : weights) {
     const BlockMatrix matrix = block_matrix(w.format(), w.blocks(), w.size(0), w.size(1));

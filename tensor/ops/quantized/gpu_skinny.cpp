@@ -7,20 +7,20 @@
 #include <etna/tensor/ops/matmul/gemm/internal/variant.h>
 #include <etna/tensor/ops/quantized/internal/gpu.h>
 
-// Products of up to 32 rows of x on Hopper GPUs: shaders/sm90/skinny_gemm.cuh.
+// Skinny gemms (up to 32 rows of x) on Hopper GPUs: shaders/sm90/skinny_gemm.cuh.
 namespace etna::quantized {
 namespace {
 
 constexpr std::int64_t kMostRowsOfX = 32, kTileRows = 16, kWarps = 8;
-constexpr std::int64_t kSharedBytes = 232448 - 1024;  ///< of a multiprocessor, less what is reserved
+constexpr std::int64_t kSharedBytes = 232448 - 1024;  ///< shared memory of a multiprocessor, minus the reserved part
 
-/// A format's kernel, and how a warp of it reads a weight.
+/// A format's kernel, and how its warps read a weight.
 struct Format {
-  std::uint32_t number;  ///< as shaders/lib/quant_blocks.glsl has it
+  std::uint32_t number;  ///< the format's number in shaders/lib/quant_blocks.glsl
   DType x;
   const gpu::CubinKernel* kernel;
-  std::int64_t step, bytes;  ///< elements, and the bytes of a row of them in shared memory
-  std::int64_t most_stages;  ///< of a warp's ring; more do not pay
+  std::int64_t step, bytes;  ///< elements, and bytes of a row of so many elements in shared memory
+  std::int64_t most_stages;  ///< of a warp's ring; more do not pay off
 };
 
 const Format* format_of(std::uint32_t number) {
@@ -35,10 +35,10 @@ const Format* format_of(std::uint32_t number) {
   return nullptr;
 }
 
-/// How the work is dealt out to blocks and their warps.
+/// How the work is distributed over blocks and their warps.
 struct GpuSkinnyTiling {
   std::int64_t groups = 1, split_k = 1;  ///< of blocks
-  std::int64_t k_warps = 1;              ///< warps of a block that share k
+  std::int64_t k_warps = 1;              ///< warps of a block that split k
   std::int64_t stages = 2;
   std::int64_t shared_bytes = 0;
 };
@@ -46,8 +46,8 @@ struct GpuSkinnyTiling {
 std::int64_t x_bytes(std::int64_t elements) { return elements * kMostRowsOfX * 2; }
 std::int64_t stage_bytes(const Format& f) { return kWarps * kTileRows * f.bytes; }
 
-/// One block a multiprocessor. Too few rows of w for that: k is split among the warps of a block where the result is
-/// wanted at once, else among blocks, whose sums are added up together with what comes next.
+/// One block per multiprocessor. If w has too few rows for that, k is split: among the warps of a block if the result
+/// is needed at once, else among blocks (split-K), whose sums are added by the op that follows.
 GpuSkinnyTiling tiling_of(const Format& f, std::int64_t n, std::int64_t k, bool gate, bool may_split,
                           std::int64_t units) {
   const std::int64_t tiles = ceil_div(n, gate ? kTileRows / 2 : kTileRows), steps = k / f.step;
@@ -78,13 +78,13 @@ bool has_skinny_gemm(Device device, DType x, const BlockMatrix& w) {
   const Format* f = format_of(w.format);
   if (gpu::capabilities(device).cubin != 90 || f == nullptr || x != f->x || f->kernel->cubin.empty()) return false;
   if (gemm::requested_variant().value_or(gemm::KernelVariant::cubin) != gemm::KernelVariant::cubin) return false;
-  // Rows begin at multiples of 16 bytes.
+  // Rows must be aligned to 16 bytes.
   return w.rows > 0 && w.columns > 0 && w.columns % f->step == 0 && w.at.address % 16 == 0 && w.row_bytes % 16 == 0;
 }
 
 bool has_skinny_gemm(const Tensor& x, const BlockMatrix& w, Activation gate) {
   if (x.size(0) > kMostRowsOfX || !has_skinny_gemm(x.device(), x.dtype(), w)) return false;
-  // A block takes all of k where there is a gate, and one step at least.
+  // With a gate, a block computes all of k; otherwise at least one step.
   const Format& f = *format_of(w.format);
   return gpu::pointer(x).address % 16 == 0 &&
          x_bytes(gate == Activation::none ? f.step : w.columns) + 2 * stage_bytes(f) <= kSharedBytes;

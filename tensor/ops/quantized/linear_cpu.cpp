@@ -15,20 +15,20 @@
 #include <etna/tensor/ops/quantized/internal/quantized.h>
 #include <etna/tensor/ops/rows/internal/rows.h>
 
-// quantized_linear on the CPU. Few rows of x: each row of a weight is read once and multiplied as it lies, bound by
-// memory. Many rows: weights are unpacked panel by panel, and meet x quantized, too, or are dequantized and go through
+// quantized_linear on the CPU. Few rows of x: each row of a weight is read once and multiplied in its block format;
+// bound by memory. Many rows: weights are unpacked panel by panel and multiplied with quantized x, or dequantized for
 // the gemm library (quantizes_prompts()).
 namespace etna::quantized {
 namespace {
 
-/// Rows of x from which on dequantizing a weight costs less than reading its quants once for each eight of them.
+/// With fewer rows of x, reading a weight's quants once for each eight rows is faster than dequantizing it.
 constexpr std::int64_t kFewRows = 12;
-/// Rows of a weight that are dequantized at once, or multiplied in 8 bits.
+/// Rows of a weight that are dequantized, or multiplied in 8 bits, at a time.
 constexpr std::int64_t kPanel = 512, kQuantizedPanel = 1024;
 constexpr std::int64_t kGroupSize = 256;
-/// Elements of x that a task quantizes at least.
+/// A task quantizes at least so many elements of x.
 constexpr std::int64_t kQuantizedAtLeast = 65536;
-/// Groups of x for which a task makes tables at least.
+/// A task computes the lookup tables of at least so many groups of x.
 constexpr std::int64_t kTablesAtLeast = 16;
 
 struct Weight {
@@ -37,7 +37,7 @@ struct Weight {
   const std::byte* blocks;
   std::int64_t rows, columns;
   std::size_t row_bytes;
-  float factor = 1;  ///< of all values
+  float factor = 1;  ///< applies to all values
   Tensor bytes;
 
   Weight(const quant::BlockFormat& f, const Tensor& blocks_tensor, std::int64_t rows, std::int64_t columns)
@@ -58,7 +58,7 @@ struct Weight {
 /// Rows of x quantized to 8 bits; NaN and infinities make their scale NaN.
 class QuantizedInput {
  public:
-  /// @param quantizer null where no weight needs it
+  /// @param quantizer null if no weight needs it
   QuantizedInput(decltype(CpuKernels::quantize_row) quantizer, const float* x, std::int64_t rows, std::int64_t columns)
       : groups_(static_cast<std::size_t>(quantizer == nullptr ? 0 : rows * ((columns + kGroupSize - 1) / kGroupSize))) {
     view = {rows, groups_.data()};
@@ -76,13 +76,13 @@ class QuantizedInput {
   cpu::Scratch<QuantizedGroup> groups_;
 };
 
-/// g becomes gate(g) · u.
+/// g = gate(g) · u.
 void linear_cpu_apply_gate(Activation gate, float* g, const float* u, std::int64_t n) {
   cpu::activate(gate, g, g, n);
   for (std::int64_t i = 0; i < n; ++i) g[i] *= u[i];
 }
 
-/// What follows the products: bias, gate, residual. Writes columns [begin, end) of every row of the result.
+/// Bias, gate and residual. Writes columns [begin, end) of every row of the result.
 class Epilogue {
  public:
   Epilogue(const OpCall& call, const LinearAttrs& a, Tensor& out)
@@ -92,15 +92,15 @@ class Epilogue {
   }
   std::int64_t rows() const { return rows_; }
 
-  /// @param first, second products of the columns, [rows, end - begin]; the second of a gate only
-  /// @param bias_at of the first column's bias
+  /// @param first, second matmul results of these columns, [rows, end - begin]; second only for a gate
+  /// @param bias_at index of the first column's bias
   void write(std::int64_t begin, std::int64_t end, std::int64_t bias_at, float* first, float* second) {
     const std::int64_t count = end - begin;
     const auto some_rows = [&](std::int64_t from, std::int64_t to) {
       for (std::int64_t m = from; m < to; ++m)
         write_row(m, begin, count, bias_at, first + m * count, second == nullptr ? nullptr : second + m * count);
     };
-    // With few rows, this is one of many tasks.
+    // With few rows, this already runs in one of many tasks.
     if (rows_ < kFewRows)
       some_rows(0, rows_);
     else
@@ -129,8 +129,8 @@ class Epilogue {
   Tensor bias_, residual_;
 };
 
-/// Few rows of x as weights meet them: as they are, quantized, one quantized row as the weight's format needs it, and
-/// as tables of sums for ternary weights.
+/// Few rows of x in the forms that the kernels need: f32, quantized, packed for GEMV, and lookup tables for ternary
+/// weights.
 class FewRows {
  public:
   FewRows(const std::vector<Weight>& weights, const float* x, std::int64_t rows)
@@ -148,8 +148,8 @@ class FewRows {
     });
   }
 
-  /// Calls body(begin, end) on ranges of rows of a weight, in tasks of some tens of kilobytes, so that all of them end
-  /// at about the same time.
+  /// Calls body(begin, end) on ranges of rows of a weight, in tasks of some tens of kilobytes, so that all threads
+  /// finish at about the same time.
   template <typename Body>
   void share(const Weight& w, int weights_at_once, const Body& body) const {
     const auto bytes = static_cast<std::int64_t>(std::max<std::size_t>(1, w.row_bytes));
@@ -159,7 +159,7 @@ class FewRows {
                       [&](std::int64_t begin, std::int64_t end) { body(begin * unit, std::min(w.rows, end * unit)); });
   }
 
-  /// Products of rows [begin, end) of a weight with all rows of x, [rows, end - begin].
+  /// Multiplies rows [begin, end) of a weight with all rows of x: [rows, end - begin].
   void multiply(const Weight& w, std::int64_t begin, std::int64_t end, float* out) const {
     const std::int64_t count = end - begin;
     if (by_lookup(w)) {
@@ -197,7 +197,7 @@ class FewRows {
   }
   bool by_lookup(const Weight& w) const { return w.kernels->lookup.least != 0 && rows_ >= w.kernels->lookup.least; }
 
-  /// The row of x for a weight's format, once for each format.
+  /// Packs the row of x for GEMV, once for each format.
   void pack(const Weight& w) {
     const GemvKernels& kernels = w.kernels->gemv;
     if (kernels.multiply == nullptr || by_lookup(w) || packed_for(w) != nullptr) return;
@@ -208,7 +208,7 @@ class FewRows {
     made.groups.resize(static_cast<std::size_t>(runs) * kernels.bytes);
     kernels.pack(quantized_.view.groups, groups, made.groups.data());
   }
-  /// Null where the weight meets quantized rows as they are.
+  /// Null if the weight's format has no GEMV kernel.
   const std::byte* packed_for(const Weight& w) const {
     for (const PackedRow& one : packed_)
       if (one.kernels == w.kernels) return one.groups.data();
@@ -250,7 +250,7 @@ void few_rows(const std::vector<Weight>& weights, const LinearAttrs& a, const fl
   }
 }
 
-/// Products with many rows of x, which are quantized to 8 bits, or f32, or bf16 where the processor multiplies that.
+/// Matmul with many rows of x in 8 bits, in f32, or in bf16 if the processor multiplies that.
 class ManyRows {
  public:
   ManyRows(const Tensor& x, const std::vector<Weight>& weights) : x_(x) {
@@ -269,7 +269,7 @@ class ManyRows {
   Tensor multiply(const Weight& w, std::int64_t begin, std::int64_t end) {
     const std::int64_t count = end - begin;
     if (gemm_of(w) != nullptr) return quantized(w, begin, count);
-    // What is dense already is multiplied where it lies.
+    // A weight in the gemm's dtype is multiplied in place.
     const bool own = w.format->name == "F32" || (bf16_ && w.format->name == "BF16");
     if (own) {
       const DType dtype = w.format->name == "F32" ? f32 : bf16;
@@ -354,7 +354,7 @@ void by_reference(const OpCall& call, std::span<Tensor> out) {
   std::memcpy(out[0].raw_host(), y.raw_data(), static_cast<std::size_t>(y.numel()) * item_size(y.dtype()));
 }
 
-/// x in f32, [rows, columns], normed where the call asks for it.
+/// x in f32, [rows, columns], normed if the call has a norm.
 Tensor linear_cpu_prepared(const OpCall& call, const LinearAttrs& a) {
   const Tensor& given = call.in[kX];
   const Tensor x = given.to(f32).contiguous().reshape({-1, given.size(-1)});

@@ -13,15 +13,15 @@ ETNA_BEGIN_TARGET("avx2,fma,f16c")
 #include <etna/tensor/quant/internal/ternary_formats.h>
 #include <etna/tensor/quant/internal/vector_avx2.h>
 
-// Ternary weights by look-up. Two neighbouring quants of a row are a place in a table of 16 sums of two quants of x,
-// and one byte shuffle looks up 32 rows. A sum is 64 · high + low: four lows fit in a byte, sixteen highs in a signed
-// one, so that sums of 32 elements are those of integer products, exactly. Bound by turning rows around and finding
-// places with one row of x, by loads (a place and two tables for 64 products) with many.
+// Ternary weights by lookup tables. Two neighbouring quants of a row index a table of 16 sums of two quants of x, and
+// one byte shuffle looks up 32 rows. A sum is 64 · high + low: four lows fit in a byte and sixteen highs in a signed
+// one, so the sums of 32 elements equal those of integer products exactly. With one row of x, bound by transposing rows
+// and computing indices; with many, by loads (an index and two tables for 64 products).
 //
-// ns for a group of 256 and a row of x (Zen 5 held to AVX2), tables and integer products, with 1, 4 and 8 rows: TQ2_0
-// 5.5 and 3.7, 3.0 and 3.2, 2.6 and 3.3; I2_S 5.4 and 3.5, 3.0 and 3.2, 2.6 and 3.2; TQ1_0 11.7 and 9.3, 4.6 and 4.6,
-// 3.4 and 4.6. Lost: lows of 8 bits, of which each has to be widened before it is added; leaving the rows that come
-// next to the processor's own prefetching (half the speed from memory).
+// ns for a group of 256 and a row of x (Zen 5 limited to AVX2), tables and integer products, with 1, 4 and 8 rows:
+// TQ2_0 5.5 and 3.7, 3.0 and 3.2, 2.6 and 3.3; I2_S 5.4 and 3.5, 3.0 and 3.2, 2.6 and 3.2; TQ1_0 11.7 and 9.3, 4.6 and
+// 4.6, 3.4 and 4.6. Lost: 8-bit lows, each of which has to be widened before it is added; hardware prefetching of the
+// next rows alone (half the speed from memory).
 namespace etna::quantized::avx2 {
 namespace {
 
@@ -40,7 +40,7 @@ ETNA_INLINE __m256i half_of_group(const std::byte* b) {
     return _mm256_or_si256(low, _mm256_slli_epi16(high, 4));
   }
 }
-/// Which of four runs lies at bits 2 · place of half_of_group().
+/// Which of four runs is at bits 2 · place of half_of_group().
 template <typename F>
 constexpr int run_at(int place) {
   if constexpr (F::kPacking != Packing::fields)
@@ -52,13 +52,12 @@ constexpr int run_at(int place) {
 template <typename F>
 ETNA_INLINE std::uint16_t f16_scale(const std::byte* group) {
   if constexpr (F::kF16.first < 0)
-    return 0x3c00;  // 1, since that of I2_S is stored after the tensor
+    return 0x3c00;  // 1: the scale of I2_S is stored after the tensor
   else
     return bits_at<std::uint16_t>(group + F::kF16.first);
 }
 
-/// Asks for the g-th of `groups` shares of the rows that come next: too many rows are read side by side for a processor
-/// to see them coming.
+/// Prefetches the g-th of `groups` parts of the next rows: too many rows are read at once for hardware prefetching.
 ETNA_INLINE void prefetch_share(const std::byte* next, std::size_t bytes, std::int64_t g, std::int64_t groups) {
   const std::size_t share = (bytes / static_cast<std::size_t>(groups) + 64) / 64 * 64;
   for (std::size_t at = static_cast<std::size_t>(g) * share;
@@ -66,8 +65,7 @@ ETNA_INLINE void prefetch_share(const std::byte* next, std::size_t bytes, std::i
     __builtin_prefetch(next + at);
 }
 
-/// Group g of `Rows` rows of a weight. Rows from `count` on are the last one again, and what lies after a row's end is
-/// zeros.
+/// Group g of `Rows` rows of a weight. Rows from `count` on repeat the last one; the end of a row is padded with zeros.
 template <typename F, int Rows>
 struct TernaryRows {
   static constexpr std::int64_t kBytes = kGroupBytes<F>;
@@ -89,15 +87,15 @@ struct TernaryRows {
   std::byte filled[Rows][kBytes];
 };
 
-constexpr int kLanes = 32;      // rows of a weight next to each other
+constexpr int kLanes = 32;      // interleaved rows of a weight
 constexpr int kPairs = 16;      // of a run
 constexpr int kPairBytes = 32;  // of a pair's table: 16 lows, then 16 highs
 constexpr std::size_t kTableBytes = kGroup / 2 * kPairBytes;
 
-/// Rows as the sums of a run come out: 8 in each of four vectors.
+/// The order in which the sums of a run come out: the first row of each of four vectors with 8 rows.
 constexpr int kOrder[4] = {0, 16, 8, 24};
 
-/// 16 bytes of each of 32 rows, 16 of them in each lane, to one byte of all rows in each vector.
+/// Transposes 16 bytes of each of 32 rows (16 rows in each 128-bit lane) to one byte of all rows in each vector.
 ETNA_INLINE void transpose_bytes(__m256i (&r)[16]) {
   __m256i s[16];
   for (int i = 0; i < 8; ++i) {
@@ -118,7 +116,7 @@ ETNA_INLINE void transpose_bytes(__m256i (&r)[16]) {
   }
 }
 
-/// Places in tables: of four runs, 16 pairs each, for 32 rows.
+/// Indices into tables for 32 rows: four runs of 16 pairs.
 struct Places {
   __m256i at[4][kPairs];
 };
@@ -179,9 +177,9 @@ ETNA_INLINE void add_products(const __m256i (&places)[kPairs], const std::byte* 
   }
 }
 
-/// Tables of [groups, rows of x], 8 runs of 16 pairs each.
+/// Fills the tables of [groups, rows of x], 8 runs of 16 pairs each.
 void fill(const QuantizedGroup* groups, std::int64_t count, std::byte* to) {
-  // Place p is quant p % 4 of the first element and p / 4 of the second; a quant is 1 more than its value.
+  // Index p is quant p % 4 of the first element and p / 4 of the second; a quant is its value plus 1.
   const __m256i first = _mm256_setr_epi16(-1, 0, 1, 2, -1, 0, 1, 2, -1, 0, 1, 2, -1, 0, 1, 2);
   const __m256i second = _mm256_setr_epi16(-1, -1, -1, -1, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2);
   for (std::int64_t g = 0; g < count; ++g) {
@@ -197,7 +195,7 @@ void fill(const QuantizedGroup* groups, std::int64_t count, std::byte* to) {
   }
 }
 
-/// Adds the products of half H of a group. @param sums [rows of x, kLanes]
+/// Adds the sums of half H of a group. @param sums [rows of x, kLanes]
 template <typename F, int H>
 ETNA_INLINE void add_half(const std::byte* const (&rows)[kLanes], const QuantizedGroup* x, const std::byte* tables,
                           std::int64_t tokens, float* sums) {

@@ -6,7 +6,7 @@
 #include <etna/tensor/ops/quantized/internal/quantized.h>
 #include <etna/tensor/ops/reduce/reduce.h>
 
-// quantize_activations: rows rounded once for the products that read them, to bytes in blocks, f16 or bf16.
+// quantize_activations: quantizes activations to bytes in blocks, f16 or bf16, once for all matmuls that read them.
 namespace etna::quantized {
 namespace {
 
@@ -35,7 +35,8 @@ Tensor bytes_reference(const Tensor& x, const Tensor& norm) {
       .reshape(in_bytes(x.shape()));
 }
 
-/// What 2^14 to 2^15 times a power of two is: the largest result, or what bounds it. f32 [1], 1 for nothing but zeros.
+/// The power of two p with 2^14 <= largest / p < 2^15. f32 [1]; 1 if largest is 0.
+/// @param largest the largest magnitude, or a bound of it
 Tensor power_below(const Tensor& largest) {
   const Tensor exponent = floor(log(where(largest > 0.0, largest, 16384.0)) / std::log(2.0)) - 14.0;
   return exp(clamp(exponent, -100.0, 113.0) * std::log(2.0));
@@ -45,10 +46,10 @@ std::vector<OutputSpec> quantize_activations_infer(const OpCall& call) {
   const Tensor &x = call.in[kToQuantize], &norm = call.in[kQuantizeNorm];
   const DType dtype = call.as<QuantizeAttrs>().dtype;
   if (dtype != i8 && dtype != f16 && dtype != bf16)
-    throw DtypeError(fmt::format("{}: {} was asked for; wanted i8, f16 or bf16", call.op.name, name(dtype)));
+    throw DtypeError(fmt::format("{}: dtype is {}; wanted i8, f16 or bf16", call.op.name, name(dtype)));
   if (!is_floating(x.dtype()) || (norm.defined() && !is_floating(norm.dtype())))
     throw DtypeError(
-        fmt::format("{}: x is {}; wanted a floating dtype, for the norm's weight, too", call.op.name, name(x.dtype())));
+        fmt::format("{}: x is {}; wanted a floating dtype for x and the norm's weight", call.op.name, name(x.dtype())));
   if (x.dim() == 0) throw ShapeError(fmt::format("{}: x has no dimensions; wanted [..., K]", call.op.name));
   if (dtype == i8 && x.size(-1) % kActivationBlock != 0) {
     throw ShapeError(

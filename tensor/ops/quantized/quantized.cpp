@@ -18,8 +18,7 @@ std::vector<OutputSpec> quantized_embedding_infer(const OpCall& call) {
   const auto a = call.as<TableAttrs>();
   indexing::check_index_dtype(call.op.name, call.in[kIndices]);
   if (!is_floating(a.dtype))
-    throw DtypeError(
-        fmt::format("{}: rows of {} were asked for; wanted a floating dtype", call.op.name, name(a.dtype)));
+    throw DtypeError(fmt::format("{}: the result's dtype is {}; wanted a floating dtype", call.op.name, name(a.dtype)));
   Shape shape = call.in[kIndices].shape();
   shape.push_back(a.columns);
   return {{shape, a.dtype}};
@@ -38,7 +37,7 @@ const OpDef kQuantizedEmbedding = {.name = "quantized_embedding",
 std::vector<OutputSpec> dequantize_infer(const OpCall& call) {
   const auto a = call.as<TableAttrs>();
   if (!is_floating(a.dtype))
-    throw DtypeError(fmt::format("{}: {} was asked for; wanted a floating dtype", call.op.name, name(a.dtype)));
+    throw DtypeError(fmt::format("{}: the result's dtype is {}; wanted a floating dtype", call.op.name, name(a.dtype)));
   return {{Shape{a.rows, a.columns}, a.dtype}};
 }
 

@@ -7,11 +7,11 @@
 #include <etna/tensor/ops/quantized/internal/fusion.h>
 #include <etna/tensor/ops/quantized/internal/quantized.h>
 
-// quantized_linear: products with weights in block formats (tensor/quant/).
+// quantized_linear: matmul with weights in block formats (tensor/quant/).
 namespace etna::quantized {
 namespace {
 
-/// @param expected where `given` is defined
+/// @param expected shape, if `given` is defined
 void linear_check(const OpCall& call, const char* what, const Tensor& given, const Shape& expected) {
   if (!given.defined()) return;
   if (!is_floating(given.dtype()))
@@ -39,7 +39,7 @@ std::vector<OutputSpec> quantized_linear_infer(const OpCall& call) {
   if (a.next == i8) {
     for (int i = 0; i < a.weights; ++i) {
       if (a.rows[i] % kActivationBlock != 0) {
-        throw ShapeError(fmt::format("{}: a result in bytes has {} columns of a weight; wanted a multiple of {}",
+        throw ShapeError(fmt::format("{}: a weight has {} rows; a result quantized to bytes needs a multiple of {}",
                                      call.op.name, a.rows[i], kActivationBlock));
       }
     }
@@ -50,7 +50,7 @@ std::vector<OutputSpec> quantized_linear_infer(const OpCall& call) {
   return out;
 }
 
-/// In f64 where x is, so that tests may ask for it.
+/// In f64 if x is, for tests.
 TensorList quantized_linear_reference(const OpCall& call) {
   const auto a = call.as<LinearAttrs>();
   const Tensor &given = call.in[kX], &residual = call.in[kResidual], bias = joined_bias(call, a);
@@ -78,7 +78,7 @@ TensorList quantized_linear_reference(const OpCall& call) {
   return out;
 }
 
-/// The call with one bias for all weights.
+/// Runs the call with one bias for all weights.
 template <typename Run>
 auto with_joined_bias(const OpCall& call, Run&& run) {
   const auto separate = call.in.subspan(kMoreBiases);
@@ -103,7 +103,7 @@ bool quantized_linear_gpu(const OpCall& call, std::span<Tensor> out) {
   return with_joined_bias(call, [&](const OpCall& joined) { return linear_gpu(joined, out); });
 }
 
-/// The format of each weight, checked against x [..., K]; their blocks are written to `in`.
+/// The attributes of weights, checked against x [..., K]; writes their blocks to `in`.
 LinearAttrs linear_attrs(const Shape& x, std::span<const QuantizedTensor> weights, Activation gate, TensorList& in) {
   constexpr const char* kName = "quantized_linear";
   if (weights.empty() || weights.size() > kMostWeights)
@@ -122,11 +122,11 @@ LinearAttrs linear_attrs(const Shape& x, std::span<const QuantizedTensor> weight
     in[kBlocks + i] = weights[i].blocks();
   }
   if (gate != Activation::none && (weights.size() != 2 || a.rows[0] != a.rows[1]))
-    throw ShapeError(fmt::format("{}: a gate takes two weights of one shape", kName));
+    throw ShapeError(fmt::format("{}: a gate takes two weights of the same shape", kName));
   return a;
 }
 
-// Gated products, with any activation: either product may be called first, and a further one may read the result.
+// Gated matmuls with any activation: either one may be called first, and a further matmul may read the result.
 #define ETNA_ACTIVATION(number, name, ...) #name "|"
 constexpr char kGated[] =
     "rms_norm? quantized_linear "

@@ -8,11 +8,11 @@
 ///   Q4_1  d, m, 16 bytes                   q * d + m
 ///   Q5_0  d, 32 fifth bits, 16 bytes       (q - 16) * d
 ///   Q5_1  d, m, 32 fifth bits, 16 bytes    q * d + m
-/// Byte j has the low four bits of element j in its low half, and of element j + 16 in its high half.
+/// The low nibble of byte j holds the low four bits of element j; the high nibble those of element j + 16.
 namespace etna::quant {
 
 struct Q8_0 : Block<32, 34>, F16Scale<Q8_0> {
-  static constexpr Description kDescription = {"Q8_0", 8, 7, kLargestF16 * 127, "f16 scale, quants of 8 bits"};
+  static constexpr Description kDescription = {"Q8_0", 8, 7, kLargestF16 * 127, "f16 scale, 8-bit quants"};
   static constexpr Packing kPacking = Packing::bytes;
   static constexpr int kZero = 128, kLast = 255;
   static consteval int quants_at(int run) { return block(run) + 2; }
@@ -20,7 +20,7 @@ struct Q8_0 : Block<32, 34>, F16Scale<Q8_0> {
 };
 
 struct Q4_0 : Block<32, 18>, F16Scale<Q4_0> {
-  static constexpr Description kDescription = {"Q4_0", 2, 2, kLargestF16 * 7, "f16 scale, quants of 4 bits"};
+  static constexpr Description kDescription = {"Q4_0", 2, 2, kLargestF16 * 7, "f16 scale, 4-bit quants"};
   static constexpr Packing kPacking = Packing::nibbles;
   static constexpr int kZero = 8, kLast = 15;
   static consteval int quants_at(int run) { return block(run) + 2; }
@@ -28,7 +28,7 @@ struct Q4_0 : Block<32, 18>, F16Scale<Q4_0> {
 };
 
 struct Q4_1 : Block<32, 20>, F16ScaleAndMinimum<Q4_1> {
-  static constexpr Description kDescription = {"Q4_1", 3, 3, kLargestF16, "f16 scale and minimum, quants of 4 bits"};
+  static constexpr Description kDescription = {"Q4_1", 3, 3, kLargestF16, "f16 scale and minimum, 4-bit quants"};
   static constexpr Packing kPacking = Packing::nibbles;
   static constexpr int kZero = 0, kLast = 15;
   static consteval int quants_at(int run) { return block(run) + 4; }
@@ -36,7 +36,7 @@ struct Q4_1 : Block<32, 20>, F16ScaleAndMinimum<Q4_1> {
 };
 
 struct Q5_0 : Block<32, 22>, F16Scale<Q5_0> {
-  static constexpr Description kDescription = {"Q5_0", 6, 8, kLargestF16 * 15, "f16 scale, quants of 5 bits"};
+  static constexpr Description kDescription = {"Q5_0", 6, 8, kLargestF16 * 15, "f16 scale, 5-bit quants"};
   static constexpr Packing kPacking = Packing::nibbles;
   static constexpr int kZero = 16, kLast = 31;
   static consteval int fifth_at(int run) { return block(run) + 2; }
@@ -45,7 +45,7 @@ struct Q5_0 : Block<32, 22>, F16Scale<Q5_0> {
 };
 
 struct Q5_1 : Block<32, 24>, F16ScaleAndMinimum<Q5_1> {
-  static constexpr Description kDescription = {"Q5_1", 7, 9, kLargestF16, "f16 scale and minimum, quants of 5 bits"};
+  static constexpr Description kDescription = {"Q5_1", 7, 9, kLargestF16, "f16 scale and minimum, 5-bit quants"};
   static constexpr Packing kPacking = Packing::nibbles;
   static constexpr int kZero = 0, kLast = 31;
   static consteval int fifth_at(int run) { return block(run) + 4; }

@@ -8,12 +8,12 @@
 
 #include <etna/tensor/dtype.h>
 
-/// Reading and writing the fields of a block. Files are little-endian and so is every machine that Etna runs on.
+/// Reads and writes the fields of a block. Files are little-endian, and so is every machine that Etna runs on.
 namespace etna::quant {
 
-static_assert(std::endian::native == std::endian::little, "blocks are read as they lie in memory");
+static_assert(std::endian::native == std::endian::little, "blocks are read from memory without conversion");
 
-/// A field of a block, wherever it lies.
+/// A field of a block at any alignment.
 template <typename T>
 T load(const std::byte* at) {
   T value;
@@ -25,15 +25,15 @@ void store(std::byte* at, T value) {
   std::memcpy(at, &value, sizeof value);
 }
 
-inline float load_half(const std::byte* at) {
+inline float load_f16(const std::byte* at) {
   Half half;
   half.bits = load<std::uint16_t>(at);
   return static_cast<float>(half);
 }
-inline void store_half(std::byte* at, float value) { store(at, Half(value).bits); }
+inline void store_f16(std::byte* at, float value) { store(at, Half(value).bits); }
 
-/// The f16 next to a value, held within the finite ones.
-inline float to_half(float value) {
+/// The nearest finite f16, as an f32.
+inline float to_f16(float value) {
   constexpr float kMax = 65504.0f;
   return static_cast<float>(Half(std::clamp(value, -kMax, kMax)));
 }

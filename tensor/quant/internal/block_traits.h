@@ -11,19 +11,20 @@
 
 #include <etna/tensor/quant/block_format.h>
 
-/// What a block format says of itself, once; decoders and the CPU's kernels for every instruction set follow. Internal.
+/// The single description of a block format, from which decoders and the CPU kernels of every instruction set are
+/// generated. Internal.
 ///
-/// A format is a struct, its traits. Kernels take 256 elements of a row at a time, a group, which is 256 / kElements
-/// blocks and has eight runs of 32 elements. A value is scale · (quant - kZero) - minimum. Traits say
+/// A format is described by a struct of traits. Kernels process a group of 256 elements of a row at a time, which is
+/// 256 / kElements blocks and eight runs of 32 elements. A value is scale · (quant - kZero) - minimum. The traits are
 ///   kDescription          the format's row in block_formats()
 ///   kElements, kBytes     of a block (from Block)
-///   kPacking, kZero, kLast  how quants lie, the quant of 0 and the largest one
+///   kPacking, kZero, kLast  how quants are packed, the quant of 0 and the largest one
 ///   quants_at(run), low(run), high(run), fifth_at(run), kLevels  where a run's quants are; see Packing
 ///   kScaleKind, kMinimums, kF16, scales<V>(), small_scales() or sixteen_scales<V>()  scales and minimums; see scales.h
 ///   encode()              a block from its values and their weights
 ///
-/// Everything that a kernel calls is evaluated by the compiler or inlined by force: sources compile it for the
-/// instruction set of the function that calls it.
+/// All functions that a kernel calls are consteval or force-inlined, so that they are compiled for the instruction set
+/// of their caller.
 #define ETNA_INLINE inline __attribute__((always_inline))
 #define ETNA_INLINE_LAMBDA __attribute__((always_inline))
 
@@ -31,7 +32,7 @@ namespace etna::quant {
 
 inline constexpr int kGroup = 256, kSubs = 16;
 
-/// What block_formats() says of a format besides the size of its blocks.
+/// The row of a format in block_formats(), without the size of its blocks.
 struct Description {
   std::string_view name;
   std::uint32_t gguf_type, gguf_file_type;
@@ -43,24 +44,24 @@ inline constexpr float kLargestF16 = 65504.0f;
 
 /// How the quants of a run are packed.
 enum class Packing {
-  bytes,          ///< i8 from quants_at(run) on, of which 0 is the quant kZero
-  nibbles,        ///< 16 bytes from quants_at(run) on: low halves, then high ones
-  nibbles_of_16,  ///< the same by eights: of each 8 bytes the low halves, then the high ones
-  fields,         ///< bits of 32 bytes: low(run), and those of high(run) on top
-  trits           ///< base 3, as TQ1_0 has them
+  bytes,          ///< i8 from quants_at(run) on; a byte of 0 is the quant kZero
+  nibbles,        ///< 16 bytes from quants_at(run) on: the low nibbles, then the high ones
+  nibbles_of_16,  ///< the same in groups of 8 bytes: the low nibbles of each group, then the high ones
+  fields,         ///< bits of 32 bytes: low(run), with those of high(run) above them
+  trits           ///< base 3, as in TQ1_0
 };
-// Nibbles may have a fifth bit each, in the u32 at fifth_at(run), or stand for the integers kLevels[16] + kZero.
+// Nibbles may each have a fifth bit, in the u32 at fifth_at(run), or be indices into kLevels[16] (plus kZero).
 
 /// `bits` bits of each of 32 bytes.
 struct Field {
   int at = 0, shift = 0, bits = 0;
 };
 
-/// Blocks that follow each other in a group.
+/// The blocks of a group, one after the other.
 template <int Elements, int Bytes>
 struct Block {
   static constexpr int kElements = Elements, kBytes = Bytes;
-  /// Where a run's block begins.
+  /// The offset of a run's block.
   static consteval int block(int run) { return 32 * run / Elements * Bytes; }
 };
 template <typename F>
@@ -78,12 +79,12 @@ template <typename F>
 inline constexpr bool kHasLevels = requires {
   F::kLevels;
 };
-/// Whether quants are too large for products of bytes without a sign and with one in 16 bits. Kernels that are bound to
-/// those take quants less kZero.
+/// Whether quants are too large for u8 · i8 products that are summed in 16 bits. Kernels that depend on such products
+/// use quants minus kZero.
 template <typename F>
 inline constexpr bool kTooLarge = F::kLast > 127;
 
-/// A field of a block, wherever it lies.
+/// A field of a block at any alignment.
 template <typename T>
 ETNA_INLINE T bits_at(const std::byte* at) {
   T value;
@@ -91,7 +92,7 @@ ETNA_INLINE T bits_at(const std::byte* at) {
   return value;
 }
 
-/// The rest of a row that ends within a group, filled up with zeros.
+/// The rest of a row that ends within a group, padded with zeros.
 template <typename F>
 struct Padded {
   ETNA_INLINE Padded(const std::byte* from, std::int64_t elements) {
@@ -101,7 +102,7 @@ struct Padded {
   std::byte bytes[kGroupBytes<F>] = {};
 };
 
-/// body(0), body(1) ... with integral constants. @param body an ETNA_INLINE_LAMBDA
+/// Calls body(0), body(1) ... with integral constants. @param body an ETNA_INLINE_LAMBDA
 template <typename Body, int... I>
 ETNA_INLINE void unrolled(const Body& body, std::integer_sequence<int, I...>) {
   (body(std::integral_constant<int, I>()), ...);
@@ -111,7 +112,7 @@ ETNA_INLINE void unrolled(const Body& body) {
   unrolled(body, std::make_integer_sequence<int, Count>());
 }
 
-/// Four-bit integers, or two-bit ones of 16 bits, to a byte each, the lowest first.
+/// Spreads 4-bit integers, or the 2-bit ones of 16 bits, to one byte each, the lowest first.
 ETNA_INLINE std::uint64_t spread_nibbles(std::uint32_t nibbles) {
   std::uint64_t x = nibbles;
   x = (x | x << 16) & 0x0000ffff0000ffffu;
@@ -125,7 +126,7 @@ ETNA_INLINE std::uint64_t spread_pairs(std::uint16_t pairs) {
   return (x | x << 6) & 0x0303030303030303u;
 }
 
-/// What the four bits of a quant stand for, plus kZero, so that it has no sign.
+/// The value of a 4-bit quant plus kZero, which makes it unsigned.
 template <typename F>
 struct Levels {
   alignas(16) std::uint8_t at[16] = {};
@@ -136,7 +137,7 @@ struct Levels {
 template <typename F>
 inline constexpr Levels<F> kLevelsOf = {};
 
-/// Quants V::kRuns · C and the next ones of a group.
+/// The quants of V::kRuns runs of a group, from run V::kRuns · C on.
 template <class V, typename F, int C>
 ETNA_INLINE typename V::Quants quants_of(const std::byte* b) {
   if constexpr (F::kPacking == Packing::bytes) {

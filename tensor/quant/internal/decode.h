@@ -9,11 +9,11 @@
 /// Decoders and encoders of whole blocks, from a format's traits. Internal.
 namespace etna::quant {
 
-// Decoded values have the bits of ggml's reference, which subtracts integers before it multiplies. (The sources that
-// decode have no fused multiply-adds.)
+// Decoded values are bit-identical to ggml's reference, which subtracts integers before it multiplies. (The sources
+// that decode are compiled without fused multiply-adds.)
 
 #ifdef ETNA_DECODE_AVX2
-/// Run `Run` of a group. @param scales, minimums the format's own, of 16 elements each
+/// Decodes run `Run` of a group. @param scales, minimums the format's own, one for each 16 elements
 template <typename F, int Run>
 ETNA_INLINE void decode_run(const std::byte* group, const float* scales, const float* minimums, float* out) {
   __m256i quants = quants_of<Avx2, F, Run>(group);
@@ -29,7 +29,7 @@ ETNA_INLINE void decode_run(const std::byte* group, const float* scales, const f
   }
 }
 #else
-/// Quants less kZero, as floats.
+/// Quants minus kZero, as floats.
 template <typename F, int Run>
 ETNA_INLINE void decode_quants(const std::byte* group, float (&to)[32]) {
   if constexpr (kHasLevels<F>) {
@@ -41,12 +41,12 @@ ETNA_INLINE void decode_quants(const std::byte* group, float (&to)[32]) {
     for (int i = 0; i < 32; ++i) to[i] = static_cast<float>(quants.at[i] - F::kZero);
   }
 }
-/// Run `Run` of a group. @param scales, minimums the format's own, of 16 elements each
+/// Decodes run `Run` of a group. @param scales, minimums the format's own, one for each 16 elements
 template <typename F, int Run>
 ETNA_INLINE void decode_run(const std::byte* group, const float* scales, const float* minimums, float* out) {
   float values[32];
   decode_quants<F, Run>(group, values);
-  // Loops over 16 elements would not vectorize.
+  // Unrolled, because loops over 16 elements would not vectorize.
   const float scale = scales[2 * Run], next = scales[2 * Run + 1];
   for (int i = 0; i < 32; ++i) values[i] *= i < 16 ? scale : next;
   if constexpr (F::kMinimums) {

@@ -6,18 +6,18 @@
 
 #include <etna/tensor/quant/internal/block_bytes.h>
 
-/// The search for scales. A block is coded as quants q with value(q) * d, or q * d + m; each function here looks for
-/// the d (and m) of least weighted squared error. Quants are kept as floats, so that the loops over them vectorize. A
-/// number of values that only the caller knows is `n`, a multiple of 8, with N = 0.
+/// The search for scales. A block is encoded as quants q with the values value(q) * d, or q * d + m; each function here
+/// finds the d (and m) with the least weighted squared error. Quants are kept as floats, so that loops over them
+/// vectorize. N is the number of values; if it is not known at compile time, N is 0 and n, a multiple of 8, is used.
 namespace etna::quant {
 
-/// The nearest integer, for magnitudes below 2^22. Adding 1.5 * 2^23 leaves no room for a fraction.
+/// The nearest integer, for magnitudes below 2^22. Adding 1.5 * 2^23 rounds away the fraction.
 inline float nearest(float x) {
   constexpr float kShift = 12582912.0f;
   return (x + kShift) - kShift;
 }
 
-/// Quants that are integers of a range and their own value.
+/// Quants that are integers in a range; their value is the integer itself.
 template <int Low, int High>
 struct IntegerQuants {
   static constexpr int kSteps = High - Low;
@@ -28,7 +28,7 @@ struct IntegerQuants {
   }
 };
 
-/// Sums of products over a block, in eight interleaved partial sums.
+/// Sums of products over a block, as eight interleaved partial sums.
 struct Sums {
   float lanes[8] = {};
   float total() const {
@@ -36,7 +36,7 @@ struct Sums {
   }
 };
 
-/// The weighted squared error of coding N values with scale d.
+/// The weighted squared error of encoding N values with scale d.
 template <typename Quants, int N>
 float scale_error(const float* x, const float* w, float d, int n = N) {
   const float inverse = d != 0.0f ? 1.0f / d : 0.0f;
@@ -50,14 +50,14 @@ float scale_error(const float* x, const float* w, float d, int n = N) {
   return error.total();
 }
 
-/// The scale for x ~ d * q. Tries scales around the one that puts the largest magnitude on the last quant, with both
-/// signs, and replaces each by the least squares scale of the quants that it gives.
+/// The scale for x ~ d * q. Tries scales around the one that maps the largest magnitude to the last quant, with both
+/// signs, and replaces each by the least squares scale of its quants.
 template <typename Quants, int N>
 float fit_scale(const float* x, const float* w, int n = N) {
   float extreme = 0.0f;
   for (int i = 0; i < n; ++i) extreme = std::abs(x[i]) > std::abs(extreme) ? x[i] : extreme;
   if (!(std::abs(extreme) > 1e-20f)) return 0.0f;
-  // Fine quants leave less to gain, and only close to the full range.
+  // With many quants there is less to gain, and only close to the full range.
   constexpr int kTries = Quants::kSteps > 100 ? 4 : 10;
   constexpr float kStep = Quants::kSteps > 100 ? 0.25f : Quants::kSteps > 20 ? 0.15f : 0.1f;
   // In units of one step between quants.
@@ -85,10 +85,11 @@ float fit_scale(const float* x, const float* w, int n = N) {
   return best;
 }
 
-/// fit_scale() in f16: the best of the rounded scale, the plain one, and what more rounds of least squares make of it.
+/// fit_scale() in f16: the best of the rounded scale, the scales from the extreme value, and the results of further
+/// rounds of least squares.
 template <typename Quants, int N>
-float fit_half_scale(const float* x, const float* w, int n = N) {
-  float best = to_half(fit_scale<Quants, N>(x, w, n)), best_error = scale_error<Quants, N>(x, w, best, n);
+float fit_f16_scale(const float* x, const float* w, int n = N) {
+  float best = to_f16(fit_scale<Quants, N>(x, w, n)), best_error = scale_error<Quants, N>(x, w, best, n);
   const auto offer = [&](float scale) {
     const float error = scale_error<Quants, N>(x, w, scale, n);
     if (error < best_error) {
@@ -96,12 +97,12 @@ float fit_half_scale(const float* x, const float* w, int n = N) {
       best = scale;
     }
   };
-  // Where all magnitudes are alike, rounding to f16 is the whole error, and these scales may round better.
+  // If all magnitudes are equal, rounding the scale to f16 is the whole error, and these scales may round better.
   float extreme = 0.0f;
   for (int i = 0; i < n; ++i) extreme = std::abs(x[i]) > std::abs(extreme) ? x[i] : extreme;
-  offer(to_half(extreme / Quants::kWidest));
-  // A power of two keeps what is exact in f16, such as ternary weights.
-  offer(to_half(extreme / static_cast<float>(std::bit_floor(static_cast<unsigned>(Quants::kSteps) / 2))));
+  offer(to_f16(extreme / Quants::kWidest));
+  // A power of two keeps values exact that are exact in f16, such as ternary weights.
+  offer(to_f16(extreme / static_cast<float>(std::bit_floor(static_cast<unsigned>(Quants::kSteps) / 2))));
   float scale = best;
   for (int round = 0; round < 2 && scale != 0.0f; ++round) {
     const float inverse = 1.0f / scale;
@@ -112,7 +113,7 @@ float fit_half_scale(const float* x, const float* w, int n = N) {
       qq += w[i] * q * q;
     }
     if (!(qq > 0.0f)) break;
-    scale = to_half(xq / qq);
+    scale = to_f16(xq / qq);
     offer(scale);
   }
   return best;
@@ -137,7 +138,7 @@ float affine_error(const float* x, const float* w, Affine fit, int n = N) {
   return error.total();
 }
 
-/// Least squares d and m for the quants that a fit gives. Where `negative` is true, m is held at 0 or below.
+/// The least squares d and m for the quants of a fit. If `negative`, m is at most 0.
 template <int Last, int N>
 Affine refit_affine(const float* x, const float* w, Affine fit, bool negative, int n = N) {
   const float inverse = fit.d != 0.0f ? 1.0f / fit.d : 0.0f;
@@ -162,7 +163,7 @@ Affine refit_affine(const float* x, const float* w, Affine fit, bool negative, i
   return fit;
 }
 
-/// The scale and minimum for x ~ d * q + m, d >= 0. Where `negative` is true, m <= 0.
+/// The scale and minimum for x ~ d * q + m, d >= 0. If `negative`, m <= 0.
 template <int Last, int N>
 Affine fit_affine(const float* x, const float* w, bool negative, int n = N) {
   float low = x[0], high = x[0];
@@ -178,7 +179,7 @@ Affine fit_affine(const float* x, const float* w, bool negative, int n = N) {
   Affine best{(high - low) / Last, low};
   float best_error = affine_error<Last, N>(x, w, best, n), energy = 0.0f;
   for (int i = 0; i < n; ++i) energy += w[i] * x[i] * x[i];
-  // Sub-blocks of a super-block share their units. Among fits as good as each other, all should take the same one.
+  // The sub-blocks of a super-block share their units, so all should choose the same one among equally good fits.
   const float margin = 1e-6f * energy;
   const auto offer = [&](Affine fit) {
     const float error = affine_error<Last, N>(x, w, fit, n);
@@ -189,7 +190,7 @@ Affine fit_affine(const float* x, const float* w, bool negative, int n = N) {
   };
   const auto try_steps = [&](float steps) {
     const float d = (high - low) / steps, spare = (high - low) - d * Last;
-    // The range of quants lies flush with the low end, in the middle, or flush with the high end.
+    // The range of quants is aligned to the low end of the values, to their middle, or to their high end.
     for (int at = 0; at < 3; ++at) {
       Affine fit{d, low + 0.5f * static_cast<float>(at) * spare};
       if (negative) fit.m = std::min(fit.m, 0.0f);
@@ -197,9 +198,9 @@ Affine fit_affine(const float* x, const float* w, bool negative, int n = N) {
       offer(fit);
     }
   };
-  // An even number of steps has a quant in the middle: 0, where values lie evenly around it.
+  // An even number of steps has a quant in the middle, which represents 0 if the values are symmetric.
   try_steps(static_cast<float>(Last - 1));
-  // Fewer steps than quants leave quants unused, more clip the ends.
+  // Fewer steps leave quants unused; more steps clip the ends.
   constexpr float kStep = Last > 20 ? 0.3f : Last > 10 ? 0.2f : Last > 3 ? 0.15f : 0.12f;
   constexpr int kTries = Last > 3 ? 4 : 5;
   for (int cut = -1; cut <= 2 * kTries; ++cut) try_steps(static_cast<float>(Last) + kStep * static_cast<float>(cut));

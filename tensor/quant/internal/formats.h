@@ -7,7 +7,7 @@
 #include <etna/tensor/quant/internal/nvfp4.h>
 #include <etna/tensor/quant/internal/ternary_formats.h>
 
-/// Every format in blocks, in the order of block_formats(). Internal.
+/// All block formats but the unquantized ones, in the order of block_formats(). Internal.
 namespace etna::quant {
 
 template <typename... F>

@@ -10,7 +10,7 @@
 ///   INT8_ZP_G   d, z: f16 | G x i8 |           value = (q - z) * d
 ///   INT4_G      d: f16 | G / 2 bytes |         value = (q - 8) * d
 ///   INT4_ZP_G   d, z: f16 | G / 2 bytes |      value = (q - z) * d
-/// Of 4 bits, each 32 elements are 16 bytes: byte j has element j in its low half and element j + 16 in its high one.
+/// With 4 bits, 32 elements take 16 bytes: byte j holds element j in its low nibble and element j + 16 in its high one.
 namespace etna::quant {
 
 template <int Bits, int Elements, bool ZeroPoint>
@@ -24,12 +24,12 @@ struct IntegerBlocks {
 
   static constexpr Description described(std::string_view name) {
     return {name, kNoGgufType, kNoGgufType, kLargestF16 * (Bits == 8 ? 127 : 7),
-            Bits == 8   ? ZeroPoint ? "f16 scale and zero point, quants of 8 bits" : "f16 scale, quants of 8 bits"
-            : ZeroPoint ? "f16 scale and zero point, quants of 4 bits"
-                        : "f16 scale, quants of 4 bits"};
+            Bits == 8   ? ZeroPoint ? "f16 scale and zero point, 8-bit quants" : "f16 scale, 8-bit quants"
+            : ZeroPoint ? "f16 scale and zero point, 4-bit quants"
+                        : "f16 scale, 4-bit quants"};
   }
   static void encode(const float* values, const float* weights, std::byte* to);
-  /// As encode(), with one scale and zero point for all blocks.
+  /// Like encode(), with one scale and zero point for all blocks.
   static void encode_row(const float* values, const float* weights, std::byte* blocks, std::int64_t count);
 };
 

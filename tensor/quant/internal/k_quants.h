@@ -15,7 +15,7 @@ namespace etna::quant {
 
 struct Q2_K : Block<256, 84> {
   static constexpr Description kDescription = {"Q2_K", 10, 10, kLargestF16 * 15,
-                                               "16 sub-blocks: 4-bit scales and minimums, quants of 2 bits"};
+                                               "16 sub-blocks: 4-bit scales and minimums, 2-bit quants"};
   static constexpr Packing kPacking = Packing::fields;
   static constexpr int kZero = 0, kLast = 3;
   static consteval Field low(int run) { return {16 + run / 4 * 32, run % 4 * 2, 2}; }
@@ -30,7 +30,7 @@ struct Q2_K : Block<256, 84> {
 
 struct Q3_K : Block<256, 110> {
   static constexpr Description kDescription = {"Q3_K", 11, 12, kLargestF16 * 93,
-                                               "16 sub-blocks: 6-bit scales, quants of 3 bits"};
+                                               "16 sub-blocks: 6-bit scales, 3-bit quants"};
   static constexpr Packing kPacking = Packing::fields;
   static constexpr int kZero = 4, kLast = 7;
   static consteval Field low(int run) { return {32 + run / 4 * 32, run % 4 * 2, 2}; }
@@ -39,7 +39,8 @@ struct Q3_K : Block<256, 110> {
   static constexpr ScaleKind kScaleKind = ScaleKind::small;
   static constexpr bool kMinimums = false;
   static constexpr F16Fields kF16 = {108, -1};
-  /// Six bits, of which 32 is 0, in 12 bytes: low halves in the first eight, pairs of high bits in the last four.
+  /// 6-bit scales with an offset of 32 in 12 bytes: low nibbles in the first eight, pairs of high bits in the last
+  /// four.
   static ETNA_INLINE B16 small_scales(const std::byte* b) {
     const auto x = bits_at<std::uint32_t>(b + 96), y = bits_at<std::uint32_t>(b + 100),
                z = bits_at<std::uint32_t>(b + 104);
@@ -57,7 +58,7 @@ struct Q3_K : Block<256, 110> {
 
 struct Q4_K : Block<256, 144>, SixBitScalesAndMinimums {
   static constexpr Description kDescription = {"Q4_K", 12, 15, kLargestF16 * 63,
-                                               "8 sub-blocks: 6-bit scales and minimums, quants of 4 bits"};
+                                               "8 sub-blocks: 6-bit scales and minimums, 4-bit quants"};
   static constexpr Packing kPacking = Packing::fields;
   static constexpr int kZero = 0, kLast = 15;
   static consteval Field low(int run) { return {16 + run / 2 * 32, run % 2 * 4, 4}; }
@@ -66,7 +67,7 @@ struct Q4_K : Block<256, 144>, SixBitScalesAndMinimums {
 
 struct Q5_K : Block<256, 176>, SixBitScalesAndMinimums {
   static constexpr Description kDescription = {"Q5_K", 13, 17, kLargestF16 * 63,
-                                               "8 sub-blocks: 6-bit scales and minimums, quants of 5 bits"};
+                                               "8 sub-blocks: 6-bit scales and minimums, 5-bit quants"};
   static constexpr Packing kPacking = Packing::fields;
   static constexpr int kZero = 0, kLast = 31;
   static consteval Field low(int run) { return {48 + run / 2 * 32, run % 2 * 4, 4}; }
@@ -76,7 +77,7 @@ struct Q5_K : Block<256, 176>, SixBitScalesAndMinimums {
 
 struct Q6_K : Block<256, 210>, ByteScales<192, 208> {
   static constexpr Description kDescription = {"Q6_K", 14, 18, kLargestF16 * 127 * 31,
-                                               "16 sub-blocks: 8-bit scales, quants of 6 bits"};
+                                               "16 sub-blocks: 8-bit scales, 6-bit quants"};
   static constexpr Packing kPacking = Packing::fields;
   static constexpr int kZero = 32, kLast = 63;
   static consteval Field low(int run) { return {run / 4 * 64 + run % 2 * 32, run % 4 / 2 * 4, 4}; }

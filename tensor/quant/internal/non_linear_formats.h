@@ -2,13 +2,13 @@
 
 #include <etna/tensor/quant/internal/scales.h>
 
-/// Four-bit quants that stand for values of a table, closer together near 0, where weights are. Internal.
+/// 4-bit quants that index a table of values, which are closer together near 0, where most weights are. Internal.
 ///   IQ4_NL  blocks of 32: f16 d, 16 bytes of quants                    d * table[q]
 ///   IQ4_XS  256: f16 d, high bits of 8 scales (u16), low bits (4), quants (128)     d * (s - 32) * table[q]
 ///   MXFP4   blocks of 32: e (a power of two), quants of 1 sign, 2 exponent and 1 mantissa bits (OCP microscaling)
 namespace etna::quant {
 
-/// The quant whose level, an E2M1 number times two, is next to x.
+/// The quant whose level, an E2M1 number times two, is nearest to x.
 unsigned nearest_e2m1(float x);
 
 struct NonLinear {
@@ -19,14 +19,14 @@ struct NonLinear {
 
 struct IQ4_NL : Block<32, 18>, NonLinear, F16Scale<IQ4_NL> {
   static constexpr Description kDescription = {"IQ4_NL", 20, 25, kLargestF16 * 113,
-                                               "f16 scale, 4-bit places in a table of 16 levels"};
+                                               "f16 scale, 4-bit indices into a table of 16 levels"};
   static consteval int quants_at(int run) { return block(run) + 2; }
   static void encode(const float* values, const float* weights, std::byte* to);
 };
 
 struct IQ4_XS : Block<256, 136>, NonLinear {
   static constexpr Description kDescription = {"IQ4_XS", 23, 30, kLargestF16 * 31 * 113,
-                                               "8 sub-blocks: 6-bit scales, 4-bit places in a table of 16 levels"};
+                                               "8 sub-blocks: 6-bit scales, 4-bit indices into a table of 16 levels"};
   static consteval int quants_at(int run) { return 8 + 16 * run; }
 
   static constexpr ScaleKind kScaleKind = ScaleKind::runs;

@@ -2,11 +2,11 @@
 
 #include <etna/tensor/quant/internal/non_linear_formats.h>
 
-/// NVFP4 as ggml stores it: blocks of 64 in four sub-blocks of 16, each with a scale in UE4M3, a float without a sign
-/// of 4 exponent and 3 mantissa bits. Files may have a further f32 scale of a whole tensor, in a tensor of its own.
+/// NVFP4 as ggml stores it: blocks of 64 in four sub-blocks of 16, each with a scale in UE4M3, an unsigned float with 4
+/// exponent and 3 mantissa bits. Files may have a further f32 scale for a whole tensor, stored as a separate tensor.
 /// Internal.
 ///   4 x UE4M3, 4 x 8 bytes of E2M1 quants          ue4m3(s) * E2M1[q]
-/// Byte j of a sub-block's 8 has element j in its low half, and element j + 8 in its high half.
+/// Byte j of a sub-block's 8 bytes holds element j in its low nibble and element j + 8 in its high nibble.
 namespace etna::quant {
 
 struct NVFP4 : Block<64, 36> {
@@ -29,10 +29,10 @@ struct NVFP4 : Block<64, 36> {
   }
 
  private:
-  /// A f16 has the same mantissa on top of its own, and exponents that are larger by 8. Levels are doubled.
+  /// An f16 has the same mantissa in its top bits, and an exponent bias that is larger by 8. Levels are doubled.
   static constexpr float kUnit = 128;
 
-  /// A block's scales as four f16 numbers in those units. ggml reads 0x7f, which is NaN elsewhere, as 0.
+  /// A block's scales as four f16 numbers in units of kUnit. ggml reads 0x7f, which is NaN elsewhere, as 0.
   static ETNA_INLINE std::uint64_t f16_bits(const std::byte* block) {
     constexpr std::uint64_t kEach = 0x0001000100010001u;
     std::uint64_t x = bits_at<std::uint32_t>(block);
@@ -41,13 +41,13 @@ struct NVFP4 : Block<64, 36> {
     const std::uint64_t differs = ((x ^ 0x7f * kEach) + 0x7fff * kEach) >> 15 & kEach;
     return (x & 0x7f * kEach) << 7 & differs * 0xffff;
   }
-  /// Half of a scale. The smallest seven are subnormal.
+  /// A scale divided by two. The smallest seven are subnormal.
   static float half_scale(int bits) {
     const int exponent = bits >> 3, mantissa = bits & 7;
     return static_cast<float>(exponent == 0 ? mantissa : mantissa + 8) * 0x1p-10f *
            static_cast<float>(1 << (exponent == 0 ? 0 : exponent - 1));
   }
-  /// Tries each scale with which the largest value is some half to twice the last level.
+  /// Tries all scales for which the largest value is about half to twice the last level.
   static void encode_16(const float* x, const float* w, std::byte& scale, std::byte* quants) {
     float largest = 0, best = 0;
     for (int i = 0; i < 16; ++i) {

@@ -7,11 +7,11 @@
 
 /// How blocks store scales, for the traits of formats. Internal.
 ///
-/// kF16 says where the f16 numbers of a block are. A format with kMinimums has minimums of its own; what kZero
-/// subtracts is none of them, kernels add that where they need it. V, the vectors of an instruction set, has what
-/// depends on it: f16s(), f16_pairs(), f16_everywhere(), f16s_of() and ints().
+/// kF16 has the offsets of the f16 numbers in a block. A format with kMinimums stores minimums; these do not include
+/// scale · kZero, which kernels add if they need it. V, the vectors of an instruction set, has the functions that
+/// depend on it: f16s(), f16_pairs(), f16_everywhere(), f16s_of() and ints().
 
-// GCC warns of what vectors of 32 bytes would be as arguments; functions that have some are always inlined.
+// GCC warns of the ABI of 32-byte vectors as arguments; functions with such arguments are always inlined.
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wpsabi"
 #endif
@@ -23,16 +23,16 @@ typedef std::int32_t I8 __attribute__((vector_size(32)));  ///< the same
 typedef std::int8_t B16 __attribute__((vector_size(16)));  ///< one for each 16 elements
 
 enum class ScaleKind {
-  runs,     ///< scales<V>(): floats for each run of 32
+  runs,     ///< scales<V>(): a float for each run of 32
   small,    ///< small_scales(), small_minimums(): integers for each 16 elements, in units of an f16 d and an f16 dmin
-  sixteens  ///< sixteen_scales<V>(): floats for each 16 elements, without minimums
+  sixteens  ///< sixteen_scales<V>(): a float for each 16 elements, no minimums
 };
 template <typename F>
 inline constexpr bool kIsSmall = F::kScaleKind == ScaleKind::small;
 template <typename F>
 inline constexpr bool kIsSixteens = F::kScaleKind == ScaleKind::sixteens;
 
-/// Whether the scale at kF16.first is that of a whole group.
+/// Whether the scale at kF16.first applies to a whole group.
 template <typename F>
 inline constexpr bool kHasOneScale = requires {
   F::kOneScale;
@@ -46,7 +46,7 @@ struct SixteenScales {
   F8 first, last;
 };
 
-/// Where the eight runs' blocks begin in a group.
+/// Offsets of the eight runs' blocks in a group.
 template <typename F>
 inline constexpr std::array<int, 8> kBlocks = {F::block(0), F::block(1), F::block(2), F::block(3),
                                                F::block(4), F::block(5), F::block(6), F::block(7)};
@@ -69,7 +69,7 @@ struct F16Scale {
     return {V::template f16s<F>(b)};
   }
 };
-/// f16 d and m, which is added.
+/// An f16 d and an f16 m, which is added.
 template <typename F>
 struct F16ScaleAndMinimum {
   static constexpr ScaleKind kScaleKind = ScaleKind::runs;
@@ -81,7 +81,7 @@ struct F16ScaleAndMinimum {
     return {pairs.scales, -pairs.minimums};
   }
 };
-/// f16 d and z, the quant of 0 but for kZero.
+/// An f16 d and an f16 z, the zero point minus kZero.
 template <typename F>
 struct F16ScaleAndZeroPoint {
   static constexpr ScaleKind kScaleKind = ScaleKind::runs;
@@ -106,7 +106,7 @@ struct F16ScaleOf256 {
   }
 };
 
-/// Half of 2^(e - 127) for a byte e at the start of a block. The two smallest are subnormal.
+/// 2^(e - 127) divided by two, for a byte e at the start of a block. The two smallest are subnormal.
 template <typename F>
 struct HalfPowerScale {
   static constexpr ScaleKind kScaleKind = ScaleKind::runs;
@@ -114,7 +114,7 @@ struct HalfPowerScale {
   static constexpr F16Fields kF16 = {-1, -1};
   template <class V>
   static ETNA_INLINE RunScales scales(const std::byte* b) {
-    // Stored one by one and loaded together, they would have to reach the cache first.
+    // Collected in a register: eight stores followed by one load would prevent store forwarding.
     std::uint64_t bytes = 0;
     for (int i = 0; i < 8; ++i)
       bytes |= static_cast<std::uint64_t>(b[kBlocks<F>[static_cast<std::size_t>(i)]]) << (8 * i);
@@ -123,8 +123,9 @@ struct HalfPowerScale {
   }
 };
 
-/// Eight scales and minimums of six bits in 12 bytes, in units of f16 d and dmin: the first four scales and minimums
-/// have a byte each; the low bits of the others lie in the last four bytes, their high bits on top of the first eight.
+/// Eight 6-bit scales and minimums in 12 bytes, in units of f16 d and dmin: the first four scales and minimums have a
+/// byte each; the low bits of the others are in the last four bytes, their high bits in the top bits of the first
+/// eight.
 struct SixBitScalesAndMinimums {
   static constexpr ScaleKind kScaleKind = ScaleKind::runs;
   static constexpr bool kMinimums = true;
@@ -145,7 +146,7 @@ struct SixBitScalesAndMinimums {
   }
 };
 
-/// Sixteen i8 at byte At in units of an f16 d at byte Unit.
+/// Sixteen i8 scales at byte At, in units of an f16 d at byte Unit.
 template <int At, int Unit>
 struct ByteScales {
   static constexpr ScaleKind kScaleKind = ScaleKind::small;

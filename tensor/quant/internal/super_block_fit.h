@@ -2,8 +2,8 @@
 
 #include <etna/tensor/quant/internal/fit.h>
 
-/// Fits of super-blocks of 256: a scale (and minimum) for each sub-block, which are themselves small integers in
-/// units of one f16 for all. The integers and the units are improved in turn.
+/// Fits of super-blocks of 256: the scale (and minimum) of each sub-block is a small integer in units of an f16 for the
+/// whole super-block. The integers and the units are improved in turn.
 namespace etna::quant {
 
 /// x ~ d * scale * q for each of `Subs` sub-blocks; scales are integers from Low to High.
@@ -19,8 +19,8 @@ struct SymmetricFit {
       wanted[s] = fit_scale<Quants, kSize>(x + s * kSize, w + s * kSize);
       if (std::abs(wanted[s]) > std::abs(extreme)) extreme = wanted[s];
     }
-    // Low is one step farther from 0 than High, so the largest scale goes there.
-    const float unit = to_half(extreme / Low);
+    // Low is one step farther from 0 than High, so the scale of largest magnitude is mapped to it.
+    const float unit = to_f16(extreme / Low);
     if (unit == 0.0f) return;
     set(x, w, unit, wanted);
     float best = error(x, w);
@@ -37,7 +37,7 @@ struct SymmetricFit {
     }
   }
 
-  /// The step of a sub-block, as the decoder computes it.
+  /// The step of a sub-block, computed like in the decoder.
   float step(int sub) const { return d * static_cast<float>(scales[sub]); }
 
  private:
@@ -50,7 +50,7 @@ struct SymmetricFit {
     return sum;
   }
 
-  /// Takes the whole scale of least error near each wanted one.
+  /// Sets each scale to the integer of least error near the wanted one.
   void set(const float* x, const float* w, float unit, const float* wanted) {
     d = unit;
     for (int s = 0; s < Subs; ++s) {
@@ -66,7 +66,7 @@ struct SymmetricFit {
     }
   }
 
-  /// The least squares unit for the present scales and quants.
+  /// Sets the unit to the least squares solution for the present scales and quants.
   void refit(const float* x, const float* w) {
     float xq = 0.0f, qq = 0.0f;
     for (int s = 0; s < Subs; ++s) {
@@ -82,7 +82,7 @@ struct SymmetricFit {
       xq += sub_xq.total();
       qq += sub_qq.total();
     }
-    d = qq > 0.0f ? to_half(xq / qq) : 0.0f;
+    d = qq > 0.0f ? to_f16(xq / qq) : 0.0f;
   }
 };
 
@@ -103,7 +103,7 @@ struct AffineFit {
       widest = std::max(widest, wanted[s].d);
       lowest = std::min(lowest, wanted[s].m);
     }
-    set(x, w, to_half(widest / High), to_half(-lowest / High), wanted);
+    set(x, w, to_f16(widest / High), to_f16(-lowest / High), wanted);
     float best = error(x, w);
     for (int round = 0; round < 3; ++round) {
       AffineFit other = *this;
@@ -117,15 +117,15 @@ struct AffineFit {
     }
   }
 
-  /// Scale and minimum of a sub-block, as the decoder computes them.
+  /// Scale and minimum of a sub-block, computed like in the decoder.
   Affine sub(int s) const { return {d * static_cast<float>(scales[s]), -(least * static_cast<float>(minimums[s]))}; }
 
  private:
   AffineFit(const AffineFit&) = default;
   AffineFit& operator=(const AffineFit&) = default;
 
-  /// Takes the fit of an earlier sub-block where it is as good as the own one. In regular data, such as ternary
-  /// weights, many fits are exact, but only those that all sub-blocks share survive the rounding to shared units.
+  /// Replaces a sub-block's fit by that of an earlier one if that is as good. In regular data, such as ternary weights,
+  /// many fits are exact, but only those that all sub-blocks share stay exact after rounding to shared units.
   static void agree(const float* x, const float* w, Affine* fits, int own) {
     float energy = 0.0f;
     for (int i = 0; i < kSize; ++i) energy += w[i] * x[i] * x[i];
@@ -166,7 +166,8 @@ struct AffineFit {
     }
   }
 
-  /// Least squares units for the present integers and quants: x ~ d * u + least * v. False where there are none.
+  /// Sets the units to the least squares solution for the present integers and quants, x ~ d * u + least * v. False if
+  /// there is none.
   bool refit(const float* x, const float* w) {
     float uu = 0.0f, uv = 0.0f, vv = 0.0f, xu = 0.0f, xv = 0.0f;
     for (int s = 0; s < Subs; ++s) {
@@ -194,12 +195,12 @@ struct AffineFit {
     if (determinant > 1e-6f * uu * vv) {
       const float new_d = (xu * vv - xv * uv) / determinant, new_least = (xv * uu - xu * uv) / determinant;
       if (!(new_d > 0.0f) || new_least < 0.0f) return false;
-      d = to_half(new_d);
-      least = to_half(new_least);
+      d = to_f16(new_d);
+      least = to_f16(new_least);
       return true;
     }
     if (!(uu > 0.0f) || !(xu > 0.0f) || vv > 0.0f) return false;
-    d = to_half(xu / uu);
+    d = to_f16(xu / uu);
     return true;
   }
 };

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-/// One element a block: floats and integers as they are. Internal.
+/// Unquantized formats, with one element per block: floats and integers. Internal.
 namespace etna::quant {
 
 using Decode = void(const std::byte* blocks, float* out, std::int64_t count);

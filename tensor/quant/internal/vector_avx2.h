@@ -4,8 +4,8 @@
 
 #include <etna/tensor/quant/internal/scales.h>
 
-/// Runs and scales of a group in registers of AVX2. To be included, and used, where functions are compiled for AVX2,
-/// FMA and F16C. Internal.
+/// Runs and scales of a group in AVX2 registers. Include and use this only where functions are compiled for AVX2, FMA
+/// and F16C. Internal.
 namespace etna::quant {
 
 ETNA_INLINE __m128i load16(const void* from) { return _mm_loadu_si128(static_cast<const __m128i*>(from)); }
@@ -15,7 +15,7 @@ ETNA_INLINE __m256i shifted(__m256i x, int mask) {
   return _mm256_and_si256(_mm256_srli_epi16(x, Shift), _mm256_set1_epi8(static_cast<char>(mask)));
 }
 
-/// Scales, as 256-bit registers have them on every x86 with AVX2.
+/// Scales in 256-bit registers, for every x86 with AVX2.
 struct ScalesAvx2 {
   template <typename F>
   static ETNA_INLINE F8 f16s(const std::byte* b) {
@@ -43,7 +43,7 @@ struct ScalesAvx2 {
   }
 
  private:
-  /// (GCC 12 sends what _mm256_set_epi32() gets through memory in other widths.)
+  /// (GCC 12 passes the arguments of _mm256_set_epi32() through memory, with stores of other widths.)
   template <typename F, std::size_t First>
   static ETNA_INLINE __m128i four_u32(const std::byte* b) {
     constexpr const auto& kAt = kBlocks<F>;
@@ -54,7 +54,7 @@ struct ScalesAvx2 {
   }
 };
 
-/// Eight rows of eight u32s to columns.
+/// Transposes eight rows of eight u32s.
 ETNA_INLINE void transpose(__m256i (&r)[8]) {
   __m256i a[8], b[8];
   for (int i = 0; i < 4; ++i) {
@@ -73,15 +73,15 @@ ETNA_INLINE void transpose(__m256i (&r)[8]) {
   }
 }
 
-/// What is subtracted, besides a format's own minimums, from the quants of vector_avx2.h.
+/// The zero that is still to be subtracted from the quants of Avx2, besides a format's own minimums.
 template <typename F>
 inline constexpr int kZeroOf = kTooLarge<F> ? 0 : F::kZero;
 template <typename F>
 inline constexpr bool kHasMinimums = F::kMinimums || kZeroOf<F> != 0;
 
-/// Quants have no sign where pairs of products with i8 fit in 16 bits, and else are less kZero.
+/// Quants are unsigned if pairs of products with i8 fit in 16 bits; otherwise kZero is subtracted from them.
 struct Avx2 : ScalesAvx2 {
-  static constexpr int kRuns = 1;  ///< that Quants have
+  static constexpr int kRuns = 1;  ///< runs in Quants
   using Quants = __m256i;
 
   template <typename F, int Run>
@@ -141,7 +141,7 @@ struct Avx2 : ScalesAvx2 {
     }
   }
 
-  /// Values of a run are scales · quant - minimums.
+  /// The values of a run are scales · quant - minimums.
   template <typename F>
   static ETNA_INLINE RunScales run_scales(const std::byte* b) {
     RunScales s = F::template scales<Avx2>(b);
@@ -151,10 +151,10 @@ struct Avx2 : ScalesAvx2 {
       s.minimums += s.scales * static_cast<float>(kZeroOf<F>);
     return s;
   }
-  /// Values of 16 elements are unit · scales · quant - least · minimums.
+  /// The values of 16 elements are unit · scales · quant - least · minimums.
   struct SmallScales {
     __m256i scales, minimums;  ///< 16 bits each
-    __m256 unit, least;        ///< the same in all lanes
+    __m256 unit, least;        ///< broadcast to all lanes
   };
   template <typename F>
   static ETNA_INLINE SmallScales small_scales(const std::byte* b) {
@@ -168,7 +168,7 @@ struct Avx2 : ScalesAvx2 {
     }
   }
 
-  /// Scales and minimums of 16 elements each, the format's own or with what kZeroOf subtracts.
+  /// Scales and minimums of 16 elements each: the format's own, or with kZeroOf included.
   template <typename F, bool WithZero>
   static ETNA_INLINE void sixteen_scales(const std::byte* b, float (&scales)[kSubs], float (&minimums)[kSubs]) {
     if constexpr (kIsSmall<F>) {
@@ -192,14 +192,14 @@ struct Avx2 : ScalesAvx2 {
     _mm256_store_ps(to, _mm256_permute2f128_ps(low, high, 0x20));
     _mm256_store_ps(to + 8, _mm256_permute2f128_ps(low, high, 0x31));
   }
-  /// Sixteen numbers of 16 bits times a factor.
+  /// Stores sixteen 16-bit numbers times a factor.
   static ETNA_INLINE void store_floats(__m256i numbers, __m256 factor, float* to) {
     const __m256i low = _mm256_cvtepi16_epi32(_mm256_castsi256_si128(numbers)),
                   high = _mm256_cvtepi16_epi32(_mm256_extracti128_si256(numbers, 1));
     _mm256_store_ps(to, _mm256_mul_ps(_mm256_cvtepi32_ps(low), factor));
     _mm256_store_ps(to + 8, _mm256_mul_ps(_mm256_cvtepi32_ps(high), factor));
   }
-  /// Each byte times a power of 3.
+  /// Multiplies each byte by a power of 3.
   template <int Power>
   static ETNA_INLINE __m256i times(__m256i x) {
     if constexpr (Power == 1)
@@ -207,7 +207,7 @@ struct Avx2 : ScalesAvx2 {
     else
       return times<Power / 3>(_mm256_add_epi8(x, _mm256_add_epi8(x, x)));
   }
-  /// The digits in base 3 that fractions (of 256) begin with.
+  /// The leading base-3 digits of fractions (of 256).
   static ETNA_INLINE __m256i digits(__m256i x) {
     const __m256i one = _mm256_cmpeq_epi8(_mm256_max_epu8(x, _mm256_set1_epi8(86)), x);
     const __m256i two = _mm256_cmpeq_epi8(_mm256_max_epu8(x, _mm256_set1_epi8(static_cast<char>(171))), x);

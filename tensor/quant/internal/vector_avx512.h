@@ -2,11 +2,11 @@
 
 #include <etna/tensor/quant/internal/vector_avx2.h>
 
-/// Runs and scales of a group in registers of AVX-512. To be included, and used, where functions are compiled for
-/// AVX-512 VNNI. Internal.
+/// Runs and scales of a group in AVX-512 registers. Include and use this only where functions are compiled for AVX-512
+/// VNNI. Internal.
 namespace etna::quant {
 
-/// For each lane of 32 bits, a number that the compiler works out.
+/// A compile-time constant for each 32-bit lane.
 struct Lanes {
   alignas(64) std::uint32_t values[16];
   template <typename Of>
@@ -17,12 +17,12 @@ struct Lanes {
 ETNA_INLINE __m512i in(const Lanes& lanes) { return _mm512_load_si512(lanes.values); }
 
 ETNA_INLINE __m512i sixteen_everywhere(const std::byte* from) { return _mm512_broadcast_i32x4(load16(from)); }
-/// 32 bytes in both halves.
+/// Broadcasts 32 bytes to both halves.
 ETNA_INLINE __m512i twice(const std::byte* from) { return _mm512_broadcast_i64x4(load32(from)); }
 ETNA_INLINE __m512i joined(__m256i lower, __m256i upper) {
   return _mm512_inserti64x4(_mm512_castsi256_si512(lower), upper, 1);
 }
-/// A number for the lower half and one for the upper, in lanes of 16 bits.
+/// 16-bit lanes with one number in the lower half of the register and another in the upper.
 ETNA_INLINE __m512i halves(int lower, int upper) {
   return joined(_mm256_set1_epi16(static_cast<short>(lower)), _mm256_set1_epi16(static_cast<short>(upper)));
 }
@@ -30,14 +30,14 @@ ETNA_INLINE __m512i masked(__m512i x, int mask) {
   return _mm512_and_si512(x, _mm512_set1_epi8(static_cast<char>(mask)));
 }
 
-/// Sixteen rows of sixteen u32s to columns.
+/// Transposes sixteen rows of sixteen u32s.
 ETNA_INLINE void transpose(__m512i (&r)[16]) {
   __m512i s[16];
   for (int i = 0; i < 8; ++i) {
     s[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
     s[2 * i + 1] = _mm512_unpackhi_epi32(r[2 * i], r[2 * i + 1]);
   }
-  // Words 0, 1, 2 and 3 of each lane, of four rows.
+  // u32s 0, 1, 2 and 3 of each 128-bit lane, of four rows.
   for (int i = 0; i < 4; ++i) {
     r[4 * i] = _mm512_unpacklo_epi64(s[4 * i], s[4 * i + 2]);
     r[4 * i + 1] = _mm512_unpackhi_epi64(s[4 * i], s[4 * i + 2]);
@@ -58,9 +58,9 @@ ETNA_INLINE void transpose(__m512i (&r)[16]) {
   for (int i = 0; i < 16; ++i) r[i] = s[i];
 }
 
-/// Two runs at a time, without a sign.
+/// Two runs at a time, with unsigned quants.
 struct Avx512 : ScalesAvx2 {
-  static constexpr int kRuns = 2;  ///< that Quants have
+  static constexpr int kRuns = 2;  ///< runs in Quants
   using Quants = __m512i;
 
   template <typename F, int C>
@@ -118,7 +118,7 @@ struct Avx512 : ScalesAvx2 {
     return digits(last, each);
   }
 
-  /// Values of 16 elements are scales · quant - minimums.
+  /// The values of 16 elements are scales · quant - minimums.
   struct Scales {
     __m512 scales, minimums;
   };
@@ -159,7 +159,7 @@ struct Avx512 : ScalesAvx2 {
   static ETNA_INLINE __m512 floats(B16 small, const std::byte* unit) {
     return _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32((__m128i)small)), everywhere(unit));
   }
-  /// Fields of two runs. Bytes that both are in are loaded once, and neighbours at once.
+  /// The fields of two runs. Shared bytes are loaded once, adjacent ones by one load.
   template <int At, int Shift, int NextAt, int NextShift, int Bits>
   static ETNA_INLINE __m512i field(const std::byte* b) {
     constexpr int kMask = (1 << Bits) - 1;
@@ -170,13 +170,13 @@ struct Avx512 : ScalesAvx2 {
     else
       return masked(_mm512_srlv_epi16(joined(load32(b + At), load32(b + NextAt)), halves(Shift, NextShift)), kMask);
   }
-  /// For lanes of 128 bits.
+  /// A constant for each 128-bit lane.
   template <int A, int B, int C, int D>
   static ETNA_INLINE __m512i powers() {
     return joined(_mm256_set_m128i(_mm_set1_epi16(B), _mm_set1_epi16(A)),
                   _mm256_set_m128i(_mm_set1_epi16(D), _mm_set1_epi16(C)));
   }
-  /// The digits in base 3 that bytes times powers of 3 begin with: a byte is the fraction 0.quant quant ... times 256.
+  /// The leading base-3 digits of bytes times powers of 3: a byte is the fraction 0.quant quant ... times 256.
   static ETNA_INLINE __m512i digits(__m512i bytes, __m512i powers) {
     const __m512i odd_places = _mm512_set1_epi16(static_cast<short>(0xff00));
     const __m512i even = _mm512_mullo_epi16(bytes, powers);

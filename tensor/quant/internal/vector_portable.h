@@ -25,7 +25,7 @@ ETNA_INLINE float value(float x) { return x; }
 ETNA_INLINE float value(BF16 x) { return std::bit_cast<float>(static_cast<std::uint32_t>(x.bits) << 16); }
 ETNA_INLINE float value(F16 x) { return f16_to_float(x.bits); }
 
-/// 32 values to nearest even; NaN stays NaN.
+/// Rounds 32 values to nearest even; NaN stays NaN.
 ETNA_INLINE void round_bf16(const float* x, std::uint16_t* y) {
   for (int i = 0; i < 32; ++i) {
     const std::uint32_t u = std::bit_cast<std::uint32_t>(x[i]);
@@ -35,7 +35,7 @@ ETNA_INLINE void round_bf16(const float* x, std::uint16_t* y) {
 }
 
 struct Portable {
-  static constexpr int kRuns = 1;  ///< that Quants have
+  static constexpr int kRuns = 1;  ///< runs in Quants
   struct Quants {
     std::uint8_t at[32];
   };
@@ -48,7 +48,7 @@ struct Portable {
   }
   template <typename F, int Run>
   static ETNA_INLINE Quants nibbles(const std::byte* b) {
-    // (Compilers leave loops over 16 bytes to one at a time.)
+    // (Compilers do not vectorize loops over 16 bytes.)
     const B16 x = bits_at<B16>(b + F::quants_at(Run)), low = four_bits<0>(x), high = four_bits<4>(x);
     Quants q;
     std::memcpy(q.at, &low, 16);
@@ -120,7 +120,7 @@ struct Portable {
   static ETNA_INLINE RunScales f16_pairs(const std::byte* b) {
     return {f16s<F>(b), f16s<F>(b + 2)};
   }
-  /// The bits of four f16 numbers each.
+  /// Converts eight f16 numbers; each argument holds the bits of four.
   static ETNA_INLINE F8 f16s_of(std::uint64_t first, std::uint64_t last) {
     F8 all;
     for (std::size_t i = 0; i < 8; ++i)
@@ -128,7 +128,7 @@ struct Portable {
     return all;
   }
   static ETNA_INLINE F8 f16_everywhere(const std::byte* at) { return F8{} + f16_at(at); }
-  /// Scales and the format's own minimums of 16 elements each.
+  /// The scales and the format's own minimums, one for each 16 elements.
   template <typename F>
   static ETNA_INLINE void sixteen_scales(const std::byte* b, float (&scales)[kSubs], float (&minimums)[kSubs]) {
     if constexpr (kIsSmall<F>) {

@@ -12,7 +12,7 @@
 #include <nn/on_device.h>
 #include <ops/quantized/quantized_exact.h>
 
-// Products with weights in block formats, written plainly, become few calls (tensor/ops/quantized/fusion.cpp).
+// Plain calls of matmuls with weights in block formats are fused into few calls (tensor/ops/quantized/fusion.cpp).
 namespace etna {
 namespace {
 
@@ -20,7 +20,7 @@ using quantized::weight;
 
 enum class Gated { silu, gelu_tanh, relu_squared, swiglu };
 
-/// The products of a decoder's layer, without its attention: mean of query, key and value stands for that.
+/// The matmuls of a decoder's layer, with the mean of query, key and value in place of attention.
 struct QuantizedLayer {
   QuantizedTensor query, key, value, output, gate, up, down;
   Tensor norm, ffn_norm, next_norm, query_bias, value_bias;
@@ -117,7 +117,7 @@ TEST_P(FusedQuantized, ADecoderLayerIsAFewCalls) {
   }
 }
 
-/// A norm that became a part of a product is computed for whoever reads it, also after x has changed.
+/// A norm that was fused into a matmul is computed when its result is read, even after x has changed.
 TEST_P(FusedQuantized, WhatIsLeftOutIsThereForWhoReadsIt) {
   const QuantizedTensor w = weight("Q8_0", 64, 64).to(device()), v = weight("Q8_0", 32, 64, 2).to(device());
   const Tensor norm = draw({64}, 2);
@@ -141,7 +141,7 @@ TEST_P(FusedQuantized, WhatIsLeftOutIsThereForWhoReadsIt) {
   }
 }
 
-/// A quantized form belongs to the values that it was made of.
+/// A quantized form is only used while the values it was made of are unchanged.
 TEST_P(FusedQuantized, AFormIsNotReadAfterItsTensorHasChanged) {
   const QuantizedTensor w = weight("Q8_0", 64, 64).to(device()), v = weight("Q8_0", 32, 64, 2).to(device());
   const Tensor norm = draw({64}, 2);
@@ -160,7 +160,7 @@ TEST_P(FusedQuantized, AFormIsNotReadAfterItsTensorHasChanged) {
   }
 }
 
-/// All products of the same normed rows, one after the other or not, read them quantized once.
+/// All matmuls that read the same norm, consecutive or not, share one quantized form.
 TEST_P(FusedQuantized, ManyProductsShareTheirRows) {
   std::vector<QuantizedTensor> w;
   for (unsigned i = 0; i < 5; ++i) w.push_back(weight("Q8_0", 32, 64, i + 1).to(device()));
@@ -191,7 +191,7 @@ TEST_P(FusedQuantized, TheResultsOfProductsThatAreReadElsewhereStay) {
     EXPECT_EQ(fused[i].to_vector<float>(), plain[i].to_vector<float>()) << i;
 }
 
-/// Gradients flow to x and to adapters beside frozen weights.
+/// Gradients flow to x and to adapters of frozen weights.
 TEST_P(FusedQuantized, GradientsAreThoseOfSingleCalls) {
   const QuantizedLayer layer("Q8_0", 64, 96, device(), true);
   const auto gradient = [&](bool fused) {
@@ -220,7 +220,7 @@ TEST(FusionLog, SaysWhatWasFusedAndWhyNot) {
   };
   EXPECT_EXIT(run(false), testing::ExitedWithCode(0), "etna: fused quantized_linear, add -> quantized_linear\n");
   EXPECT_EXIT(run(true), testing::ExitedWithCode(0),
-              "etna: not fused quantized_linear, add -> quantized_linear: the product is read elsewhere");
+              "etna: not fused quantized_linear, add -> quantized_linear: the matmul's result is read elsewhere");
 }
 
 }  // namespace

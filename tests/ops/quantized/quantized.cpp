@@ -10,8 +10,8 @@ namespace {
 
 using namespace quantized;
 
-/// Weights as they are, so that devices that round activations to codes and those that do not give the same; block
-/// formats are in quantized_test.cpp and quantized_gpu_test.cpp. @param options eps: 1 for a bias, 2 also for a norm
+/// Unquantized weights, so that devices that quantize activations and those that do not agree; block formats are tested
+/// in quantized_test.cpp and quantized_gpu_test.cpp. @param options eps: 1 for a bias, 2 also for a norm
 Sample quantized_plain(const char* name, DType dtype, Shape x, std::int64_t rows, LinearOptions options = {}) {
   const std::int64_t columns = x[x.rank() - 1];
   return Sample("quantized_linear", name)
@@ -46,7 +46,7 @@ Sample table(const char* op, const char* name, std::int64_t rows, std::int64_t i
       .gradients(Gradients::none);
 }
 
-/// Whole numbers whose scale is 1, so that codes are the same on every device.
+/// Integers with a scale of 1, so that quants are the same on every device.
 std::vector<double> whole_numbers(std::int64_t count) {
   std::vector<double> list;
   for (std::int64_t i = 0; i < count; ++i)
@@ -73,7 +73,7 @@ Sample to_bytes(const char* name, Shape x, bool normed) {
       .gradients(Gradients::none);
 }
 
-/// Two weights of `rows` rows. @param options eps: 1 for a norm in front and one behind
+/// Two weights of `rows` rows. @param options eps: 1 for a norm before and one after them
 Sample of_bytes(const char* name, Shape x, std::int64_t rows, LinearOptions options = {}) {
   const std::int64_t columns = x[x.rank() - 1], results = options.gate == Activation::none ? 2 * rows : rows;
   Shape residual = x;
@@ -115,7 +115,7 @@ Sample of_bytes(const char* name, Shape x, std::int64_t rows, LinearOptions opti
       .gradients(Gradients::none);
 }
 
-/// Rows times their factor, so that devices may choose different powers of two.
+/// Activations times their factor, so that devices may choose different powers of two.
 Tensor numbers(const ActivationRows& rows) {
   const Tensor x = rows.data.to(f32);
   return rows.factor.defined() ? x * rows.factor : x;
@@ -136,7 +136,7 @@ Sample to_16_bits(const char* name, Shape x, DType dtype, bool normed) {
       .gradients(Gradients::none);
 }
 
-/// Two weights of `rows` rows, with a residual. @param normed there is a norm behind, where the result is rounded
+/// Two weights of `rows` rows, with a residual. @param normed a norm follows; the result is quantized for it
 Sample of_16_bits(const char* name, Shape x, std::int64_t rows, LinearOptions options, bool normed = true) {
   const std::int64_t columns = x.back(), results = options.gate == Activation::none ? 2 * rows : rows;
   Shape residual = x;

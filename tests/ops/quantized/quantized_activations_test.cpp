@@ -12,7 +12,7 @@
 #include <nn/on_device.h>
 #include <ops/quantized/quantized_exact.h>
 
-// Rows that products hand on to one another in f16 or bf16, as on a GPU with matrix units.
+// Activations that matmuls pass on in f16 or bf16, as on a GPU with matrix units.
 namespace etna {
 namespace {
 
@@ -23,7 +23,7 @@ class QuantizedActivations : public OnDevice {
   const Override<bool> sixteen_bits_{&Overrides::sixteen_bits, true};
 };
 
-/// Rows as numbers, f32 on the host.
+/// The values of activations, in f32 on the host.
 Tensor quantized_activations_numbers(const ActivationRows& rows) {
   const Tensor x = rows.data.to(kCPU).to(f32).reshape(rows.shape());
   return rows.factor.defined() ? x * rows.factor.to(kCPU) : x;
@@ -31,7 +31,7 @@ Tensor quantized_activations_numbers(const ActivationRows& rows) {
 
 double digits(DType dtype) { return dtype == f16 ? 1.0 / 2048 : 1.0 / 256; }
 
-/// From three rows on where there is a kernel for so few.
+/// From three rows on if there is a kernel for so few.
 TEST_P(QuantizedActivations, AreTakenForNineToThirtyTwoRows) {
   for (const char* format : {"F16", "Q4_K", "BF16"}) {
     const std::vector<QuantizedTensor> w = on_gpu({weight(format, 8, 256)});
@@ -59,7 +59,7 @@ TEST_P(QuantizedActivations, HaveTheDigitsOfTheirDtype) {
                     rms_norm(x, norm, 0), 1e-5, relative);
       }
     }
-    // Rows of the dtype are not copied.
+    // Activations that already have the dtype are not copied.
     const Tensor given = values({2, 8}, 3, dtype).to(kVulkan);
     EXPECT_EQ(quantize_activations(given, {}, dtype).data.storage(), given.storage());
     EXPECT_FALSE(quantize_activations(given, {}, dtype).factor.defined());
@@ -85,7 +85,7 @@ TEST_P(QuantizedActivations, KeepWhatIsNoNumberInItsRow) {
   }
 }
 
-/// Sums over k are split where there are few results, so that both ways to the norm behind are taken.
+/// With few results, split-K is used, so both paths to the norm that follows are tested.
 TEST_P(QuantizedActivations, GiveWhatTheProductGives) {
   struct Case {
     const char* format;
@@ -123,7 +123,7 @@ TEST_P(QuantizedActivations, GiveWhatTheProductGives) {
   }
 }
 
-/// Results of any size, of which the largest decides the power of two.
+/// Results of any magnitude; the largest determines the power of two.
 TEST_P(QuantizedActivations, HoldGatedResultsOfAnySize) {
   const std::vector<QuantizedTensor> w = on_gpu({weight("F16", 80, 64), weight("F16", 80, 64, 2)});
   for (const double size : {0.0, 1e-3, 1e4, 1e12}) {

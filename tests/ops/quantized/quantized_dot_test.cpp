@@ -12,7 +12,7 @@
 #include <ops/quantized/quantized_exact.h>
 #include <runner/run_tests.h>
 
-// Products of few rows in bytes on a GPU: x is rounded, 16 elements to a scale, so that each may be off by half a code.
+// Matmuls of few rows in bytes on a GPU: x is quantized, 16 elements to a scale, so each may be off by half a quant.
 namespace etna {
 namespace {
 
@@ -20,7 +20,7 @@ using namespace quantized;
 
 class QuantizedDot : public OnDevice {
  protected:
-  /// Half a code of each element of x, times the weight.
+  /// Half a quant of each element of x, times the weight.
   static double largest_error(const std::vector<double>& x, const std::vector<double>& w) {
     double error = 0;
     for (std::size_t first = 0; first < x.size(); first += 32) {
@@ -34,7 +34,7 @@ class QuantizedDot : public OnDevice {
     return error;
   }
 
-  /// Without a gate, each element lies within the bound of rounding; and the errors together are small.
+  /// Without a gate, the error of each element is within the bound of rounding, and the total error is small.
   static void expect_product(const Tensor& x, const std::vector<QuantizedTensor>& weights, const LinearOptions& options,
                              std::string_view what) {
     const Tensor y = fused_linear(x.to(kVulkan), on_gpu(weights), on_gpu(options));
@@ -96,7 +96,7 @@ TEST_P(QuantizedDot, MultipliesWithThreeFormatsAtOnce) {
   quantized_linear(x.to(kVulkan), on_gpu(mixed));
   EXPECT_EQ(gpu::queue_stats(kVulkan).dispatches - before, 2u);
   expect_product(x, mixed, {}, "three");
-  // A plain weight among them goes to the kernel of floats.
+  // With an unquantized weight among them, the float kernel is used.
   quantized_linear(x.to(kVulkan), on_gpu({mixed[0], weight("F16", 3, 256)}));
   EXPECT_EQ(gpu::queue_stats(kVulkan).dispatches - before, 5u);
 }
@@ -117,7 +117,7 @@ TEST_P(QuantizedDot, GatesTwoWeights) {
 TEST_P(QuantizedDot, MultipliesNumbersOfAnySize) {
   for (const double size : {0.0, 1e-30, 1e-3, 1e6, 1e30})
     expect_product((values({2, 256}, 5, f32) * size).to(kCPU), {weight("Q4_K", 9, 256)}, {}, std::to_string(size));
-  // Too small for a scale: nothing is left of them.
+  // Too small for a scale: they become 0.
   const Tensor y = quantized_linear(full({1, 32}, 1e-44, {f32, kVulkan}), weight("Q8_0", 4, 32).to(kVulkan));
   for (const float value : y.to_vector<float>()) EXPECT_LT(std::abs(value), 1e-40f);
 }
@@ -144,7 +144,7 @@ TEST_P(QuantizedDot, GivesTheSameBitsCaptured) {
   }
 }
 
-/// A rounded row as numbers.
+/// The values of a quantized row.
 Tensor quantized_dot_numbers(const ActivationRows& rows) {
   const ActivationParts parts = parts_of(rows.data.to(kCPU));
   const std::int64_t m = parts.quants.size(0), k = parts.quants.size(1);
@@ -209,7 +209,7 @@ TEST_P(QuantizedDot, RoundsItsResultsForTheNextProduct) {
         const LinearResult got = linear(given, on_gpu(w), options);
         const double size = plain.abs().max().item<double>();
         expect_near(got.y, plain, 1e-5 * size, 1e-5);
-        // What is rounded is y times the norm's weight, and the squares are those of y.
+        // The quants are of y times the norm's weight, and the squares are those of y.
         const Tensor y = got.y.to(kCPU), wanted = y * norm;
         ASSERT_TRUE(got.next.normed);
         const ActivationParts parts = parts_of(got.next.data.to(kCPU));
@@ -218,7 +218,7 @@ TEST_P(QuantizedDot, RoundsItsResultsForTheNextProduct) {
         expect_near(parts.squares, sum(square(y.reshape(blocks.shape())), {-1}), 1e-9 * size, 1e-5);
         const Tensor halves = parts.scales.unsqueeze(-1).expand(blocks.shape()).reshape({rows, c.n}) * 0.501;
         EXPECT_LE((abs(quantized_dot_numbers(got.next) - wanted) - halves).max().item<double>(), 0.0);
-        // The chain is the product of the normed results.
+        // The chain is the matmul of the normed results.
         if (c.n % 64 != 0) continue;
         const Tensor end = linear(got.next, std::vector{next.to(kVulkan)}, {.eps = 1e-5}).y;
         const Tensor exact = fused_linear(got.y, next.to(kVulkan), {.norm = norm.to(kVulkan), .eps = 1e-5});

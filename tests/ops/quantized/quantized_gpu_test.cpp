@@ -16,7 +16,7 @@
 #include <ops/quantized/quantized_exact.h>
 #include <runner/run_tests.h>
 
-// Weights in block formats on a GPU: decoded rows bit for bit, products against sums in f64.
+// Weights in block formats on a GPU: decoded rows are bit-identical; matmuls are compared with sums in f64.
 namespace etna {
 namespace {
 
@@ -32,7 +32,7 @@ std::vector<const BlockFormat*> weight_formats() {
   return list;
 }
 
-/// Blocks of random bytes, so that every code and scale occurs, NaN and infinity too.
+/// Blocks of random bytes, so that every quant and scale occurs, NaN and infinity too.
 QuantizedTensor random_blocks(const BlockFormat& format, Shape shape, unsigned seed) {
   std::mt19937 bits(seed);
   const auto bytes = static_cast<std::int64_t>(quant::storage_bytes(format, numel(shape)));
@@ -57,15 +57,15 @@ void expect_same_bits(const Tensor& got, const Tensor& wanted, std::string_view 
 
 class QuantizedGpu : public OnDevice {
  protected:
-  /// What many rows of f32 lose where the device's matrix units round them; 0 elsewhere.
+  /// The rounding error of many f32 rows on the device's matrix units; 0 elsewhere.
   static double rounding_of_operands(const Tensor& x, const std::vector<QuantizedTensor>& weights) {
     if (x.dtype() != f32 || x.numel() / x.size(-1) <= quantized::kMostRows) return 0;
     std::vector<const BlockFormat*> formats;
     for (const QuantizedTensor& w : weights) formats.push_back(&w.format());
-    const DType dtype = quantized::product_dtype(kVulkan, x.numel(), formats);
+    const DType dtype = quantized::gemm_dtype(kVulkan, x.numel(), formats);
     return dtype == f32 ? 0 : dtype == f16 ? 1e-3 : 8e-3;
   }
-  /// @param relative to the magnitudes of what is added @param rounding what rounding to the dtype adds, relative to y
+  /// @param relative to the magnitudes of the addends @param rounding the error of rounding to the dtype, relative to y
   static void expect_product(const Tensor& x, const std::vector<QuantizedTensor>& weights, const LinearOptions& options,
                              double relative, double rounding, std::string_view what) {
     const Tensor y = fused_linear(x.to(kVulkan), on_gpu(weights), on_gpu(options));
@@ -131,7 +131,7 @@ TEST_P(QuantizedGpu, ReadsBlocksAtAnyAddress) {
   }
 }
 
-/// Fields of blocks of an even number of bytes begin at 0, 2, 4 and 6 behind multiples of eight.
+/// Fields of blocks with an even number of bytes begin 0, 2, 4 and 6 bytes after multiples of eight.
 TEST_P(QuantizedGpu, ReadsBlocksAtEvenAddresses) {
   for (const char* name : {"Q8_0", "Q6_K", "Q4_K", "Q5_1"}) {
     const QuantizedTensor w = random_blocks(quant::format_named(name), {2, 256}, 3), there = w.to(kVulkan);
@@ -287,13 +287,13 @@ TEST_P(QuantizedGpu, ScalesRowsThatF16CannotHold) {
   const std::vector<QuantizedTensor> w{weight("F16", 9, 250)};
   for (const double size : {0.0, 1e-20, 3.0, 1e6, 1e30})
     expect_product((values({37, 250}, 5, f32) * size).to(kCPU), w, {}, 1e-3, 1e-6, std::to_string(size));
-  // What lies behind the numbers does not count.
+  // Bytes after the numbers have no effect.
   const Tensor room = full({37 * 250 + 6}, 1e30, {f32, kVulkan});
   room.slice(0, 0, 37 * 250).copy_((values({37, 250}, 5, f32) * 1e-20).reshape({-1}));
   const Tensor part = room.slice(0, 0, 37 * 250).reshape({37, 250});
   const Exact small = exact(part.to(kCPU), w, {});
   expect_near(quantized_linear(part, w[0].to(kVulkan)) * 1e20, from_vector(small.y, {37, 9}) * 1e20, 0.02);
-  // A row of infinities or NaN spoils no other.
+  // A row of infinities or NaN affects no other.
   std::vector<float> x = values({20, 250}, 5, f32).to_vector<float>();
   x[3] = NAN;
   x[250 + 9] = -INFINITY;
@@ -317,7 +317,7 @@ TEST_P(QuantizedGpu, NormsRowsForF16WithoutOverflow) {
                      std::to_string(size));
     }
   }
-  // A row of infinities or NaN spoils no other; a norm of them spoils all.
+  // A row of infinities or NaN affects no other; a norm weight of them affects all.
   std::vector<float> x = values({20, 256}, 5, f32).to_vector<float>();
   x[3] = NAN;
   x[256 + 9] = INFINITY;
@@ -352,7 +352,7 @@ TEST_P(QuantizedGpu, GivesResultsInAnotherDtype) {
                DtypeError);
 }
 
-/// One gemm multiplies with weights that lie behind each other in one storage.
+/// One gemm multiplies with weights that are consecutive in one storage.
 TEST_P(QuantizedGpu, TakesNeighboursAsOneMatrix) {
   const Override scope(&Overrides::sixteen_bits, true);
   const Tensor x = values({20, 256}, 5, f32).to(kVulkan);

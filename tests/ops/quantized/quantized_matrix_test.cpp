@@ -11,7 +11,7 @@
 #include <nn/on_device.h>
 #include <ops/quantized/quantized_exact.h>
 
-// 9 to 32 rows of x with weights that are decoded on their way to matrix units.
+// 9 to 32 rows of x on matrix units, with weights decoded on the fly.
 namespace etna {
 namespace {
 
@@ -24,7 +24,7 @@ class QuantizedMatrix : public OnDevice {
     if (!IsSkipped() && !gpu::capabilities(kVulkan).cooperative_matrix) GTEST_SKIP() << "no matrix units";
   }
 
-  /// x and the decoded weight have the digits of bf16, or of f16 where the weight is.
+  /// x and the decoded weight have the precision of bf16, or of f16 if the weight is f16.
   static void expect_product(const Tensor& x, const std::vector<QuantizedTensor>& weights, const LinearOptions& options,
                              double relative, std::string_view what) {
     const Tensor y = fused_linear(x.to(kVulkan), on_gpu(weights), on_gpu(options));
@@ -68,7 +68,7 @@ TEST_P(QuantizedMatrix, TakesBlocksAtAnyAddress) {
   for (const char* format : {"Q4_K", "Q8_0", "MXFP4"}) {
     const QuantizedTensor w = weight(format, 9, 512), there = w.to(kVulkan);
     const Tensor x = values({20, 512}, 5, f32).to(kVulkan);
-    // Cubins take aligned blocks only, and add up in another order.
+    // Cubins only support aligned blocks, and sum in another order.
     const Tensor by_default = quantized_linear(x, there).to(kCPU);
     const Override scope(&Overrides::gemm_variant, gemm::KernelVariant::coopmat);
     const std::vector<float> wanted = quantized_linear(x, there).to_vector<float>();
@@ -78,7 +78,7 @@ TEST_P(QuantizedMatrix, TakesBlocksAtAnyAddress) {
   }
 }
 
-/// Each way to share k and rows among workgroups: few and many rows of w, short and long k, whole tiles and rests.
+/// Every tiling of k and rows among workgroups: few and many rows of w, short and long k, full and partial tiles.
 TEST_P(QuantizedMatrix, SharesWorkInEveryWay) {
   for (const char* format : {"F16", "BF16", "Q4_K", "Q6_K", "Q8_0"}) {
     const double relative = std::string_view(format) == "F16" ? 1e-3 : 8e-3;

@@ -54,7 +54,7 @@ TEST_P(EachFormat, ManyRowsAreNearTheExactProduct) {
     const double many = relative_error(quantized_linear(x, w), wanted);
     EXPECT_LT(many, 5e-3) << target;
     if (quantized::cpu_kernels(format()).gemm == nullptr) continue;
-    // Many rows are quantized more finely than few, or, where that is asked for, not at all.
+    // Many rows are quantized more finely than few, or, on request, not at all.
     EXPECT_LT(many, relative_error(quantized_linear(x.slice(0, 0, 8), w), wanted.slice(0, 0, 8))) << target;
     quantized::set_quantizes_prompts(false);
     EXPECT_LT(relative_error(quantized_linear(x, w), wanted), 5e-3) << target;

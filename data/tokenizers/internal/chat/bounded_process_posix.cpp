@@ -21,7 +21,7 @@
 namespace etna::data {
 namespace {
 
-/// The first byte of what the child says.
+/// The first byte of the child's message.
 constexpr char kResult = 'r', kError = 'e', kMemory = 'm';
 
 std::uint64_t address_space() {
@@ -31,7 +31,7 @@ std::uint64_t address_space() {
   return pages * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
-/// @param more added to the limit that cannot be ignored
+/// @param more added to the hard limit
 template <typename Resource>
 void limit(Resource resource, std::uint64_t value, std::uint64_t more = 0) {
   const rlimit limits{static_cast<rlim_t>(value), static_cast<rlim_t>(value + more)};
@@ -52,7 +52,7 @@ void send(int to, char kind, const std::string& text) {
 [[noreturn]] void child(const std::function<std::string()>& work, int to, const ProcessLimits& limits,
                         std::uint64_t space) {
   for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGABRT, SIGILL, SIGPIPE, SIGXCPU}) std::signal(signal, SIG_DFL);
-  std::signal(SIGINT, SIG_IGN);  // of this process's terminal too; whoever started it ends it
+  std::signal(SIGINT, SIG_IGN);  // Ctrl-C in the terminal reaches the child, too; the parent is who ends it
   const int nothing = open("/dev/null", O_RDWR);
   dup2(nothing, STDOUT_FILENO);
   dup2(nothing, STDERR_FILENO);
@@ -70,7 +70,7 @@ void send(int to, char kind, const std::string& text) {
   _exit(0);
 }
 
-/// What the child says until it ends. @return false if it says too much or takes too long
+/// Reads the child's message until it exits. @return false if the message is too long or takes too long
 bool receive(int from, const ProcessLimits& limits, std::string& message) {
   using Clock = std::chrono::steady_clock;
   const auto end = Clock::now() + std::chrono::seconds(10 * limits.seconds);
@@ -95,24 +95,25 @@ bool receive(int from, const ProcessLimits& limits, std::string& message) {
 std::string run_bounded(const std::function<std::string()>& work, const std::string& name,
                         const ProcessLimits& limits) {
   const auto refuse = [&](const std::string& what) { throw FormatError(fmt::format("{}: {}", name, what)); };
-  const std::uint64_t space = address_space();  // 0 where the system does not say
+  const std::uint64_t space = address_space();  // 0 if the system does not report it
   int ends[2];
-  if (pipe(ends) != 0) refuse("it cannot be run: there is no pipe left");
+  if (pipe(ends) != 0) refuse("it cannot be run: no pipe available");
   const pid_t pid = fork();
   if (pid == 0) child(work, ends[1], limits, space);
   close(ends[1]);
   std::string message;
   const bool done = pid > 0 && receive(ends[0], limits, message);
   close(ends[0]);
-  if (pid < 0) refuse("it cannot be run: no process can be made");
+  if (pid < 0) refuse("it cannot be run: fork failed");
   if (!done) kill(pid, SIGKILL);
   int status = 0;
   while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
-  if (message.size() > limits.output + 1) refuse(fmt::format("it gives more than {} bytes", limits.output));
+  if (message.size() > limits.output + 1)
+    refuse(fmt::format("its output exceeds the limit; it has more than {} bytes", limits.output));
   if (!done || (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU))
-    refuse(fmt::format("it has not come to an end within {} s", limits.seconds));
+    refuse(fmt::format("it did not finish within {} s", limits.seconds));
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || message.empty())
-    refuse("running it ended with a crash, which did no harm; something in it is not supported");
+    refuse("it crashed, in a process of its own; something in it is not supported");
   const std::string text = message.substr(1);
   if (message[0] == kMemory) refuse(fmt::format("it needs more than {} MiB of memory", limits.memory >> 20));
   if (message[0] == kError) refuse(text);

@@ -7,7 +7,7 @@
 namespace etna::data {
 
 std::string run_bounded(const std::function<std::string()>&, const std::string& name, const ProcessLimits&) {
-  throw FormatError(fmt::format("{}: it cannot be run: Windows makes no copy of a process to bound it in", name));
+  throw FormatError(fmt::format("{}: it cannot be run: Windows has no fork(), which isolates it", name));
 }
 
 }  // namespace etna::data

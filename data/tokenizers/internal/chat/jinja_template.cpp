@@ -35,7 +35,7 @@ std::string spelled(const Tokenizer& tokenizer, std::optional<std::int32_t> id) 
   return id ? std::string(special_spelling(tokenizer, *id)) : std::string();
 }
 
-/// minja's errors go on with the place and the lines around it.
+/// minja appends the place and the lines around it to its errors.
 std::string first_line(const std::string& text) {
   std::string line = text.substr(0, std::min(text.find('\n'), std::size_t{300}));
   while (!line.empty() && (line.back() == ':' || line.back() == ' ')) line.pop_back();
@@ -49,7 +49,7 @@ std::vector<TextPart> format_chat_by_template(const Tokenizer& tokenizer, std::s
   const std::string source(tokenizer.chat_template());
   if (source.empty()) throw FormatError(fmt::format("{}: the model has none", kName));
   if (source.size() > kLongest)
-    throw FormatError(fmt::format("{}: it has {} bytes; at most {} are run", kName, source.size(), kLongest));
+    throw FormatError(fmt::format("{}: got {} bytes; wanted at most {}", kName, source.size(), kLongest));
   const MessageMarks marks(tokenizer);
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   std::size_t bytes = 0;
@@ -78,7 +78,8 @@ std::vector<TextPart> format_chat_by_template(const Tokenizer& tokenizer, std::s
 #else
 std::vector<TextPart> format_chat_by_template(const Tokenizer&, std::span<const ChatMessage>, const ChatOptions&) {
   throw FormatError(
-      "chat template: this build runs no Jinja, since the library minja (libminja-dev) was not there; name a format");
+      "chat template: this build cannot run Jinja: it was built without the library minja (libminja-dev); name a "
+      "format");
 }
 #endif
 

@@ -9,14 +9,14 @@
 
 namespace etna::data {
 
-/// Whether this build runs Jinja templates: the library minja was there.
+/// Whether this build can run Jinja templates, that is, has the library minja.
 bool runs_jinja();
 
-/// The text of a conversation by the model's own Jinja template (Tokenizer::chat_template()). The template runs in a
-/// process of its own, with little memory and time, since it is a program that came with a file. Special tokens that
-/// people spell in messages are not recognized, as in format_chat(); what else the template does to them stays.
-/// @throws FormatError, one sentence, where the template does not run, says that the messages do not fit, or is none;
-/// and in builds without minja
+/// Formats a conversation with the model's own Jinja template (Tokenizer::chat_template()). The template is an
+/// untrusted program, so it runs in a process of its own with limits on memory and time. As in format_chat(), special
+/// tokens spelled in messages are not recognized; other changes that the template makes to messages are kept.
+/// @throws FormatError (one sentence) if there is no template, it fails, or it rejects the messages; and in builds
+/// without minja
 std::vector<TextPart> format_chat_by_template(const Tokenizer& tokenizer, std::span<const ChatMessage> messages,
                                               const ChatOptions& options = {});
 

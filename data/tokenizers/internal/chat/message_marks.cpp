@@ -36,7 +36,7 @@ bool MessageMarks::begins_special(std::string_view text, bool whole) const {
 std::string MessageMarks::mark(const ChatMessage& message) const {
   const std::string_view text = message.content;
   const bool assistant = message.role == "assistant";
-  // White space around a message stays outside, where templates find it.
+  // White space around a message stays outside the marks, so that templates can strip it.
   const std::size_t begin = text.find_first_not_of(kAsciiSpace);
   if (begin == std::string_view::npos) return message.content;
   const std::size_t end = text.find_last_not_of(kAsciiSpace) + 1;

@@ -12,27 +12,28 @@
 
 namespace etna::data {
 
-/// A special token as people and programs spell it; Tokenizer::token() of some kinds gives it no text.
+/// The spelling of a special token. Tokenizer::token() of some kinds returns no text for it.
 std::string_view special_spelling(const Tokenizer& tokenizer, std::int32_t id);
 
-/// Marks in messages that a program puts into a text, so that special tokens which people spell are told from those of
-/// the program. Marks are Unicode's noncharacters U+FDD0 and U+FDD1, which no text has. Internal.
+/// Marks message content before a template inserts it into its output, to distinguish special tokens spelled in
+/// messages from those that the template writes. The marks are Unicode's noncharacters U+FDD0 and U+FDD1, which do not
+/// occur in text. Internal.
 class MessageMarks {
  public:
   explicit MessageMarks(const Tokenizer& tokenizer);
 
-  /// The content with marks: of an assistant's, which a model wrote, around the beginning of each special token; of
-  /// others around each character that a special token begins with, so that not even a program that changes the text
-  /// makes one of it, and where the content begins and ends.
+  /// Adds marks to a message's content. In the assistant's messages, which a model wrote, they surround the beginning
+  /// of each special token. In all others they surround the whole content and each character that may begin a special
+  /// token, so that a template cannot create one even by editing the text.
   std::string mark(const ChatMessage& message) const;
-  /// A text without the marks, in parts: between the two marks special tokens are not recognized.
+  /// Removes the marks and splits the text into parts: special tokens are not recognized between two marks.
   std::vector<TextPart> split(std::string_view text) const;
 
  private:
   bool begins_special(std::string_view text, bool whole) const;
 
   std::vector<std::string> special_;
-  std::set<std::string, std::less<>> first_;  ///< their first characters
+  std::set<std::string, std::less<>> first_;  ///< first characters of special tokens
 };
 
 }  // namespace etna::data

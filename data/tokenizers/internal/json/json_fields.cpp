@@ -11,7 +11,8 @@ namespace {
 
 using nlohmann::json;
 
-/// As no program writes it. Parsing is safe, but printing a value again could exhaust the stack.
+/// Whether JSON is nested deeper than any program writes it. Parsing it is safe, but printing it could overflow the
+/// stack.
 bool too_deep(std::string_view text) {
   std::size_t depth = 0;
   bool quoted = false;
@@ -46,17 +47,17 @@ bool is_off(const json& object, const char* field) {
 }  // namespace
 
 json parse_json_object(std::string_view text, const std::string& name, const char* what) {
-  if (too_deep(text)) throw FormatError(fmt::format("{}: is no {}: JSON nested more than 100 deep", name, what));
+  if (too_deep(text)) throw FormatError(fmt::format("{}: not a {}: JSON nested more than 100 deep", name, what));
   json root = json::parse(text, nullptr, false);
   if (!root.is_object())
-    throw FormatError(fmt::format("{}: is no {}: {}", name, what,
-                                  root.is_discarded() ? "not JSON, or cut off" : "not a JSON object"));
+    throw FormatError(fmt::format("{}: not a {}: {}", name, what,
+                                  root.is_discarded() ? "invalid or cut off JSON" : "wanted a JSON object"));
   return root;
 }
 
 std::string json_text(const std::string& text) {
   if (find_invalid_utf8(text) != std::string::npos)
-    throw FormatError(fmt::format("tokenizer: a word of {} bytes is not UTF-8 and cannot be saved", text.size()));
+    throw FormatError(fmt::format("tokenizer: cannot be saved: a token of {} bytes is not UTF-8", text.size()));
   return json(text).dump();
 }
 
@@ -72,7 +73,7 @@ std::pair<std::string, std::string> json_merge(const json& item) {
 
 std::string json_brief(const json& value) {
   if ((value.is_array() || value.is_object()) && value.size() > 8)
-    return fmt::format("{} of {} entries", value.is_array() ? "a list" : "an object", value.size());
+    return fmt::format("{} of {} entries", value.is_array() ? "an array" : "an object", value.size());
   std::string text = value.dump();
   if (text.size() > 60) text = text.substr(0, text.find_last_of(" ,\"", 60)) + " ...";
   return text;
@@ -120,14 +121,13 @@ std::string JsonPart::type() const { return text("type"); }
 bool JsonPart::flag(const char* field, bool otherwise) const {
   const json* found = find(field);
   if (found == nullptr) return otherwise;
-  if (!found->is_boolean())
-    refuse(fmt::format("has {} = {}, which is neither true nor false", field, json_brief(*found)));
+  if (!found->is_boolean()) refuse(fmt::format("has {} = {}; wanted true or false", field, json_brief(*found)));
   return found->get<bool>();
 }
 
 std::string JsonPart::text(const char* field) const {
   const json* found = find(field);
-  if (found == nullptr || !found->is_string()) refuse(fmt::format("has no text '{}'", field));
+  if (found == nullptr || !found->is_string()) refuse(fmt::format("lacks the string '{}'", field));
   return found->get<std::string>();
 }
 
@@ -140,13 +140,13 @@ std::int64_t JsonPart::integer(const char* field, std::int64_t otherwise) const 
   if (found == nullptr) return otherwise;
   if (!found->is_number_integer() || (found->is_number_unsigned() && found->get<std::uint64_t>() > INT32_MAX) ||
       found->get<std::int64_t>() > INT32_MAX || found->get<std::int64_t>() < INT32_MIN)
-    refuse(fmt::format("has {} = {}, which is no 32-bit integer", field, json_brief(*found)));
+    refuse(fmt::format("has {} = {}; wanted a 32-bit integer", field, json_brief(*found)));
   return found->get<std::int64_t>();
 }
 
 std::vector<JsonPart> JsonPart::list(const char* field) const {
   const json* found = find(field);
-  if (found == nullptr || !found->is_array()) refuse(fmt::format("has no list '{}'", field));
+  if (found == nullptr || !found->is_array()) refuse(fmt::format("lacks the array '{}'", field));
   std::vector<JsonPart> parts;
   for (const json& value : *found) parts.emplace_back(value, what_, name_);
   return parts;
@@ -160,7 +160,7 @@ std::string JsonPart::pattern(const char* field) const {
     if (const json* regex = json_field(*found, "Regex"); regex != nullptr && regex->is_string())
       return from_ruby_regex(regex->get<std::string>(), name_);
   }
-  refuse(fmt::format("has no '{}' that is a String or a Regex", field));
+  refuse(fmt::format("lacks a '{}' with a String or a Regex", field));
 }
 
 }  // namespace etna::data

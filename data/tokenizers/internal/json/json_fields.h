@@ -9,27 +9,27 @@
 
 namespace etna::data {
 
-/// The object that a JSON text is. @param name, what for errors: "NAME: is no WHAT: ..." @throws FormatError for a text
-/// that is no JSON, or another value, and for objects and lists nested more than 100 deep
+/// Parses a JSON object. @param name, what for errors: "NAME: not a WHAT: ..." @throws FormatError for invalid JSON,
+/// another type of value, and for nesting more than 100 deep
 nlohmann::json parse_json_object(std::string_view text, const std::string& name, const char* what = "tokenizer");
 
-/// A JSON string. @throws FormatError for a text that is not UTF-8
+/// A quoted JSON string. @throws FormatError for text that is not UTF-8
 std::string json_text(const std::string& text);
 
-/// A value in at most about 60 bytes, for errors.
+/// A value in about 60 bytes at most, for errors.
 std::string json_brief(const nlohmann::json& value);
 
-/// The two tokens of a merge: a list of two strings, or a string with a space between. Empty ones for other values.
+/// The two tokens of a merge, which is an array of two strings or one string with a space. Empty for other values.
 std::pair<std::string, std::string> json_merge(const nlohmann::json& item);
 
-/// Null for a field that is missing or null, and for what is no object.
+/// A field of an object; null if the field is missing or null, or the value is not an object.
 const nlohmann::json* json_field(const nlohmann::json& object, const char* field);
 
-/// Whether a tokenizer.json is of the kind that BpeTokenizer writes: GPT-2's splitting, special tokens only, nothing
-/// else.
+/// Whether BpeTokenizer can read a tokenizer.json: byte-level BPE with GPT-2's pre-tokenizer, and no added tokens but
+/// special ones.
 bool is_plain_byte_level(const nlohmann::json& root);
 
-/// A part of a tokenizer.json, read field by field; every refusal names file, part and field.
+/// Reads a part of a tokenizer.json field by field; every error names file, part and field.
 class JsonPart {
  public:
   /// @param what such as "normalizer"
@@ -45,9 +45,9 @@ class JsonPart {
   std::string text(const char* field) const;
   std::string text(const char* field, const std::string& otherwise) const;
   std::int64_t integer(const char* field, std::int64_t otherwise) const;
-  /// A list of parts. @throws FormatError if it is missing
+  /// An array of parts. @throws FormatError if it is missing
   std::vector<JsonPart> list(const char* field) const;
-  /// A field {"String": ...} or {"Regex": ...} as a regular expression for RegexSplitter.
+  /// The field {"String": ...} or {"Regex": ...} as a regular expression for RegexSplitter.
   std::string pattern(const char* field) const;
 
  private:

@@ -33,8 +33,8 @@ std::string from_base64(const JsonPart& part, const std::string& text) {
   return out;
 }
 
-/// The rules of SentencePiece as Hugging Face's tokenizers apply them: by grapheme cluster, and where one of less than
-/// six bytes begins with a rule, the shortest such rule replaces all of it.
+/// Applies SentencePiece's rules as Hugging Face's tokenizers do, per grapheme cluster: if rules match a prefix of a
+/// cluster of fewer than six bytes, the shortest such rule replaces the whole cluster.
 Normalize precompiled(const JsonPart& part) {
   const auto rules =
       std::make_shared<const Charsmap>(from_base64(part, part.text("precompiled_charsmap")), part.name());
@@ -99,7 +99,7 @@ Normalize read_normalizer(const JsonPart& part) {
     return [prefix = part.text("prepend")](std::string_view text) {
       return text.empty() ? std::string() : prefix + std::string(text);
     };
-  if (type != "Sequence") part.refuse(fmt::format("is a {}, which Etna does not apply", type));
+  if (type != "Sequence") part.refuse(fmt::format("is a {}, which Etna does not support", type));
   std::vector<Normalize> steps;
   for (const JsonPart& step : part.list("normalizers")) steps.push_back(read_normalizer(step));
   return [steps](std::string_view text) {

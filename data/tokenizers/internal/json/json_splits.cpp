@@ -19,7 +19,7 @@ SplitBehavior behavior(const JsonPart& part) {
   if (word == "MergedWithPrevious") return SplitBehavior::merged_with_previous;
   if (word == "MergedWithNext") return SplitBehavior::merged_with_next;
   if (word == "Contiguous") return SplitBehavior::contiguous;
-  part.refuse(fmt::format("has the behavior {}, which there is not", word));
+  part.refuse(fmt::format("has an unknown behavior, {}", word));
 }
 
 Split metaspace(const JsonPart& part) {
@@ -32,7 +32,7 @@ Split metaspace(const JsonPart& part) {
   else if (scheme == "first")
     prefix = SpacePrefix::first;
   else if (scheme != "always")
-    part.refuse(fmt::format("has the prepend_scheme {}, which there is not", scheme));
+    part.refuse(fmt::format("has prepend_scheme = {}; wanted always, first or never", scheme));
   return metaspace_split(replacement, prefix, part.flag("split", true));
 }
 
@@ -81,7 +81,7 @@ void read_step(const JsonPart& part, JsonSplit& split) {
     split.steps.push_back(
         regex_split(escape_regex(part.text("delimiter")), SplitBehavior::removed, false, part.name()));
   } else {
-    part.refuse(fmt::format("is a {}, which Etna does not apply", type));
+    part.refuse(fmt::format("is a {}, which Etna does not support", type));
   }
 }
 
@@ -97,7 +97,7 @@ void read_decoder_step(const JsonPart& part, bool& fused, JsonDecoder& decoder) 
   }
   if (type == "Strip") {
     if (part.text("content") != " " || part.integer("stop", 0) != 0 || part.integer("start", 0) < 0)
-      part.refuse("has a Strip of something else than spaces at the beginning");
+      part.refuse("has a Strip of something other than leading spaces");
     const auto count = static_cast<std::size_t>(part.integer("start", 0));
     if (fused) {
       decoder.leading_space = LeadingSpace::count;
@@ -107,7 +107,7 @@ void read_decoder_step(const JsonPart& part, bool& fused, JsonDecoder& decoder) 
     }
     return;
   }
-  if (fused) part.refuse(fmt::format("has a {} behind Fuse, which Etna does not apply", type));
+  if (fused) part.refuse(fmt::format("has a {} after Fuse, which Etna does not support", type));
   if (type == "ByteLevel") {
     decoder.byte_level = true;
   } else if (type == "ByteFallback") {
@@ -115,17 +115,18 @@ void read_decoder_step(const JsonPart& part, bool& fused, JsonDecoder& decoder) 
   } else if (type == "Metaspace") {
     const std::string replacement = part.text("replacement", std::string(kSpaceSymbol));
     const std::string scheme = part.text("prepend_scheme", part.flag("add_prefix_space", true) ? "always" : "never");
-    if (replacement != kSpaceSymbol && scheme != "never") part.refuse("has another replacement than U+2581");
+    if (replacement != kSpaceSymbol && scheme != "never") part.refuse("has a replacement other than U+2581");
     if (replacement.empty()) part.refuse("has an empty replacement");
     if (scheme != "never") decoder.leading_space = LeadingSpace::first_token;
     decoder.replaced.emplace_back(replacement, " ");
   } else if (type == "Replace") {
     const nlohmann::json* pattern = part.find("pattern");
     const nlohmann::json* plain = pattern == nullptr ? nullptr : json_field(*pattern, "String");
-    if (plain == nullptr || !plain->is_string() || *plain == "") part.refuse("has a Replace without a text to replace");
+    if (plain == nullptr || !plain->is_string() || *plain == "")
+      part.refuse("has a Replace without a String to replace");
     decoder.replaced.emplace_back(plain->get<std::string>(), part.text("content"));
   } else {
-    part.refuse(fmt::format("is a {}, which Etna does not apply", type));
+    part.refuse(fmt::format("is a {}, which Etna does not support", type));
   }
 }
 

@@ -8,23 +8,23 @@
 
 namespace etna::data {
 
-/// The normalizer of a tokenizer.json. @throws FormatError for kinds that Etna does not apply, by name
+/// The normalizer of a tokenizer.json. @throws FormatError that names an unsupported type
 TokenizerPlan::Normalize read_normalizer(const JsonPart& part);
 
-/// Its pre-tokenizer, with what it means for the model.
+/// Its pre-tokenizer, and what the model must know about it.
 struct JsonSplit {
   std::vector<TokenizerPlan::Split> steps;
-  bool byte_level = false;  ///< pieces are bytes, and tokens are spelled with a character for each
-  bool spelled = false;     ///< pieces are spelled with these characters too: something else follows
+  bool byte_level = false;  ///< tokens are spelled with one character per byte
+  bool spelled = false;     ///< pieces are spelled this way, too, because another step follows
 };
 JsonSplit read_pre_tokenizer(const JsonPart& part);
 
-/// Its decoder: what tokens become text by.
+/// Its decoder.
 struct JsonDecoder {
   bool byte_level = false;
-  bool byte_fallback = false;  ///< tokens <0xNN> are bytes
+  bool byte_fallback = false;  ///< tokens <0xNN> decode to bytes
   std::vector<std::pair<std::string, std::string>> replaced;
-  std::size_t strip_each = 0;  ///< spaces that each token loses at its beginning
+  std::size_t strip_each = 0;  ///< leading spaces stripped from each token
   LeadingSpace leading_space = LeadingSpace::keep;
   std::size_t leading_spaces = 0;
 };

@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-/// A token is given by its text, or by an object with its properties.
+/// A token is given as a string, or as an object with its properties.
 json token_text(const json& config, const char* field) {
   const json* found = json_field(config, field);
   if (found == nullptr) return nullptr;
@@ -22,7 +22,7 @@ json token_text(const json& config, const char* field) {
   return found->is_string() ? *found : json(nullptr);
 }
 
-/// A template is given by its text, or in a list of several with names, of which "default" counts.
+/// A template is given as a string, or as an array of named templates, of which "default" is used.
 json template_text(const json& config) {
   const json* found = json_field(config, "chat_template");
   if (found == nullptr) return nullptr;
@@ -36,8 +36,8 @@ json template_text(const json& config) {
   return nullptr;
 }
 
-/// What the files beside a tokenizer say of it.
-json fields_beside(const FilePath& file) {
+/// The fields about a tokenizer in the files of its folder.
+json fields_of_folder(const FilePath& file) {
   std::error_code none;
   const std::filesystem::path folder = std::filesystem::path(file).parent_path();
   const std::filesystem::path config = folder / "tokenizer_config.json", generation = folder / "generation_config.json",
@@ -57,14 +57,15 @@ json fields_beside(const FilePath& file) {
   return fields;
 }
 
-/// Ids of generation_config.json: one, or a list. Those beyond the tokens are of a padded table, and never text.
+/// Ids of generation_config.json: one, or an array. Ids past the vocabulary belong to a padded embedding table, and
+/// never to text.
 std::vector<std::int32_t> ids_in(const JsonPart& part, const char* field, std::size_t tokens) {
   const json* found = part.find(field);
   if (found == nullptr) return {};
   std::vector<std::int32_t> ids;
   for (const json& id : found->is_array() ? *found : json::array({*found})) {
     if (!id.is_number_integer() || id < 0)
-      part.refuse(fmt::format("has {} = {}, which is no id", field, json_brief(*found)));
+      part.refuse(fmt::format("has {} = {}, which is not a token id", field, json_brief(*found)));
     if (id.get<std::uint64_t>() < tokens) ids.push_back(id.get<std::int32_t>());
   }
   return ids;
@@ -75,7 +76,7 @@ std::vector<std::int32_t> ids_in(const JsonPart& part, const char* field, std::s
 std::string with_tokenizer_config(std::string text, const FilePath& file) {
   const std::size_t brace = text.find('{');
   if (brace == std::string::npos || text.find("\"tokenizer_config\"") != std::string::npos) return text;
-  const json fields = fields_beside(file);
+  const json fields = fields_of_folder(file);
   if (fields.empty()) return text;
   text.insert(brace + 1, fmt::format("\"tokenizer_config\":{},", fields.dump()));
   return text;
@@ -111,10 +112,10 @@ void apply_tokenizer_config(const std::string& config, const std::string& name, 
 }
 
 void apply_tokenizer_config(const FilePath& file, VocabularyFields& vocabulary) {
-  const json fields = fields_beside(file);
+  const json fields = fields_of_folder(file);
   const std::string name = file.string();
   const JsonPart part(fields, "tokenizer_config", name);
-  // A token that was added to the model's own is not in its vocabulary.
+  // Tokens added to those of the model are not in its vocabulary.
   const auto find = [&](const char* field) -> std::optional<std::int64_t> {
     const auto found = std::find(vocabulary.tokens.begin(), vocabulary.tokens.end(), part.text(field, ""));
     return found == vocabulary.tokens.end() ? std::nullopt : std::optional(found - vocabulary.tokens.begin());

@@ -26,14 +26,14 @@ class JsonPlanner {
 
   TokenizerPlan run() {
     const json* model = whole_.find("model");
-    if (model == nullptr || !model->is_object()) whole_.refuse("has no object 'model'");
+    if (model == nullptr || !model->is_object()) whole_.refuse("lacks the object 'model'");
     if (const json* step = whole_.find("pre_tokenizer")) split_ = read_pre_tokenizer({*step, "pre_tokenizer", name_});
     if (const json* step = whole_.find("normalizer")) plan_.normalize = read_normalizer({*step, "normalizer", name_});
     const JsonPart part(*model, "model", name_);
-    // Old files do not name the type of a BPE.
+    // Old files do not state the type of a BPE model.
     const std::string type = part.text("type", part.find("merges") != nullptr ? "BPE" : "Unigram");
     if (type != "BPE" && type != "Unigram")
-      part.refuse(fmt::format("is {}, not BPE or Unigram, and Etna does not run it", json_brief(type)));
+      part.refuse(fmt::format("is a {}, which Etna does not support; wanted BPE or Unigram", json_brief(type)));
     if (type == "BPE")
       read_vocab(part);
     else
@@ -67,18 +67,18 @@ class JsonPlanner {
     plan_.types[i] = type;
   }
 
-  /// Ids may have gaps, but not so many that a small file asks for much memory.
+  /// Ids may have gaps, but not so large that a small file takes a lot of memory.
   std::int64_t checked_id(const json& value, const std::string& token) const {
     const std::size_t most = 4 * (root_.size() + entries_) + 65536;
     if (!value.is_number_unsigned() || value.get<std::uint64_t>() >= most)
-      whole_.refuse(fmt::format("gives the token {} the id {}, which is no id among {} tokens", json_brief(json(token)),
-                                json_brief(value), entries_));
+      whole_.refuse(fmt::format("gives the token {} the id {}, which is not a valid id among {} tokens",
+                                json_brief(json(token)), json_brief(value), entries_));
     return value.get<std::int64_t>();
   }
 
   void read_vocab(const JsonPart& model) {
     const json* vocab = model.find("vocab");
-    if (vocab == nullptr || !vocab->is_object()) model.refuse("has no object 'vocab'");
+    if (vocab == nullptr || !vocab->is_object()) model.refuse("lacks the object 'vocab'");
     const json* added = whole_.find("added_tokens");
     entries_ = vocab->size() + (added == nullptr ? 0 : added->size());
     for (const auto& item : vocab->items()) place(checked_id(item.value(), item.key()), item.key(), TokenType::normal);
@@ -88,14 +88,14 @@ class JsonPlanner {
 
   void read_pieces(const JsonPart& model) {
     const json* vocab = model.find("vocab");
-    if (vocab == nullptr || !vocab->is_array() || vocab->empty()) model.refuse("has no list 'vocab'");
+    if (vocab == nullptr || !vocab->is_array() || vocab->empty()) model.refuse("lacks the array 'vocab'");
     const json* added = whole_.find("added_tokens");
     entries_ = vocab->size() + (added == nullptr ? 0 : added->size());
     for (const json& piece : *vocab) {
       const bool right = piece.is_array() && piece.size() == 2 && piece[0].is_string() && piece[1].is_number();
       if (!right || !std::isfinite(piece[1].get<double>()))
         model.refuse(
-            fmt::format("has {} as piece {}, which is no text with a score", json_brief(piece), scores_.size()));
+            fmt::format("has {} as piece {}; wanted a string with a score", json_brief(piece), scores_.size()));
       place(static_cast<std::int64_t>(scores_.size()), piece[0].get<std::string>(), TokenType::normal);
       scores_.push_back(piece[1].get<double>());
     }
@@ -125,7 +125,7 @@ class JsonPlanner {
           whole_.refuse(fmt::format("gives its token {} two ids", json_brief(json(token.text))));
         if (known == ids_.end()) place(token.id, token.text, TokenType::normal);
         plan_.types[static_cast<std::size_t>(token.id)] = token.special ? TokenType::control : TokenType::user_defined;
-        // Without a normalizer both are the same, and the longest of all is found.
+        // Without a normalizer both are the same, so one search finds the longest match.
         if (token.normalized && plan_.normalize) {
           token.text = plan_.normalize(token.text);
           normalized.push_back(std::move(token));
@@ -174,9 +174,9 @@ class JsonPlanner {
 
   void plan_merges(const JsonPart& model) {
     if (const json* dropout = model.find("dropout"); dropout != nullptr && *dropout != 0.0)
-      model.refuse(fmt::format("has dropout = {}, so that its ids are a matter of chance", json_brief(*dropout)));
+      model.refuse(fmt::format("has dropout = {}, which makes its ids random; wanted 0 or null", json_brief(*dropout)));
     for (const char* field : {"continuing_subword_prefix", "end_of_word_suffix"})
-      if (!model.text(field, "").empty()) model.refuse(fmt::format("has a {}, which Etna does not apply", field));
+      if (!model.text(field, "").empty()) model.refuse(fmt::format("has a {}, which Etna does not support", field));
     MergeModelOptions options;
     options.ignore_merges = model.flag("ignore_merges", false);
     options.bytes = split_.byte_level && !split_.spelled;
@@ -192,7 +192,7 @@ class JsonPlanner {
     std::vector<bool> usable;
     for (std::size_t id = 0; id < plan_.tokens.size(); ++id) {
       const auto bytes = options.bytes ? from_characters(plan_.tokens[id]) : std::optional(plan_.tokens[id]);
-      // A token that is added and is in the vocabulary too can also be what merges give, unless it is special.
+      // An added token that is also in the vocabulary may be the result of merges, unless it is special.
       usable.push_back(present_[id] && bytes && plan_.types[id] != TokenType::control &&
                        ids_.count(plan_.tokens[id]) > 0);
       spelled.push_back(bytes ? *bytes : std::string());
@@ -202,31 +202,32 @@ class JsonPlanner {
 
   std::vector<TokenMerge> read_merges(const JsonPart& model) const {
     const json* list = model.find("merges");
-    if (list == nullptr || !list->is_array()) model.refuse("has no list 'merges'");
+    if (list == nullptr || !list->is_array()) model.refuse("lacks the array 'merges'");
     std::vector<TokenMerge> merges;
     merges.reserve(list->size());
     for (const json& item : *list) {
       const auto [left, right] = json_merge(item);
       const auto first = ids_.find(left), second = ids_.find(right);
       if (first == ids_.end() || second == ids_.end())
-        model.refuse(fmt::format("has a merge {} ({}) that is no pair of tokens", merges.size(), json_brief(item)));
+        model.refuse(fmt::format("has a merge {} ({}) that is not a pair of tokens", merges.size(), json_brief(item)));
       merges.emplace_back(first->second, second->second);
     }
     return merges;
   }
 
   void plan_unigram(const JsonPart& model) {
-    if (split_.byte_level) model.refuse("is Unigram behind ByteLevel, which Etna does not apply");
+    if (split_.byte_level)
+      model.refuse("is a Unigram model with a ByteLevel pre-tokenizer, which Etna does not support");
     UnigramOptions options{.sentencepiece = false, .fallback = {}};
     options.fallback.bytes.fill(-1);
     if (model.flag("byte_fallback", false)) options.fallback.read_bytes(plan_.tokens);
     const std::int64_t unknown = model.integer("unk_id", -1);
     if (unknown >= static_cast<std::int64_t>(plan_.tokens.size()) || unknown < -1)
-      model.refuse(fmt::format("has unk_id = {}, outside its {} pieces", unknown, plan_.tokens.size()));
+      model.refuse(fmt::format("has unk_id = {}, out of range for {} pieces", unknown, plan_.tokens.size()));
     options.fallback.unknown = static_cast<std::int32_t>(unknown);
     if (unknown >= 0) plan_.unk = static_cast<std::int32_t>(unknown);
     if (!options.fallback.all_bytes) plan_.fuse_unknown = options.fallback.unknown;
-    // Bytes of the fallback are pieces like others.
+    // Byte-fallback tokens are ordinary pieces.
     std::vector<TokenType> types = plan_.types;
     std::replace(types.begin(), types.end(), TokenType::byte, TokenType::normal);
     plan_.model = make_unigram_model(plan_.tokens, scores_, types, options);
@@ -239,7 +240,7 @@ class JsonPlanner {
     const json* entry = known == nullptr ? nullptr : json_field(*known, name->get<std::string>().c_str());
     const json* list = entry == nullptr ? nullptr : json_field(*entry, "ids");
     if (list == nullptr || !list->is_array())
-      part.refuse(fmt::format("does not say which ids {} has", json_brief(*name)));
+      part.refuse(fmt::format("does not list the ids of {}", json_brief(*name)));
     for (const json& id : *list) {
       if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= plan_.tokens.size())
         part.refuse(fmt::format("names the id {}, which is not in the vocabulary", json_brief(id)));
@@ -261,7 +262,7 @@ class JsonPlanner {
         if (const json* special = item.find("SpecialToken"))
           add_special(part, *special, seen ? after : before);
         else if (item.find("Sequence") == nullptr || seen)
-          part.refuse("has a template for one text that is more than the text between special tokens");
+          part.refuse("has a template for a single text with more than the text and special tokens around it");
         else
           seen = true;
       }
@@ -270,17 +271,17 @@ class JsonPlanner {
       for (const char* field : {"cls", "sep"}) {
         const json* pair = part.find(field);
         if (pair == nullptr || !pair->is_array() || pair->size() != 2 || !(*pair)[0].is_string())
-          part.refuse(fmt::format("has no '{}' with a token", field));
+          part.refuse(fmt::format("lacks a '{}' with a token", field));
         (std::string_view(field) == "cls" ? before : after).push_back(id_of(part, (*pair)[0].get<std::string>()));
       }
     } else {
-      part.refuse(fmt::format("is a {}, which Etna does not apply", type));
+      part.refuse(fmt::format("is a {}, which Etna does not support", type));
     }
     plan_.prefix.insert(plan_.prefix.begin(), before.begin(), before.end());
     plan_.suffix.insert(plan_.suffix.end(), after.begin(), after.end());
   }
 
-  /// tokenizer.json has roles for no token; they go by their usual spellings.
+  /// tokenizer.json does not state the roles of special tokens, so these are found by their usual spellings.
   void name_special_tokens() {
     const auto find = [&](std::initializer_list<std::string_view> names) -> std::optional<std::int32_t> {
       for (const std::string_view name : names)
@@ -311,7 +312,7 @@ class JsonPlanner {
   std::vector<bool> present_;
   std::vector<double> scores_;
   std::size_t entries_ = 0;
-  std::unordered_map<std::string, std::int32_t> ids_;  ///< of the model's vocabulary
+  std::unordered_map<std::string, std::int32_t> ids_;  ///< the model's vocabulary
 };
 
 }  // namespace

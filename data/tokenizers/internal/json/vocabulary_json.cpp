@@ -20,7 +20,7 @@ std::string from_hex(const std::string& text) {
   const auto digit = [](char c) {
     if (c >= '0' && c <= '9') return c - '0';
     if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    throw FormatError("precompiled_charsmap is not written in hexadecimal digits");
+    throw FormatError("precompiled_charsmap is not hexadecimal");
   };
   if (text.size() % 2 != 0) throw FormatError("precompiled_charsmap has an odd number of digits");
   std::string out;
@@ -69,7 +69,7 @@ std::string vocabulary_json(const VocabularyFields& fields) {
                      {"precompiled_charsmap", to_hex(fields.precompiled_charsmap)},
                      {"unknown_text", fields.unknown_text},
                      {"chat_template", fields.chat_template}};
-  // Bytes that are not UTF-8 are written as they are: who saves the text looks for them, and a hash needs them.
+  // Bytes that are not UTF-8 are written unchanged: save() checks for them, and the hash needs them.
   std::string text;
   try {
     text = root.dump();
@@ -87,7 +87,7 @@ VocabularyFields parse_vocabulary_json(std::string_view text, const std::string&
   const json root = parse_json_object(text, name);
   VocabularyFields fields;
   try {
-    if (root.at("version") != 1) throw FormatError("it is of a version that this build does not know");
+    if (root.at("version") != 1) throw FormatError("its version is unknown to this build; wanted 1");
     read(root, "kind", fields.model);
     read(root, "pre", fields.pre);
     read(root, "tokens", fields.tokens);
@@ -109,9 +109,9 @@ VocabularyFields parse_vocabulary_json(std::string_view text, const std::string&
     read(root, "unknown_text", fields.unknown_text);
     read(root, "chat_template", fields.chat_template);
   } catch (const json::exception& error) {
-    throw FormatError(fmt::format("{}: a damaged vocabulary: {}", name, error.what()));
+    throw FormatError(fmt::format("{}: the vocabulary is damaged: {}", name, error.what()));
   } catch (const FormatError& error) {
-    throw FormatError(fmt::format("{}: a damaged vocabulary: {}", name, error.what()));
+    throw FormatError(fmt::format("{}: the vocabulary is damaged: {}", name, error.what()));
   }
   return fields;
 }

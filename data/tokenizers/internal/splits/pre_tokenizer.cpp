@@ -5,7 +5,7 @@
 namespace etna::data {
 namespace {
 
-/// Bytes of the contraction at text[at]; 0 if there is none.
+/// The length of the contraction at text[at] in bytes; 0 if there is none.
 std::size_t contraction_at(std::string_view text, std::size_t at) {
   if (text[at] != '\'' || at + 1 == text.size()) return 0;
   const char next = text[at + 1];
@@ -41,7 +41,7 @@ std::size_t word_end(const CharacterReader& text, std::size_t begin) {
     if (at >= text.size()) return at;
     c = text.at(at);
   } while (kind.has(c.category));
-  // White space leaves its last character to the word that follows.
+  // The last white space character belongs to the word that follows.
   return kind.has(Category::space) && last > begin ? last : at;
 }
 

@@ -2,8 +2,8 @@
 
 #include <string_view>
 
-/// The regular expressions that families of models split text by. They are facts of the models: each is the one its
-/// authors published with the vocabulary. split_scanners.h applies them without a library.
+/// The regular expressions with which model families pre-tokenize text, each as published by the model's authors with
+/// the vocabulary. split_scanners.h applies them without a library.
 namespace etna::data::published {
 
 inline constexpr std::string_view kGpt2 =

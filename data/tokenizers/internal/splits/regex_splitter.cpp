@@ -1,5 +1,5 @@
-// PCRE2 with Unicode properties: a small library of every distribution, with the look-ahead that the published
-// expressions need. Its just-in-time compiler makes it about as fast as splitting by hand.
+// PCRE2 with Unicode properties: a small library in every distribution that supports the lookahead of the published
+// expressions. Its just-in-time compiler makes it about as fast as hand-written scanners.
 #include <etna/data/tokenizers/internal/splits/regex_splitter.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 namespace etna::data {
 namespace {
 
-/// Whether the character stands for itself in every regular expression.
+/// Whether the character matches itself in every regular expression.
 bool is_plain(char c) {
   return (c & 0x80) != 0 || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '\n' ||
          c == '\r' || c == '\t' || c == '\0';
@@ -50,8 +50,8 @@ std::string message_of(int error) {
 constexpr std::string_view kVowelSeparator = "\xE1\xA0\x8E";  // U+180E
 constexpr std::string_view kZeroWidthSpace = "\xE2\x80\x8B";  // U+200B
 
-/// Of the same length, so that offsets stay. For PCRE2, U+180E is white space as it was before Unicode 6.3; it takes
-/// the form of another invisible character.
+/// PCRE2 treats U+180E as white space, as Unicode did before 6.3, so this replaces it by another invisible character of
+/// the same length; offsets stay valid.
 std::string searchable(std::string_view text) {
   std::string out(text);
   for (std::size_t at = 0; at < out.size();) {
@@ -65,7 +65,7 @@ std::string searchable(std::string_view text) {
   return out;
 }
 
-/// What matching needs besides the expression, made once a thread: a text may be thousands of pieces.
+/// Scratch data for matching, created once per thread: a text may consist of thousands of pieces.
 struct Workspace {
   MatchData data{pcre2_match_data_create(1, nullptr)};
   MatchContext context{pcre2_match_context_create(nullptr)};
@@ -89,14 +89,14 @@ RegexSplitter::RegexSplitter(const std::string& pattern, const std::string& name
   int error = 0;
   PCRE2_SIZE where = 0;
   compiled_->name = name;
-  if (pattern.size() > 1 << 16) throw FormatError(fmt::format("{}: a regular expression of over 64 KiB", name));
+  if (pattern.size() > 1 << 16) throw FormatError(fmt::format("{}: a regular expression is longer than 64 KiB", name));
   compiled_->code.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
                                       PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error, &where,
                                       nullptr));
   if (compiled_->code == nullptr)
     throw FormatError(fmt::format("{}: the regular expression {:.200} cannot be used: {} at byte {}", name, pattern,
                                   message_of(error), where));
-  pcre2_jit_compile(compiled_->code.get(), PCRE2_JIT_COMPLETE);  // where it cannot, matching interprets
+  pcre2_jit_compile(compiled_->code.get(), PCRE2_JIT_COMPLETE);  // if this fails, PCRE2 interprets the expression
 }
 
 std::vector<RegexSplitter::Match> RegexSplitter::matches(std::string_view text) const {
@@ -117,7 +117,7 @@ std::vector<RegexSplitter::Match> RegexSplitter::matches(std::string_view text) 
     if (ends[1] > ends[0] && ends[0] >= at) {
       found.emplace_back(ends[0], ends[1]);
       at = ends[1];
-    } else {  // empty, or turned around by \K
+    } else {  // an empty match, or one whose begin lies after its end because of \K
       at = std::max<std::size_t>(at, ends[1]);
       if (at < subject.size()) at += utf8_character(subject, at).length;
     }
@@ -127,7 +127,7 @@ std::vector<RegexSplitter::Match> RegexSplitter::matches(std::string_view text) 
 
 #else
 
-/// Without PCRE2 only expressions that escape_regex() writes are taken: the text that they find.
+/// Without PCRE2, only expressions written by escape_regex() are supported; this is the text that they match.
 struct RegexSplitter::Compiled {
   std::string text;
 };
@@ -162,7 +162,7 @@ RegexSplitter::RegexSplitter(RegexSplitter&&) noexcept = default;
 std::string from_ruby_regex(std::string_view pattern, const std::string& name) {
   const auto refuse = [&](std::string_view what) {
     return FormatError(
-        fmt::format("{}: the regular expression {:.200} has {}, which Etna does not apply", name, pattern, what));
+        fmt::format("{}: the regular expression {:.200} has {}, which Etna does not support", name, pattern, what));
   };
   std::string out;
   bool in_set = false;
@@ -171,18 +171,18 @@ std::string from_ruby_regex(std::string_view pattern, const std::string& name) {
     const char next = i + 1 < pattern.size() ? pattern[i + 1] : '\0';
     if (c == '\\') {
       ++i;
-      // \w and \b follow neither Unicode's rule nor PCRE2's there.
+      // Ruby's \w and \b differ from both Unicode's and PCRE2's.
       if (std::string_view("hHXRKGwWbB").find(next) != std::string_view::npos && next != '\0')
         throw refuse(fmt::format("\\{}", next));
       out += c;
       if (i < pattern.size()) out += next;
       continue;
     }
-    if (in_set && c == '[' && next != ':') throw refuse("a set in a set");
+    if (in_set && c == '[' && next != ':') throw refuse("a nested set");
     if (in_set && c == '&' && next == '&') throw refuse("&& in a set");
     if (in_set && c == '[' && next == ':') {  // [:alpha:]
       const std::size_t end = pattern.find(":]", i);
-      if (end == std::string_view::npos) throw refuse("a set without an end");
+      if (end == std::string_view::npos) throw refuse("an unterminated set");
       out += pattern.substr(i, end + 2 - i);
       i = end + 1;
       continue;
@@ -190,7 +190,7 @@ std::string from_ruby_regex(std::string_view pattern, const std::string& name) {
     if (!in_set && c == '(' && next == '*') throw refuse("(*");
     if (!in_set && c == '[') {
       in_set = true;
-      // A bracket that closes is an ordinary character at the beginning of a set.
+      // A closing bracket is an ordinary character at the beginning of a set.
       out += c;
       if (next == '^') out += pattern[++i];
       if (i + 1 < pattern.size() && pattern[i + 1] == ']') out += pattern[++i];

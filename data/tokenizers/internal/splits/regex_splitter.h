@@ -9,8 +9,9 @@
 
 namespace etna::data {
 
-/// Finds the matches of a regular expression in any bytes: \p{L}, \s and the like are Unicode's, and \s is White_Space.
-/// A byte that is not part of well-formed UTF-8 counts as a control character. Safe to use from several threads.
+/// Finds the matches of a regular expression in arbitrary bytes: \p{L}, \s and the like follow Unicode, where \s is
+/// White_Space. A byte that is not part of well-formed UTF-8 counts as a control character. Safe to use from several
+/// threads.
 class RegexSplitter {
  public:
   /// @param name for errors @throws FormatError for an expression that cannot be compiled
@@ -20,7 +21,7 @@ class RegexSplitter {
 
   using Match = std::pair<std::size_t, std::size_t>;  ///< begin, end
 
-  /// All matches that are not empty, in order. @throws FormatError for an expression that takes too long on this text
+  /// All non-empty matches, in order. @throws FormatError if matching takes too long on this text
   std::vector<Match> matches(std::string_view text) const;
 
  private:
@@ -28,10 +29,10 @@ class RegexSplitter {
   std::unique_ptr<Compiled> compiled_;
 };
 
-/// A regular expression as Ruby and Hugging Face's tokenizers read it, written for RegexSplitter.
-/// @throws FormatError for what it cannot say: sets in sets, && in sets, \h, \w
+/// Translates a regular expression in the syntax of Ruby and Hugging Face's tokenizers for RegexSplitter.
+/// @throws FormatError for unsupported syntax: nested sets, && in sets, \h, \w
 std::string from_ruby_regex(std::string_view pattern, const std::string& name);
-/// A regular expression that finds this text.
+/// A regular expression that matches this text.
 std::string escape_regex(std::string_view text);
 
 }  // namespace etna::data

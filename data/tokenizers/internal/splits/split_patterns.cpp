@@ -48,8 +48,8 @@ SplitRule split_rule(const std::string& pre, const std::string& name) {
   if (among(pre, {"deepseek-v3", "hunyuan-dense"})) return rule({kThreeNumbers, kHan, kDeepSeek3});
   if (pre == "deepseek-coder") return rule({kLineEnd, kSpacedLetters, kSpacedPunctuation, kHanHangul, kOneNumber});
   throw FormatError(
-      fmt::format("{}: splits text by the rule '{}', which Etna does not know; it knows among others gpt-2, llama-bpe, "
-                  "qwen2, gpt-4o, tekken, starcoder, falcon, deepseek-v3 and deepseek-coder",
+      fmt::format("{}: unknown pre-tokenizer '{}'; known are gpt-2, llama-bpe, qwen2, gpt-4o, tekken, starcoder, "
+                  "falcon, deepseek-v3, deepseek-coder and others",
                   name, pre));
 }
 

@@ -5,17 +5,17 @@
 
 namespace etna::data {
 
-/// How a family of byte-level tokenizers splits text into words.
+/// The pre-tokenizer of a family of byte-level tokenizers.
 struct SplitRule {
-  /// Regular expressions, applied one after the other: each cuts the pieces of the one before into its matches and what
-  /// lies between them.
+  /// Regular expressions, applied in sequence: each splits the pieces of the previous one into its matches and the text
+  /// between them.
   std::vector<std::string> patterns;
   bool ignore_merges = false;
   bool add_bos = false;
 };
 
-/// The rule of the name that a GGUF file gives in `tokenizer.ggml.pre`, such as "llama-bpe". Empty: the one for files
-/// that are older than this field. @throws FormatError for a name that Etna does not know
+/// The rule for the value of `tokenizer.ggml.pre` in a GGUF file, such as "llama-bpe". Empty: the rule for files that
+/// predate this field. @throws FormatError for an unknown name
 SplitRule split_rule(const std::string& pre, const std::string& name);
 
 }  // namespace etna::data

@@ -1,5 +1,5 @@
-// Each scanner tries the alternatives of its expression in their order, as a matcher that backtracks would, and says
-// where a match ends without going back: every set that backtracking could give a character back to is known here.
+// Each scanner tries the alternatives of its expression in order, like a backtracking matcher, but finds the end of a
+// match without backtracking: it knows every set to which backtracking could give back a character.
 #include <etna/data/tokenizers/internal/splits/split_scanners.h>
 
 #include <algorithm>
@@ -16,17 +16,17 @@ constexpr CategorySet kMark{Category::mark};
 constexpr CategorySet kPunctuationCategory{Category::punctuation};
 constexpr CategorySet kPunctuationOrSymbol{Category::punctuation, Category::symbol};
 constexpr CategorySet kLetterOrMark = kLetter | kMark;
-/// [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]: what a word in CamelCase begins with.
+/// [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]: starts a word in CamelCase.
 constexpr CategorySet kUpper{Category::uppercase, Category::titlecase, Category::modifier_letter,
                              Category::other_letter, Category::mark};
-/// [\p{Ll}\p{Lm}\p{Lo}\p{M}]: what it goes on with.
+/// [\p{Ll}\p{Lm}\p{Lo}\p{M}]: continues it.
 constexpr CategorySet kLower{Category::lowercase, Category::modifier_letter, Category::other_letter, Category::mark};
 
 char small(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 bool is_ascii_letter(char c) { return small(c) >= 'a' && small(c) <= 'z'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/// (?i:'s|'t|'re|'ve|'m|'ll|'d), where U+017F folds to s. @return the end, `at` if it does not match
+/// (?i:'s|'t|'re|'ve|'m|'ll|'d), where U+017F folds to s. @return the end; `at` if there is no match
 std::size_t contraction_end(const Text& text, std::size_t at) {
   if (!text.is(at, '\'') || at + 1 >= text.size()) return at;
   const std::string_view rest = text.text().substr(at + 1, 2);
@@ -53,28 +53,29 @@ std::size_t spaced_run_end(const Text& text, std::size_t at, CategorySet set) {
   return end > begin ? end : at;
 }
 
-/// `\s*[\r\n]+|\s+(?!\S)|\s+`: up to the last line end; else white space leaves its last character to what follows.
+/// `\s*[\r\n]+|\s+(?!\S)|\s+`: ends after the last line end; without one, before the last white space character if text
+/// follows.
 std::size_t space_end(const Text& text, std::size_t at) {
-  std::size_t end = at, last = at, behind_line = at;
+  std::size_t end = at, last = at, after_line = at;
   while (end < text.size()) {
     const Text::Character c = text.at(end);
     if (c.category != Category::space) break;
     last = end;
     end += c.length;
-    if (c.point == '\r' || c.point == '\n') behind_line = end;
+    if (c.point == '\r' || c.point == '\n') after_line = end;
   }
-  if (behind_line > at) return behind_line;
+  if (after_line > at) return after_line;
   return end < text.size() && last > at ? last : end;
 }
 
-/// Where a word begins whose first character may be one of `prefix`, but no line end.
-std::size_t behind_prefix(const Text& text, std::size_t at, CategorySet prefix) {
+/// The position after an optional character of `prefix` that is not a line end.
+std::size_t after_prefix(const Text& text, std::size_t at, CategorySet prefix) {
   return text.is(at, prefix) && !text.is_line_end(at) ? text.next(at) : at;
 }
 
 /// [^\r\n\p{L}\p{N}]?\p{L}+
 std::size_t prefixed_letters_end(const Text& text, std::size_t at) {
-  const std::size_t begin = behind_prefix(text, at, kOther | kSpace);
+  const std::size_t begin = after_prefix(text, at, kOther | kSpace);
   const std::size_t end = text.skip(begin, kLetter);
   return end > begin ? end : at;
 }
@@ -89,7 +90,8 @@ std::size_t llama3_end(const Text& text, std::size_t at) {
   return space_end(text, at);
 }
 
-/// UPPER*LOWER+: LOWER takes the whole rest, or what is in both sets at the end of UPPER's run. @return 0: no match
+/// UPPER*LOWER+: LOWER+ matches what follows UPPER's run, or else the end of that run, as far as it is in both sets.
+/// @return the end; 0 if there is no match
 std::size_t lower_word_end(const Text& text, std::size_t at) {
   std::size_t end = 0;
   while (text.is(at, kUpper)) {
@@ -100,7 +102,7 @@ std::size_t lower_word_end(const Text& text, std::size_t at) {
   return text.is(at, kLower) ? text.skip(at, kLower) : end;
 }
 
-/// UPPER+LOWER* @return 0: no match
+/// UPPER+LOWER* @return the end; 0 if there is no match
 std::size_t upper_word_end(const Text& text, std::size_t at) {
   const std::size_t end = text.skip(at, kUpper);
   return end > at ? text.skip(end, kLower) : 0;
@@ -109,8 +111,8 @@ std::size_t upper_word_end(const Text& text, std::size_t at) {
 /// The expressions of GPT-4o and Mistral's tekken.
 template <int Numbers, bool Contractions>
 std::size_t gpt4o_end(const Text& text, std::size_t at) {
-  // A mark may be the prefix, or else the first character of the word.
-  const std::size_t begin = behind_prefix(text, at, kOther | kSpace);
+  // A mark may be the prefix or the first character of the word.
+  const std::size_t begin = after_prefix(text, at, kOther | kSpace);
   std::size_t end = lower_word_end(text, begin);
   if (end == 0 && begin > at) end = lower_word_end(text, at);
   if (end == 0) end = upper_word_end(text, begin);
@@ -123,7 +125,7 @@ std::size_t gpt4o_end(const Text& text, std::size_t at) {
   return space_end(text, at);
 }
 
-/// DeepSeek V3's. Numbers, control characters and unassigned ones match only in front of letters.
+/// DeepSeek V3's expression. Numbers, control characters and unassigned ones match only before letters.
 std::size_t deepseek3_end(const Text& text, std::size_t at) {
   const char c = text.text()[at];
   const bool ascii_mark = c > ' ' && c < '\x7F' && !is_ascii_letter(c) && !is_digit(c);
@@ -133,7 +135,7 @@ std::size_t deepseek3_end(const Text& text, std::size_t at) {
     if (end > at + 1) return end;
   }
   if (!text.is(at, kLetter)) {
-    const std::size_t begin = behind_prefix(text, at, ~(kLetter | kPunctuationOrSymbol));
+    const std::size_t begin = after_prefix(text, at, ~(kLetter | kPunctuationOrSymbol));
     const std::size_t end = text.skip(begin, kLetterOrMark);
     if (end > begin) return end;
   }
@@ -143,18 +145,18 @@ std::size_t deepseek3_end(const Text& text, std::size_t at) {
 }
 
 /// \s?SET+
-std::size_t behind_any_space(const Text& text, std::size_t at, CategorySet set) {
+std::size_t spaced_run_end_any(const Text& text, std::size_t at, CategorySet set) {
   const std::size_t begin = text.is(at, kSpace) ? text.next(at) : at;
   const std::size_t end = text.skip(begin, set);
   return end > begin ? end : at;
 }
 
-std::size_t spaced_letters_end(const Text& text, std::size_t at) { return behind_any_space(text, at, kLetter); }
+std::size_t spaced_letters_end(const Text& text, std::size_t at) { return spaced_run_end_any(text, at, kLetter); }
 std::size_t spaced_punctuation_end(const Text& text, std::size_t at) {
-  return behind_any_space(text, at, kPunctuationCategory);
+  return spaced_run_end_any(text, at, kPunctuationCategory);
 }
 
-/// A run of at most `Most` characters that are so.
+/// The end of a run of at most `Most` characters (0: any number) for which Is holds.
 template <auto Is, std::size_t Most = 0>
 std::size_t run_end(const Text& text, std::size_t at) {
   for (std::size_t i = 0; at < text.size() && (Most == 0 || i < Most); ++i) {
@@ -173,7 +175,7 @@ bool is_mark(const Text::Character& c) {
   return c.category == Category::punctuation || (c.point < 0x80 && c.category == Category::symbol);
 }
 bool is_mark_but_backtick(const Text::Character& c) { return is_mark(c) && c.point != '`'; }
-/// A byte that is no UTF-8 has no code point.
+/// A byte that is not UTF-8 has no code point.
 bool is_between(const Text::Character& c, std::uint32_t first, std::uint32_t last) {
   return c.length > 1 && c.point >= first && c.point <= last;
 }

@@ -9,20 +9,20 @@
 
 namespace etna::data {
 
-/// Applies one regular expression by hand, so that the common tokenizers need no library, and faster.
-/// @return the end of the match that begins at text[at], at < text.size(); `at` if none does
+/// A hand-written matcher for one regular expression: faster than a library, and the common tokenizers need none.
+/// @return the end of the match that begins at text[at], at < text.size(); `at` if there is none
 using SplitScanner = std::size_t (*)(const CharacterReader& text, std::size_t at);
 
-/// The scanner of an expression as it is spelled in published_patterns.h; null for any other.
+/// The scanner of an expression, spelled as in published_patterns.h; null for any other.
 SplitScanner split_scanner(std::string_view pattern);
-/// The expressions that have one.
+/// The expressions that have a scanner.
 std::vector<std::string_view> scanned_patterns();
 
-/// Calls part(std::string_view, bool matched) for the matches of a scanner and what lies between, in order.
+/// Calls part(std::string_view, bool matched) for the matches of a scanner and the text between them, in order.
 template <typename Part>
 void for_each_part(std::string_view text, SplitScanner scanner, Part&& part) {
   const CharacterReader reader(text);
-  std::size_t begin = 0;  // of what does not match
+  std::size_t begin = 0;  // of unmatched text
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = scanner(reader, at);
     if (end == at) {

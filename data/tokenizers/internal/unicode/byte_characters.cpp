@@ -7,9 +7,9 @@ namespace etna::data {
 namespace {
 
 struct Mapping {
-  std::array<unsigned, 256> points{};  ///< of every byte
-  std::array<std::string, 256> text;   ///< the same as UTF-8
-  std::array<int, 324> bytes{};        ///< of every code point; -1: none
+  std::array<unsigned, 256> points{};  ///< byte to code point
+  std::array<std::string, 256> text;   ///< byte to UTF-8
+  std::array<int, 324> bytes{};        ///< code point to byte; -1: none
   std::array<unsigned char, 256> by_character{};
 
   Mapping() {

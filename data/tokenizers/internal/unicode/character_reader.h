@@ -8,8 +8,8 @@
 
 namespace etna::data {
 
-/// Reads a text by characters and their categories. A byte that is not part of well-formed UTF-8 is one character of
-/// the category `other`. The end of the text is in no set.
+/// Reads the characters of a text and their categories. A byte that is not part of well-formed UTF-8 is a character of
+/// category `other`. The end of the text belongs to no set.
 class CharacterReader {
  public:
   explicit CharacterReader(std::string_view text) : text_(text), categories_(table()) {}
@@ -48,10 +48,10 @@ class CharacterReader {
   bool is(std::size_t at, char c) const { return at < text_.size() && text_[at] == c; }
   bool is_line_end(std::size_t at) const { return is(at, '\r') || is(at, '\n'); }
 
-  /// Where the character after the one at text[at] begins.
+  /// The begin of the character after the one at text[at].
   std::size_t next(std::size_t at) const { return at + this->at(at).length; }
 
-  /// The end of the run of characters of the set that begins at text[at].
+  /// The end of the run of characters in `set` that begins at text[at].
   std::size_t skip(std::size_t at, CategorySet set) const {
     while (at < text_.size()) {
       const Character c = this->at(at);
@@ -61,7 +61,7 @@ class CharacterReader {
     return at;
   }
 
-  /// The same of line ends, and of a character besides.
+  /// The end of the run of line ends and `also`.
   std::size_t skip_line_ends(std::size_t at, char also = '\n') const {
     while (is_line_end(at) || is(at, also)) ++at;
     return at;

@@ -7,9 +7,9 @@
 namespace etna::data {
 namespace {
 
-// A unit of the trie (Yata's compact double array, as darts-clone writes it): bits 0-7 are the label, bit 8 says that
-// a string ends here, bits 10-30 are the offset of the children, times 256 with bit 9. In the child for label 0 the 31
-// lower bits are the string's value.
+// A unit of the trie (Yata's compact double array, as darts-clone writes it): bits 0-7 are the label, bit 8 is set if a
+// string ends here, bits 10-30 are the offset of the children, multiplied by 256 if bit 9 is set. In the child for
+// label 0, the lower 31 bits are the string's value.
 bool ends(std::uint32_t unit) { return (unit >> 8 & 1) != 0; }
 std::uint32_t value(std::uint32_t unit) { return unit & 0x7FFFFFFF; }
 std::uint32_t label(std::uint32_t unit) { return unit & 0x800000FF; }
@@ -35,7 +35,7 @@ Charsmap::Charsmap(std::string_view blob, const std::string& name) {
   if (size > blob.size() || size < 4 || size % 4 != 0) throw refuse("the size of their trie is wrong");
   for (std::size_t at = 0; at < size; at += 4) units_.push_back(read_u32(blob, at));
   texts_ = blob.substr(size);
-  if (texts_.empty() || texts_.back() != '\0') throw refuse("their texts have no end");
+  if (texts_.empty() || texts_.back() != '\0') throw refuse("their texts are not terminated");
 }
 
 Charsmap::Rule Charsmap::find(std::string_view text, bool longest) const {

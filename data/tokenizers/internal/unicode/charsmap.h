@@ -8,20 +8,20 @@
 
 namespace etna::data {
 
-/// SentencePiece's precompiled normalization rules: a double-array trie of strings, and what each becomes.
+/// SentencePiece's precompiled normalization rules: a double-array trie of strings and their replacements.
 class Charsmap {
  public:
   Charsmap() = default;
-  /// @param blob the rules; empty: none @throws FormatError for rules that are cut off or damaged
+  /// @param blob the rules; empty: none @throws FormatError for truncated or damaged rules
   Charsmap(std::string_view blob, const std::string& name);
 
   bool empty() const { return units_.empty(); }
 
   struct Rule {
-    std::size_t length = 0;  ///< bytes that it replaces; 0: no rule
-    std::string_view text;   ///< by what, valid as long as the rules
+    std::size_t length = 0;  ///< number of bytes to replace; 0: no rule
+    std::string_view text;   ///< the replacement, valid as long as the Charsmap
   };
-  /// The rule for the most, or the fewest, bytes at the beginning of a text.
+  /// The rule that matches the longest, or the shortest, prefix of a text.
   Rule longest(std::string_view text) const { return find(text, true); }
   Rule shortest(std::string_view text) const { return find(text, false); }
 

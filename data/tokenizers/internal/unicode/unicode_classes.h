@@ -4,8 +4,8 @@
 
 namespace etna::data {
 
-/// What pre-tokenizers distinguish: general categories of Unicode 14. `space` is the property White_Space, `other` the
-/// rest: control characters, format characters, and code points without a character.
+/// The character classes of pre-tokenizers: general categories of Unicode 14. `space` is the property White_Space;
+/// `other` is the rest: control and format characters and unassigned code points.
 enum class Category : std::uint8_t {
   other,
   uppercase,        ///< Lu
@@ -20,7 +20,7 @@ enum class Category : std::uint8_t {
   space
 };
 
-/// Some of the categories.
+/// A set of categories.
 class CategorySet {
  public:
   template <typename... Categories>

@@ -29,7 +29,7 @@ using Points = std::vector<utf8proc_int32_t>;
 
 int combining_class(utf8proc_int32_t point) { return utf8proc_get_property(point)->combining_class; }
 
-/// utf8proc_map() would sort marks by exchanging neighbours, which takes forever on a long run of them.
+/// Not utf8proc_map(): it bubble-sorts marks, which takes forever on a long run of them.
 void append_normal(Points& points, bool compose, std::string& out) {
   for (std::size_t begin = 0; begin < points.size(); ++begin) {
     if (combining_class(points[begin]) == 0) continue;
@@ -96,7 +96,7 @@ std::string to_normal_form(std::string_view text, NormalForm form) {
 std::string to_lowercase(std::string_view text) {
   return each_character(text, [](std::uint32_t point, std::string& out) {
     append_utf8(out, static_cast<std::uint32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(point))));
-    if (point == 0x130) append_utf8(out, 0x307);  // the one that becomes two characters
+    if (point == 0x130) append_utf8(out, 0x307);  // the only one whose lowercase has two characters
     return true;
   });
 }
@@ -113,20 +113,20 @@ namespace {
 
 FormatError refuse(std::string_view what) {
   return FormatError(
-      fmt::format("{} of a text with characters beyond ASCII need utf8proc, which this build of Etna "
-                  "lacks; build it without ETNA_MINIMAL (Debian: libutf8proc-dev)",
+      fmt::format("{} of non-ASCII text needs utf8proc, which this build of Etna lacks; build it without ETNA_MINIMAL "
+                  "(Debian: libutf8proc-dev)",
                   what));
 }
 
 }  // namespace
 
 std::string to_normal_form(std::string_view text, NormalForm) {
-  if (!is_ascii(text)) throw refuse("Unicode's normal forms");
+  if (!is_ascii(text)) throw refuse("Unicode normalization");
   return std::string(text);
 }
 
 std::string to_lowercase(std::string_view text) {
-  if (!is_ascii(text)) throw refuse("the small letters");
+  if (!is_ascii(text)) throw refuse("lowercasing");
   std::string out(text);
   for (char& c : out) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
@@ -135,7 +135,7 @@ std::string to_lowercase(std::string_view text) {
 }
 
 std::string without_accents(std::string_view text) {
-  if (!is_ascii(text)) throw refuse("the accents");
+  if (!is_ascii(text)) throw refuse("removing accents");
   return std::string(text);
 }
 
@@ -145,7 +145,7 @@ std::string strip(std::string_view text, bool left, bool right) {
   const auto is_space = [](const Utf8Character& c) {
     return c.valid && character_categories()[c.point] == Category::space;
   };
-  std::size_t first = 0, last = 0;  // where what is kept begins and ends
+  std::size_t first = 0, last = 0;  // begin and end of the text that is kept
   bool found = false;
   for (std::size_t at = 0; at < text.size();) {
     const Utf8Character c = utf8_character(text, at);

@@ -5,8 +5,8 @@
 
 namespace etna::data {
 
-/// The general categories of all code points, as runs in ascending order: first code point << 4 | code. Codes are those
-/// of Category, and kCategoryPairs for a run whose even places are Lu and whose odd ones are Ll.
+/// The general categories of all code points as ascending runs: first code point << 4 | a Category, or kCategoryPairs
+/// for a run that alternates between Lu (even offsets) and Ll (odd ones).
 std::span<const std::uint32_t> category_runs();
 constexpr std::uint32_t kCategoryPairs = 11;
 

@@ -7,7 +7,8 @@
 
 namespace etna::data {
 
-/// A character of a text. One that is no well-formed UTF-8 (also overlong forms and surrogates) is a single byte.
+/// A character of a text. A byte that is not part of well-formed UTF-8 (overlong forms and surrogates included) is a
+/// character of its own.
 struct Utf8Character {
   std::size_t length;   ///< bytes
   std::uint32_t point;  ///< code point, or the byte

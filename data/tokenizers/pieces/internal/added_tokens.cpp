@@ -65,8 +65,8 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tok
   for (std::size_t i = 0; i < tokens_.size(); ++i) {
     if (tokens_[i].single_word && !kKnowsWords)
       throw FormatError(
-          fmt::format("the added token '{}' is looked for only as a word of its own, which needs utf8proc; "
-                      "build Etna without ETNA_MINIMAL (Debian: libutf8proc-dev)",
+          fmt::format("the added token '{}' has single_word = true, which needs utf8proc; build Etna without "
+                      "ETNA_MINIMAL (Debian: libutf8proc-dev)",
                       tokens_[i].text));
     all.emplace_back(tokens_[i].text, static_cast<std::int32_t>(i));
     if (!tokens_[i].special) ordinary.push_back(all.back());

@@ -10,18 +10,18 @@
 
 namespace etna::data {
 
-/// A token that is looked for in a text before anything else is done to it.
+/// A token that is searched for in a text before normalization and pre-tokenization.
 struct AddedToken {
   std::string text;
   std::int32_t id = 0;
-  bool special = false;      ///< looked for only if the caller wants it
-  bool single_word = false;  ///< only where no letter, mark, digit or underscore stands beside it
-  bool strip_left = false;   ///< takes the white space before it along
-  bool strip_right = false;  ///< and after it
-  bool normalized = false;   ///< looked for in normalized text
+  bool special = false;      ///< recognized only if the caller asks for it
+  bool single_word = false;  ///< only matches next to no letter, mark, digit or underscore
+  bool strip_left = false;   ///< also consumes the white space before it
+  bool strip_right = false;  ///< also consumes the white space after it
+  bool normalized = false;   ///< searched for in normalized text
 };
 
-/// Cuts texts at added tokens: the first one, and of those that begin at one place the longest.
+/// Splits texts at added tokens. The leftmost match wins, and the longest of those that begin at the same place.
 class AddedTokens {
  public:
   AddedTokens() = default;
@@ -29,8 +29,8 @@ class AddedTokens {
 
   using Ranges = std::vector<std::pair<std::size_t, std::size_t>>;  ///< begins and ends, in order
 
-  /// Calls on_text for what lies between tokens, if it is not empty, and on_token for them, in order.
-  /// @param special whether special tokens are looked for too @param markup where they are looked for in any case
+  /// Calls on_token for each token and on_text for the non-empty text between them, in order.
+  /// @param special whether to recognize special tokens @param markup ranges in which they are always recognized
   void split(std::string_view text, bool special, const std::function<void(std::string_view)>& on_text,
              const std::function<void(std::int32_t)>& on_token, const Ranges* markup = nullptr) const;
 
@@ -38,7 +38,7 @@ class AddedTokens {
 
  private:
   std::vector<AddedToken> tokens_;
-  PrefixTrie all_, ordinary_;  ///< with indices into tokens_; the second without the special ones
+  PrefixTrie all_, ordinary_;  ///< indices into tokens_; ordinary_ lacks the special tokens
 };
 
 }  // namespace etna::data

@@ -37,11 +37,13 @@ void Fallback::append(std::string_view characters, std::vector<std::int32_t>& id
   } else if (unknown >= 0) {
     ids.push_back(unknown);
   } else {
-    throw FormatError(fmt::format("tokenizer: the vocabulary has no token for a character (bytes {:02X})",
-                                  fmt::join(reinterpret_cast<const unsigned char*>(characters.data()),
-                                            reinterpret_cast<const unsigned char*>(characters.data()) +
-                                                std::min<std::size_t>(characters.size(), 8),
-                                            " ")));
+    throw FormatError(fmt::format(
+        "tokenizer: the vocabulary has no token for the character with bytes {:02X}, no byte fallback and no unknown "
+        "token",
+        fmt::join(
+            reinterpret_cast<const unsigned char*>(characters.data()),
+            reinterpret_cast<const unsigned char*>(characters.data()) + std::min<std::size_t>(characters.size(), 8),
+            " ")));
   }
 }
 

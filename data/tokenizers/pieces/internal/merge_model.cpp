@@ -33,7 +33,7 @@ class MergeModel : public SegmentModel {
       const auto right = static_cast<std::size_t>(merges[rank].second);
       const auto joined = ids_.find(tokens_[left] + tokens_[right]);
       if (joined == ids_.end())
-        throw FormatError(fmt::format("{}: merge {} gives no token of the vocabulary", name, rank));
+        throw FormatError(fmt::format("{}: the result of merge {} is not in the vocabulary", name, rank));
       ranks_.insert_or_assign(merge_model_key(merges[rank].first, merges[rank].second),
                               Rank{static_cast<std::int32_t>(rank), joined->second});
     }
@@ -46,7 +46,7 @@ class MergeModel : public SegmentModel {
       const auto whole = ids_.find(piece);
       if (whole != ids_.end()) return ids.push_back(whole->second);
     }
-    if (piece.size() > kLongestWord) throw FormatError("tokenizer: a word of over 4 GiB");
+    if (piece.size() > kLongestWord) throw FormatError("tokenizer: a word is longer than 4 GiB");
     std::vector<MergeSymbol> symbols;
     symbols.reserve(piece.size());
     std::vector<std::int32_t> spare;

@@ -7,24 +7,24 @@
 
 namespace etna::data {
 
-/// A stretch of a word that is one token, or none yet.
+/// A part of a word that is one token, or not yet a token.
 struct MergeSymbol {
   std::uint32_t begin, end;
   std::int32_t id;  ///< -1: no token
 };
 
-/// The longest word that can be merged, in bytes; places have 32 bits to keep the heap small.
+/// The longest word that can be merged, in bytes; positions have 32 bits to keep the heap small.
 constexpr std::size_t kLongestWord = UINT32_MAX - 1;
 
-/// Joins neighbours until no pair may be joined, in n log n: the pair of the lowest cost first, of equal ones the
-/// leftmost.
-/// @param join (left, right, double& cost) -> id of both together, or -1
+/// Merges neighbours until no pair can be merged, in n log n: the pair with the lowest cost first, the leftmost of
+/// equal ones.
+/// @param join (left, right, double& cost) -> id of the merged symbol, or -1
 template <typename Join>
 void merge_symbols(std::vector<MergeSymbol>& symbols, Join&& join) {
   struct Candidate {
     double cost;
     std::uint32_t left, right;  ///< indices
-    std::uint32_t end;          ///< where the right one ended when they were offered
+    std::uint32_t end;          ///< end of the right symbol when the pair was pushed
     std::int32_t id;
     bool operator<(const Candidate& other) const { return cost != other.cost ? cost > other.cost : left > other.left; }
   };
@@ -50,7 +50,7 @@ void merge_symbols(std::vector<MergeSymbol>& symbols, Join&& join) {
   while (!heap.empty()) {
     const Candidate top = heap.top();
     heap.pop();
-    // As long as the right one is there, it begins where the left one ends.
+    // As long as the right symbol exists, it begins at the end of the left one.
     if (gone[top.left] || gone[top.right] || symbols[top.right].end != top.end) continue;
     symbols[top.left].end = top.end;
     symbols[top.left].id = top.id;

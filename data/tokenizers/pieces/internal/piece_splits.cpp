@@ -17,7 +17,7 @@ struct Part {
   bool match;
 };
 
-/// The parts of a text that are kept, for matches in order.
+/// The parts of a text that are kept, given the matches in order.
 std::vector<Part> parts(std::size_t size, const std::vector<RegexSplitter::Match>& matches, SplitBehavior behavior,
                         bool invert) {
   std::vector<Part> all;
@@ -48,7 +48,7 @@ std::vector<Part> parts(std::size_t size, const std::vector<RegexSplitter::Match
       case SplitBehavior::merged_with_previous:
         add(all[i], all[i].match && !before);
         break;
-      // A match that another follows stands alone.
+      // A match directly followed by another match is a piece of its own.
       case SplitBehavior::merged_with_next:
         add(all[i], i > 0 && before && !all[i].match);
         break;
@@ -70,7 +70,7 @@ void add_pieces(std::string_view text, const std::vector<RegexSplitter::Match>& 
 TokenizerPlan::Split regex_split(std::string_view pattern, SplitBehavior behavior, bool invert,
                                  const std::string& name) {
   if (const SplitScanner scanner = split_scanner(pattern)) {
-    // Every part is a piece, matched or not.
+    // Matched or not, every part is a piece.
     if (behavior == SplitBehavior::isolated)
       return [scanner](std::string_view text, bool, Pieces& pieces) {
         for_each_part(text, scanner, [&](std::string_view part, bool) { pieces.emplace_back(part); });

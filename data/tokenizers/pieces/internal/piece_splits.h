@@ -8,20 +8,20 @@
 
 namespace etna::data {
 
-/// What becomes of the matches of a regular expression, in Hugging Face's words.
+/// What happens to the matches of a regular expression, in Hugging Face's terms.
 enum class SplitBehavior { isolated, removed, merged_with_previous, merged_with_next, contiguous };
 
-/// Splits by several expressions, each within the pieces of the one before. @throws FormatError for one that is wrong
+/// Splits by several expressions, each within the pieces of the previous one. @throws FormatError for an invalid one
 TokenizerPlan::Split regex_splits(const std::vector<std::string>& patterns, const std::string& name);
-/// Splits by hand where split_scanners.h has the expression, else by PCRE2.
-/// @param invert the expression describes what lies between the matches
+/// Uses the scanner of split_scanners.h if the expression has one, else PCRE2.
+/// @param invert the expression matches the separators
 TokenizerPlan::Split regex_split(std::string_view pattern, SplitBehavior behavior, bool invert,
                                  const std::string& name);
-/// Spaces become U+2581; a piece begins at each if `split`. One is put before a text that begins with none: always, or
-/// only before the first piece of the whole text.
+/// Replaces spaces by U+2581 and, if `split`, starts a piece at each. If the text does not begin with one, one is
+/// prepended: always, or only at the start of the whole text.
 enum class SpacePrefix { never, first, always };
 TokenizerPlan::Split metaspace_split(const std::string& replacement, SpacePrefix prefix, bool split);
-/// One after the other.
+/// Applies several splits in sequence.
 TokenizerPlan::Split sequence(std::vector<TokenizerPlan::Split> splits);
 
 }  // namespace etna::data

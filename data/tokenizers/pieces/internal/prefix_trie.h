@@ -7,16 +7,17 @@
 
 namespace etna::data {
 
-/// Finds which of many strings begin a text. Built once from sorted strings; the children of a node lie side by side.
+/// Finds the strings of a set that are prefixes of a text. Built once from sorted strings; the children of a node are
+/// contiguous.
 class PrefixTrie {
  public:
   PrefixTrie() = default;
-  /// Strings with their ids. Empty strings are left out; of equal ones the first counts.
+  /// Strings with their ids. Empty strings are ignored; the first of equal strings wins.
   explicit PrefixTrie(std::vector<std::pair<std::string_view, std::int32_t>> strings);
 
   bool empty() const { return nodes_.size() <= 1; }
 
-  /// Calls found(length, id) for each string that text begins with, shortest first.
+  /// Calls found(length, id) for each string that is a prefix of text, shortest first.
   template <typename Found>
   void match(std::string_view text, Found&& found) const {
     if (empty()) return;

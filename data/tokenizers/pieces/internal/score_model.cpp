@@ -25,7 +25,7 @@ class ScoreModel : public SegmentModel {
       ids_.emplace(tokens_[i], static_cast<std::int32_t>(i));
       longest_ = std::max(longest_, tokens_[i].size());
       may_cut_ = may_cut_ && !has_inner_space_symbol(tokens_[i]);
-      // What such a token was made of must be told per piece of text, and cuts do not matter then.
+      // Unused tokens are split again, which needs the merges of the piece they are in, wherever pieces are cut.
       has_unused_ = has_unused_ || type == TokenType::unused;
     }
     user_defined_ = PrefixTrie(whole);
@@ -34,7 +34,7 @@ class ScoreModel : public SegmentModel {
   bool may_cut_at_spaces() const override { return may_cut_; }
 
   void encode(std::string_view piece, std::vector<std::int32_t>& ids) const override {
-    if (piece.size() > kLongestWord) throw FormatError("tokenizer: a text of over 4 GiB without a space");
+    if (piece.size() > kLongestWord) throw FormatError("tokenizer: a text without spaces is longer than 4 GiB");
     std::vector<MergeSymbol> symbols;
     symbols.reserve(piece.size());
     const auto size = static_cast<std::uint32_t>(piece.size());
@@ -45,8 +45,8 @@ class ScoreModel : public SegmentModel {
       symbols.push_back({at, at + length, whole.length > 0 ? kWhole : kOpen});
       at += length;
     }
-    // A token of type unused is a step on the way to others. Where one is left at the end, it falls apart again.
-    std::unordered_map<std::string_view, std::size_t> halves;
+    // A token of type unused is only an intermediate result of merges. If one remains at the end, it is split again.
+    std::unordered_map<std::string_view, std::size_t> splits;
     merge_symbols(symbols, [&](const MergeSymbol& left, const MergeSymbol& right, double& cost) {
       if (left.id == kWhole || right.id == kWhole || right.end - left.begin > longest_) return -1;
       const std::string_view both = piece.substr(left.begin, right.end - left.begin);
@@ -54,20 +54,20 @@ class ScoreModel : public SegmentModel {
       if (found == ids_.end()) return -1;
       cost = -static_cast<double>(scores_[static_cast<std::size_t>(found->second)]);
       if (has_unused_ && type_of(found->second) == TokenType::unused)
-        halves.insert_or_assign(both, left.end - left.begin);
+        splits.insert_or_assign(both, left.end - left.begin);
       return kOpen;
     });
     for (const MergeSymbol& symbol : symbols)
-      append(piece.substr(symbol.begin, symbol.end - symbol.begin), halves, ids);
+      append(piece.substr(symbol.begin, symbol.end - symbol.begin), splits, ids);
   }
 
  private:
-  /// In the place of a symbol's id: it may be joined to others, or not.
+  /// Stored as a symbol's id: whether it may be merged with others.
   static constexpr std::int32_t kOpen = 0, kWhole = 1;
 
   TokenType type_of(std::int32_t id) const { return types_[static_cast<std::size_t>(id)]; }
 
-  void append(std::string_view text, const std::unordered_map<std::string_view, std::size_t>& halves,
+  void append(std::string_view text, const std::unordered_map<std::string_view, std::size_t>& splits,
               std::vector<std::int32_t>& ids) const {
     std::vector<std::string_view> rest{text};
     while (!rest.empty()) {
@@ -78,12 +78,12 @@ class ScoreModel : public SegmentModel {
         fallback_.append(part, ids);
         continue;
       }
-      const auto half = type_of(found->second) == TokenType::unused ? halves.find(part) : halves.end();
-      if (half == halves.end()) {
+      const auto split = type_of(found->second) == TokenType::unused ? splits.find(part) : splits.end();
+      if (split == splits.end()) {
         ids.push_back(found->second);
       } else {
-        rest.push_back(part.substr(half->second));
-        rest.push_back(part.substr(0, half->second));
+        rest.push_back(part.substr(split->second));
+        rest.push_back(part.substr(0, split->second));
       }
     }
   }

@@ -8,23 +8,23 @@
 
 namespace etna::data {
 
-/// What SentencePiece does to a text before it cuts it: rules for characters, one space where there are several, a
-/// space before the first word, and U+2581 for every space.
+/// SentencePiece's normalizer: applies character rules, collapses runs of spaces, prepends a space to the first word
+/// and replaces every space by U+2581.
 struct SentencePieceNormalizer {
   Charsmap rules;
-  PrefixTrie user_defined;  ///< these stay as they are
+  PrefixTrie user_defined;  ///< not normalized
   bool add_space_prefix = true;
   bool remove_extra_whitespaces = true;
   bool escape_whitespaces = true;
   bool treat_whitespace_as_suffix = false;
-  bool keep_invalid = false;  ///< bytes that are not UTF-8 stay; otherwise each becomes U+FFFD
+  bool keep_invalid = false;  ///< keep bytes that are not UTF-8; otherwise each becomes U+FFFD
 
   std::string operator()(std::string_view text) const;
 
  private:
   struct Part {
     std::string_view text;
-    std::size_t length;  ///< bytes that it stands for
+    std::size_t length;  ///< bytes of the original text
   };
   Part first_part(std::string_view text) const;
 };

@@ -5,16 +5,17 @@
 
 namespace etna::data {
 
-/// U+2581, which stands for a space in SentencePiece's vocabularies.
+/// U+2581, which represents a space in SentencePiece's vocabularies.
 inline constexpr std::string_view kSpaceSymbol = "\xE2\x96\x81";
 
-/// Whether a token has this symbol behind another character.
+/// Whether a token has this symbol after another character.
 inline bool has_inner_space_symbol(std::string_view token) {
   while (token.substr(0, kSpaceSymbol.size()) == kSpaceSymbol) token.remove_prefix(kSpaceSymbol.size());
   return token.find(kSpaceSymbol) != std::string_view::npos;
 }
 
-/// Calls word(std::string_view) for the parts of a text that begin with such symbols and have none behind others.
+/// Splits a text before each such symbol that follows another character, and calls word(std::string_view) for each
+/// part.
 template <typename Word>
 void for_each_spaced_word(std::string_view text, Word&& word) {
   std::size_t begin = 0, at = 0;
@@ -27,7 +28,7 @@ void for_each_spaced_word(std::string_view text, Word&& word) {
   }
 }
 
-/// A text with `from` replaced by `to` wherever it stands. `from` is not empty.
+/// A text with every `from` replaced by `to`. `from` must not be empty.
 inline std::string replace_all(std::string_view text, std::string_view from, std::string_view to) {
   std::string out;
   out.reserve(text.size());

@@ -14,50 +14,50 @@
 
 namespace etna::data {
 
-/// What becomes of the space that encoding put before the first word.
+/// How decoding removes the space that encoding prepended to the first word.
 enum class LeadingSpace : std::uint8_t {
   keep,
-  sentencepiece,        ///< the first token that gives text loses one
-  sentencepiece_every,  ///< tokens lose one each until one of them gives text
+  sentencepiece,        ///< the first token that decodes to text loses one
+  sentencepiece_every,  ///< tokens lose one each until one of them decodes to text
   count,                ///< the text loses up to `leading_spaces`
   first_token           ///< the first token loses all of its U+2581
 };
 
-/// The steps of a ModelTokenizer, read from a file of whatever kind.
+/// The pipeline of a ModelTokenizer, read from any kind of file.
 struct TokenizerPlan {
   using Normalize = std::function<std::string(std::string_view)>;
-  /// Cuts the pieces of a text; `start` says that the text is the beginning of the whole.
+  /// Splits a text into pieces (pre-tokens); `start`: the text is the start of the whole text.
   using Split = std::function<void(std::string_view text, bool start, std::vector<std::string>& pieces)>;
 
-  std::string kind;                 ///< what Tokenizer::name() says
-  std::vector<std::string> tokens;  ///< as the file spells them
-  std::vector<std::string> bytes;   ///< what each decodes to
+  std::string kind;                 ///< Tokenizer::name()
+  std::vector<std::string> tokens;  ///< as spelled in the file
+  std::vector<std::string> bytes;   ///< the text that each token decodes to
   std::vector<TokenType> types;
-  AddedTokens raw;         ///< looked for in the text as it is
-  AddedTokens normalized;  ///< looked for after normalization
-  Normalize normalize;     ///< none: text is taken as it is
-  Split split;             ///< none: one piece
+  AddedTokens raw;         ///< searched for before normalization
+  AddedTokens normalized;  ///< searched for after normalization
+  Normalize normalize;     ///< the normalizer; null: none
+  Split split;             ///< the pre-tokenizer; null: the text is one piece
   std::unique_ptr<SegmentModel> model;
-  std::int32_t fuse_unknown = -1;  ///< this id stands once where it would stand several times in a row
+  std::int32_t fuse_unknown = -1;  ///< runs of this id are collapsed to one; -1: none
   LeadingSpace leading_space = LeadingSpace::keep;
   std::size_t leading_spaces = 0;
   std::vector<std::int32_t> prefix, suffix;  ///< around every prompt
   std::optional<std::int32_t> bos, eos, unk, pad;
   std::vector<std::int32_t> end_tokens;
   std::string chat_template;
-  std::function<std::string()> json;  ///< from which the same plan can be read again
+  std::function<std::string()> json;  ///< serializes the plan
 };
 
-/// Checks a vocabulary and plans its steps. @throws FormatError for one that is not consistent
+/// Checks a vocabulary and builds its pipeline. @throws FormatError for an inconsistent one
 TokenizerPlan plan_vocabulary(VocabularyFields fields, const std::string& name);
-/// Reads a tokenizer.json of Hugging Face's tokenizers. @throws FormatError for what Etna does not apply, by name
+/// Reads a tokenizer.json of Hugging Face's tokenizers. @throws FormatError that names an unsupported step
 TokenizerPlan plan_tokenizer_json(std::string_view json, const std::string& name);
 
-/// Whether a special token of this spelling ends a turn or a message, in the families that have such.
+/// Whether a special token with this spelling ends a turn or a message in some model family.
 bool is_end_of_turn(std::string_view token);
 
-/// A vocabulary as JSON, and back. With tokens that are not UTF-8 it is a text that is neither, to be hashed only.
-/// @throws FormatError for damaged JSON
+/// Converts a vocabulary to JSON and back. If tokens are not UTF-8, the result is not valid JSON either and only good
+/// for hashing. @throws FormatError for damaged JSON
 std::string vocabulary_json(const VocabularyFields& fields);
 VocabularyFields parse_vocabulary_json(std::string_view json, const std::string& name);
 

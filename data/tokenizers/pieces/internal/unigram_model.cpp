@@ -8,7 +8,7 @@
 namespace etna::data {
 namespace {
 
-/// How much less likely than the least likely token an unknown character is; the published implementations agree.
+/// The score of an unknown character is this much below the lowest token score, as in the published implementations.
 constexpr double kUnknownPenalty = 10.0;
 
 class UnigramModel : public SegmentModel {

@@ -21,7 +21,7 @@ namespace {
 constexpr std::pair<std::string_view, VocabularyKind> kVocabularyKinds[] = {
     {"llama", VocabularyKind::sentencepiece_bpe}, {"t5", VocabularyKind::unigram}, {"gpt2", VocabularyKind::byte_bpe}};
 
-/// Tokens of one byte take some 100 bytes here. No published vocabulary has a tenth of this many.
+/// A one-byte token takes some 100 bytes of memory. No published vocabulary has a tenth of this many tokens.
 constexpr std::size_t kMostTokens = 1 << 24;
 
 class VocabularyPlanner {
@@ -31,8 +31,8 @@ class VocabularyPlanner {
   TokenizerPlan run() {
     if (!fields_.kind())
       refuse(
-          fmt::format("its tokenizer is of the kind '{}'; Etna runs llama (SentencePiece's BPE), t5 (unigram) and "
-                      "gpt2 (byte-level BPE)",
+          fmt::format("its tokenizer model is '{}'; wanted llama (SentencePiece BPE), t5 (unigram) or gpt2 (byte-level "
+                      "BPE)",
                       fields_.model));
     read_types();
     if (fields_.kind() == VocabularyKind::byte_bpe)
@@ -54,15 +54,15 @@ class VocabularyPlanner {
   void read_types() {
     const std::size_t count = fields_.tokens.size();
     if (count == 0) refuse("it has no tokens");
-    if (count > kMostTokens) refuse(fmt::format("{} tokens are more than any model has", count));
+    if (count > kMostTokens) refuse(fmt::format("it has {} tokens, more than any model", count));
     if (!fields_.types.empty() && fields_.types.size() != count)
       refuse(fmt::format("{} tokens have {} types", count, fields_.types.size()));
     if (fields_.types.empty()) fields_.types.assign(count, static_cast<std::int32_t>(TokenType::normal));
     std::unordered_map<std::string_view, std::size_t> seen;
     for (std::size_t id = 0; id < count; ++id) {
       const std::int32_t type = fields_.types[id];
-      if (type < 0 || type > 6) refuse(fmt::format("token {} is of the type {}, which there is not", id, type));
-      // 0 is "undefined" in a GGUF file; such tokens cannot be made of text.
+      if (type < 0 || type > 6) refuse(fmt::format("token {} has type {}; wanted 0 to 6", id, type));
+      // 0 is "undefined" in a GGUF file; text is never encoded to such tokens.
       plan_.types.push_back(type == 0 ? TokenType::unused : static_cast<TokenType>(type));
       if (!is_text(id) || fields_.tokens[id].empty()) continue;
       const auto added = seen.emplace(fields_.tokens[id], id);
@@ -84,7 +84,7 @@ class VocabularyPlanner {
   std::optional<std::int32_t> checked(const std::optional<std::int64_t>& id, const char* what) const {
     if (!id) return std::nullopt;
     if (*id < 0 || static_cast<std::size_t>(*id) >= fields_.tokens.size())
-      refuse(fmt::format("its {} is {}, outside its {} tokens", what, *id, fields_.tokens.size()));
+      refuse(fmt::format("its {} is {}, out of range for {} tokens", what, *id, fields_.tokens.size()));
     return static_cast<std::int32_t>(*id);
   }
 
@@ -186,14 +186,14 @@ class VocabularyPlanner {
     std::vector<TokenMerge> merges;
     merges.reserve(fields_.merges.size());
     for (const std::string& merge : fields_.merges) {
-      // A space at the beginning is the first character of the left token.
+      // A leading space is the first character of the left token.
       const std::size_t space = merge.find(' ', 1);
       const std::string_view left = std::string_view(merge).substr(0, space);
       const std::string_view right =
           space == std::string::npos ? std::string_view() : std::string_view(merge).substr(space + 1);
       const auto first = ids.find(left), second = ids.find(right);
       if (first == ids.end() || second == ids.end())
-        refuse(fmt::format("merge {} is no pair of tokens", merges.size()));
+        refuse(fmt::format("merge {} is not a pair of tokens", merges.size()));
       merges.emplace_back(first->second, second->second);
     }
     return merges;
@@ -203,19 +203,19 @@ class VocabularyPlanner {
     plan_.bos = checked(fields_.bos, "bos");
     plan_.eos = checked(fields_.eos, "eos");
     plan_.unk = checked(fields_.unk, "unknown token");
-    // Nothing is encoded as padding, so files in use name a row of the padded table of embeddings.
+    // Text is never encoded to padding, so some files name a row of the padded embedding table.
     const auto count = static_cast<std::int64_t>(fields_.tokens.size());
     if (fields_.pad && *fields_.pad >= 0 && *fields_.pad < count) plan_.pad = static_cast<std::int32_t>(*fields_.pad);
     const auto kind = fields_.kind();
     const bool add_bos = fields_.add_bos.value_or(kind == VocabularyKind::sentencepiece_bpe && plan_.bos.has_value());
     const bool add_eos = fields_.add_eos.value_or(kind == VocabularyKind::unigram && plan_.eos.has_value());
-    if (add_bos && !plan_.bos) refuse("prompts should begin with bos, but it has none");
-    if (add_eos && !plan_.eos) refuse("prompts should end with eos, but it has none");
+    if (add_bos && !plan_.bos) refuse("prompts should begin with BOS, but it lacks a BOS token");
+    if (add_eos && !plan_.eos) refuse("prompts should end with EOS, but it lacks an EOS token");
     if (add_bos) plan_.prefix.push_back(*plan_.bos);
     if (add_eos) plan_.suffix.push_back(*plan_.eos);
     if (plan_.eos) plan_.end_tokens.push_back(*plan_.eos);
     for (const std::int64_t id : fields_.end_tokens) plan_.end_tokens.push_back(*checked(id, "end token"));
-    // Files name one end, and models have one for turns besides.
+    // Files name only one EOS token, but models also have one that ends a turn.
     for (std::size_t id = 0; id < fields_.tokens.size(); ++id)
       if (plan_.types[id] == TokenType::control && is_end_of_turn(fields_.tokens[id]))
         plan_.end_tokens.push_back(static_cast<std::int32_t>(id));

@@ -5,24 +5,24 @@
 #include <etna/tensor/internal/fusion.h>
 #include <etna/tensor/ops/quantized/internal/quantized.h>
 
-/// Products with what is around them as one call: the norm in front, other products of the same rows, the gate, the
-/// residual, and quantizing the result for the product that reads it.
+/// Fuses quantized matmuls with the ops around them into one call: the norm before, other matmuls with the same
+/// activations, the gate, the residual, and quantizing the result for the next matmul.
 namespace etna::quantized {
 
-/// rms_norm?, one to three products, and what joins them: an activation and mul, cat, or add. A further product at the
-/// end, behind an rms_norm or not, remains; it gets its activations quantized.
+/// rms_norm?, one to three matmuls, and the op that combines them: an activation and mul, cat, or add. A further matmul
+/// at the end, after an rms_norm or not, is not fused, but gets its activations quantized.
 bool fuse(fusion::Calls calls, fusion::Fused& fused);
-/// rms_norm and a product that shares its rows with products to come: the normed rows are quantized once.
+/// rms_norm and a matmul that shares its activations with later ones: the norm's result is quantized once.
 bool fuse_norm(fusion::Calls calls, fusion::Fused& fused);
-/// f16 or bf16 that were widened for a product which rounds them again.
+/// A cast of f16 or bf16 to f32 for a matmul that would round to 16 bits again.
 bool fuse_cast(fusion::Calls calls, fusion::Fused& fused);
 
-/// ActivationRows as a form of `of`. @param eps of the norm that bytes are of
+/// ActivationRows as a form of `of`. @param eps of the norm, for activations in bytes
 fusion::Form form_of(const Tensor& of, const ActivationRows& x, double eps = 0);
 bool read_form(const fusion::Form& form, fusion::Call& call);
 
-/// The form in which a product, a call of quantized_linear with one weight, is best given its rows, if in another than
-/// they have. @param fits whether f16 is known to hold them
-std::optional<DType> wanted_form(const fusion::Call& product, bool fits = false);
+/// The form that is best for the activations of a matmul (a quantized_linear call with one weight); nullopt: the
+/// present one. @param fits whether they are known to fit in f16
+std::optional<DType> wanted_form(const fusion::Call& matmul, bool fits = false);
 
 }  // namespace etna::quantized
