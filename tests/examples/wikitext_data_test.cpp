@@ -87,7 +87,7 @@ TEST(WikitextData, ResumesWithTheTokenizerOfTheRunOnly) {
       Outcome refused = wikitext(command + " --data " + (folder / name).string());
       EXPECT_EQ(refused.code, 4) << refused.text;
       EXPECT_THAT(error_line(refused), HasSubstr("was trained on 300 other tokens of bpe"));
-      EXPECT_THAT(error_line(refused), HasSubstr("name the same text, or the folder that it was prepared into"));
+      EXPECT_THAT(error_line(refused), HasSubstr("use the same text, or the folder it was prepared into"));
     }
   }
   Outcome resumed = wikitext(resume + " --data " + (folder / "bpe").string());

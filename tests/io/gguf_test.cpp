@@ -71,7 +71,7 @@ TEST(Gguf, SaysWhichMetadataIsMissingOrOfAnotherType) {
               HasSubstr("metadata 'general.architecture' is 'test' (string); wanted an integer"));
   EXPECT_THAT(refusal([&] { gguf.integer("a.f32", 3); }), HasSubstr("is 0.5 (f32); wanted an integer"));
   EXPECT_THAT(refusal([&] { gguf.string("a.list"); }), HasSubstr("is a list of 3 i32; wanted a string"));
-  EXPECT_THAT(refusal([&] { gguf.find("a.list")->unsigned_integer(); }), HasSubstr("not negative"));
+  EXPECT_THAT(refusal([&] { gguf.find("a.list")->unsigned_integer(); }), HasSubstr("wanted a nonnegative integer"));
   EXPECT_THAT(refusal([&] { gguf.strings("a.list"); }), HasSubstr("wanted a list of strings"));
 }
 

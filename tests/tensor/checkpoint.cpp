@@ -105,9 +105,9 @@ TEST(Checkpoint, SaysWhatDoesNotFit) {
     EXPECT_THAT([&] { load(folder / "run", items); }, ThrowsMessage<FormatError>(HasSubstr(text)));
   };
   expect({{"model", other}}, "run: model: load_state_dict: shapes differ");
-  expect({{"count", number}}, "run: count: it is no f64 number");
+  expect({{"count", number}}, "run: count: it is not an f64 number");
   expect({{"model", run.model}, {"scaler", count}}, "lacks scaler; it holds count, model");
-  EXPECT_THAT([&] { save(folder / "x", {{"a.b", count}}); }, ThrowsMessage<FormatError>(HasSubstr("holds a dot")));
+  EXPECT_THAT([&] { save(folder / "x", {{"a.b", count}}); }, ThrowsMessage<FormatError>(HasSubstr("contains a dot")));
   EXPECT_THAT(
       [&] {
         save(folder / "x", {{"a", count}, {"a", number}});
