@@ -70,7 +70,7 @@ TEST_P(CapturedTraining, GivesTheBitsOfEagerTrainingInMixedPrecision) {
       auto step = capture(train, {.device = device()});
       Course c;
       for (std::int64_t i = 0; i < kTrainingSteps; ++i) {
-        auto [x, y] = Training::batch(i);
+        auto [x, y] = Training::batch(i % 2);  // twice a batch, so that its losses compare
         c.losses.push_back((captured ? step(x, y) : train(x.to(device()), y.to(device()))).item());
       }
       EXPECT_EQ(step.replays(), captured ? kTrainingSteps - 2 : 0);
@@ -84,7 +84,7 @@ TEST_P(CapturedTraining, GivesTheBitsOfEagerTrainingInMixedPrecision) {
     Course eager = course(false), captured = course(true);
     EXPECT_EQ(captured.losses, eager.losses);
     EXPECT_TRUE(same_bits(captured.parameters, eager.parameters));
-    EXPECT_LT(captured.losses.back(), captured.losses.front());
+    EXPECT_LT(captured.losses.back(), captured.losses[1]);
   }
 }
 
