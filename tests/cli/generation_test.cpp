@@ -255,7 +255,7 @@ TEST_F(EtnaModel, RunsWithADraft) {
   const std::string run = with_model("run") + "--temperature 0 " + settings;
   const Result large = etna(run + "--draft " + quoted(folder_ / "large.gguf"));
   EXPECT_EQ(large.code, 4);
-  EXPECT_THAT(large.output, HasSubstr("a draft needs the model's vocabulary; it has 269 tokens"));
+  EXPECT_THAT(large.output, HasSubstr("a draft model needs the same vocabulary; it has 269 tokens"));
   const Result strange = etna(run + "--draft " + quoted(folder_ / "other.gguf"));
   EXPECT_EQ(strange.code, 4);
   EXPECT_THAT(strange.output, AllOf(HasSubstr("its token 267 is '!'"), HasSubstr("model.gguf is '.'")));

@@ -28,7 +28,7 @@ TEST(Csv, ColumnsAreReadByName) {
   EXPECT_EQ(table.classes("kind").to_vector<int>(), std::vector<int>({0, 1, 0}));
   EXPECT_EQ(table.classes("kind", {"dog", "cat"}).to_vector<int>(), std::vector<int>({1, 0, 1}));
   EXPECT_THAT(table.strings("kind"), ElementsAre("cat", "dog", "cat"));
-  EXPECT_THAT([&] { table.tensor("z"); }, ThrowsMessage<FormatError>(HasSubstr("there are x, y, kind")));
+  EXPECT_THAT([&] { table.tensor("z"); }, ThrowsMessage<FormatError>(HasSubstr("the columns are x, y, kind")));
   EXPECT_THAT([&] { table.tensor("kind"); },
               ThrowsMessage<FormatError>(HasSubstr("line 2, column 'kind': 'cat' is no")));
   EXPECT_THAT([&] { table.tensor("y", i64); }, ThrowsMessage<FormatError>(HasSubstr("line 2, column 'y': '2.5'")));

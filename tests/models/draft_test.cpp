@@ -263,7 +263,7 @@ TEST(Draft, RefusesWhatDoesNotGoTogether) {
   EXPECT_THAT(draft_refusal(*model, {.guesses = 2, .draft = wide.get()}),
               HasSubstr("the draft has 98 tokens in its vocabulary, the model 97"));
   EXPECT_THAT(draft_refusal(*model, {.guesses = 5, .draft = tiny.get()}),
-              HasSubstr("a context of 13 has no room for 5 guesses; ask for 4 at most"));
+              HasSubstr("a context of 13 has no room for 5 guesses; ask for at most 4"));
   EXPECT_EQ(draft_refusal(*model, {.guesses = 4, .draft = tiny.get()}), "");
   EXPECT_THAT(draft_refusal(*model, {.draft = model.get()}), HasSubstr("guesses is 0"));
 }

@@ -204,7 +204,7 @@ TEST(MetricLog, ReadsACutLastLineAndRefusesOtherDamage) {
   folder.write("metrics.csv", "step,loss\n1,2\nx,1\n");
   EXPECT_THAT([&] { read_metrics(folder.path()); }, ThrowsMessage<FormatError>(HasSubstr("row 2: step is 'x'")));
   folder.write("metrics.csv", "time,loss\n1,2\n");
-  EXPECT_THAT([&] { read_metrics(folder.path()); }, ThrowsMessage<FormatError>(HasSubstr("no column 'step'")));
+  EXPECT_THAT([&] { read_metrics(folder.path()); }, ThrowsMessage<FormatError>(HasSubstr("no column is named 'step'")));
   folder.write("metrics.csv", "");
   EXPECT_TRUE(read_metrics(folder.path()).rows().empty());
 }
