@@ -35,16 +35,16 @@ class StreamDecoder {
 /// recommends (3.9, "U+FFFD Substitution of Maximal Subparts").
 std::string replace_invalid_utf8(std::string_view text);
 
-/// Ends a text that comes in pieces before the first of some stop words, and holds back what may begin one. What comes
-/// out does not depend on where the pieces end.
+/// Cuts a stream at the first stop word; buffers a suffix that may start one. The output does not depend on how the
+/// text is split into chunks.
 class StopWords {
  public:
   /// Empty words stop nothing.
   explicit StopWords(std::vector<std::string> words);
 
-  /// The text that may be shown after this piece; nothing once a stop word came.
-  std::string push(std::string_view piece);
-  /// What was held back, where no stop word came.
+  /// The text that may be shown after this chunk; empty after a stop word.
+  std::string push(std::string_view chunk);
+  /// The buffered suffix; empty after a stop word.
   std::string finish();
   bool stopped() const { return stopped_; }
 

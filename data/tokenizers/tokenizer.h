@@ -96,17 +96,18 @@ std::unique_ptr<Tokenizer> load_tokenizer(const FilePath& file);
 /// Reads JSON in memory. @param name for errors
 std::unique_ptr<Tokenizer> parse_tokenizer(std::string_view json, const std::string& name);
 
-/// A tokenizer as an object of a checkpoint (tensor/io/checkpoint.h): words as "text", one a line; others as "json".
+/// A tokenizer as an object in a checkpoint (tensor/io/checkpoint.h): word tokenizers as "text", one word per line;
+/// others as "json".
 struct TokenizerState {
   std::shared_ptr<const Tokenizer>& tokenizer;
 
   std::map<std::string, Tensor> state_dict() const;
-  /// Sets a tokenizer that is null. @throws FormatError for what is no tokenizer, and for another one than there is
+  /// Sets the tokenizer if it is null. @throws FormatError for invalid state, and if it differs from the present one
   void load_state_dict(const std::map<std::string, Tensor>& state) const;
 };
 
-/// @throws FormatError where a corpus was made by another tokenizer than a run was trained with. @param run for the
-/// message
+/// @param run for errors
+/// @throws FormatError if the corpus was tokenized by another tokenizer than the one the run was trained with
 void require_same_tokenizer(const Tokenizer& corpus, const Tokenizer& trained, const std::string& run);
 
 }  // namespace etna::data

@@ -109,7 +109,7 @@ StoredWeights::Locate gguf_places(const DecoderConfig& config, const HasTensor& 
     if (is_of_qkv(parts.part)) return qkv_places(config, parts.part, has, place);
     const StoredPlace plain = place(parts.part);
     if (has(plain.name)) {
-      // Gate and up may be one tensor, the gate first.
+      // Gate and up may be packed into one tensor, gate first.
       const bool packed = config.gated && parts.part == "ffn.up" && !has(place("ffn.gate").name);
       return {{plain.name, packed ? config.feed_forward : 0, false, packed ? 2 * config.feed_forward : 0}};
     }

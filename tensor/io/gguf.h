@@ -52,12 +52,11 @@ constexpr GgufType gguf_type_of() {
 }
 }  // namespace detail
 
-/// A value of a GGUF file's metadata: a number, a bool, a string, or a list of one of these. It holds the bytes that
-/// the file has for it, so a list takes no more memory than there. Lists of lists do not exist here: the reader refuses
-/// them, as llama.cpp does.
+/// A value in a GGUF file's metadata: a number, a bool, a string, or a list of one of these. It holds the bytes of the
+/// file, so a list takes no more memory than in the file. Lists of lists are rejected by the reader, like in llama.cpp.
 class GgufValue {
  public:
-  /// The C++ type decides the file's type: `GgufValue(std::uint32_t{32})`.
+  /// The C++ type determines the type in the file: `GgufValue(std::uint32_t{32})`.
   template <detail::GgufNumber T>
   GgufValue(T value) : GgufValue(detail::gguf_type_of<T>(), &value, sizeof value) {}
   GgufValue(std::string_view text);
@@ -71,30 +70,30 @@ class GgufValue {
 
   GgufType type() const { return type_; }
   bool is_list() const { return type_ == GgufType::array; }
-  /// Of the items of a list; else type().
+  /// The type of a list's items; otherwise type().
   GgufType item_type() const { return item_type_; }
   /// Items of a list; else 1.
   std::uint64_t size() const { return count_; }
 
   /// The value, converted where nothing is lost: any whole number in range, a number from f32 or f64 or a whole one.
-  /// @throws FormatError in words: "is a string, but a whole number is needed"
+  /// @throws FormatError in words: "is a string, but an integer is needed"
   std::int64_t integer() const;
   std::uint64_t unsigned_integer() const;
   double number() const;
   bool boolean() const;
   std::string string() const;
-  /// The items of a list, converted likewise.
+  /// The items of a list, converted in the same way.
   std::vector<std::int64_t> integers() const;
   std::vector<float> numbers() const;
   std::vector<bool> booleans() const;
   std::vector<std::string> strings() const;
 
-  /// For people: "32", "'llama'", "['<s>', '</s>', ... 32000 strings]". Shows at most `most` items of a list.
+  /// For display: "32", "'llama'", "['<s>', '</s>', ... 32000 strings]". Shows at most `most` items of a list.
   std::string str(std::size_t most = 8) const;
 
-  /// The bytes behind the type in a file: of a list, its item type and count come first.
+  /// The bytes after the type in a file; a list starts with its item type and count.
   std::string file_bytes() const;
-  /// A value from the bytes that a file has for it, already checked. `bytes` begins behind a list's count.
+  /// A value from its bytes in a file, which must be checked. For a list, `bytes` starts after the count.
   static GgufValue from_file(GgufType type, GgufType item_type, std::uint64_t count, std::span<const std::byte> bytes);
 
   friend bool operator==(const GgufValue&, const GgufValue&) = default;
@@ -113,10 +112,10 @@ class GgufValue {
 
   GgufType type_ = GgufType::u8, item_type_ = GgufType::u8;
   std::uint64_t count_ = 1;
-  std::string bytes_;  ///< the items one after the other, as in the file
+  std::string bytes_;  ///< the items, as in the file
 };
 
-/// Bytes of a number or a bool in a file; 0 for strings and lists.
+/// The number of bytes of a number or bool in a file; 0 for strings and lists.
 std::size_t item_bytes(GgufType type);
 
 struct GgufEntry {
@@ -126,27 +125,27 @@ struct GgufEntry {
 
 struct GgufTensor {
   std::string name;
-  /// Outermost dimension first and rows last, as everywhere in Etna. The file has the sizes in the other order.
+  /// Outermost dimension first, as everywhere in Etna. The file stores the sizes in reverse order.
   Shape shape;
   std::int64_t elements = 0;
-  std::uint32_t type = 0;  ///< the file's number of the format
-  /// Null if the number is of no format that is known here; the bytes cannot be found then.
+  std::uint32_t type = 0;  ///< the format's number in the file
+  /// Null if the type number is unknown; the size in bytes is then unknown, too.
   const quant::BlockFormat* format = nullptr;
-  std::uint64_t begin = 0;  ///< first byte, from the beginning of the file
+  std::uint64_t begin = 0;  ///< offset of the first byte in the file
   std::size_t bytes = 0;    ///< without padding; 0 for an unknown format
 };
 
-/// "Q4_K", or what is known of another number: "type 16 (IQ2_XXS)".
+/// "Q4_K", or for other numbers "type 16 (IQ2_XXS)".
 std::string gguf_type_name(std::uint32_t type);
 
-/// The number that a file has for a format, if it has one.
+/// The type number of a format in GGUF files; nullopt: none.
 std::optional<std::uint32_t> gguf_type_of(const quant::BlockFormat& format);
 
 /// Whether a file can hold a tensor of this format: the format has a number, and rows are whole blocks.
 bool gguf_can_hold(const quant::BlockFormat& format, const Shape& shape);
 
-/// A mapped GGUF file. Opening it reads the header only; the bytes of tensors are views of the mapping. A copy is
-/// another handle of the same mapping.
+/// A memory-mapped GGUF file. Opening it only reads the header; the bytes of tensors are views of the mapping. A copy
+/// is another handle to the same mapping.
 class GgufFile {
  public:
   /// @throws FormatError for a file that cannot be read or is damaged, naming the file and the fault
@@ -201,8 +200,8 @@ class GgufFile {
   std::shared_ptr<const Contents> contents_;
 };
 
-/// Writes a GGUF file of version 3. First all metadata and all tensors are declared, then the tensors are written in
-/// that order, each in as many pieces as one likes, so a model may be larger than memory:
+/// Writes a GGUF file, version 3. First declare all metadata and all tensors, then write the tensors in that order,
+/// each in any number of chunks, so a model may be larger than memory:
 ///
 ///     GgufWriter file("model.gguf");
 ///     file.set("general.architecture", "llama");
@@ -210,31 +209,31 @@ class GgufFile {
 ///     file.write("output.weight", weight);  // a Tensor, quantized on the way, or bytes
 ///     file.finish();
 ///
-/// The file appears at `path` in finish(); without it, what was there is unchanged.
+/// The file appears at `path` in finish(); without that call, an existing file is unchanged.
 class GgufWriter {
  public:
   /// @param alignment of the tensors, a power of two
-  /// Here and below: @throws FormatError naming the file, for what cannot be written or a call out of order
+  /// Here and below: @throws FormatError naming the file, for invalid arguments, write errors and calls out of order
   explicit GgufWriter(const FilePath& path, std::uint32_t alignment = 32);
   ~GgufWriter();
   GgufWriter(const GgufWriter&) = delete;
   GgufWriter& operator=(const GgufWriter&) = delete;
 
-  /// Adds metadata. A key may be set once; "general.alignment" is the writer's own.
+  /// Adds metadata. Each key may be set once; the writer sets "general.alignment" itself.
   void set(std::string_view key, const GgufValue& value);
 
-  /// Declares a tensor. The name has at most 63 bytes and the shape one to four dimensions, outermost first, because
-  /// llama.cpp reads no others; rows must be whole blocks.
+  /// Declares a tensor. The name must have at most 63 bytes and the shape one to four dimensions, outermost first: the
+  /// limits of llama.cpp. Rows must be whole blocks.
   void add(std::string_view name, const quant::BlockFormat& format, const Shape& shape);
 
-  /// Bytes of the tensor that comes next, or of the one that is not complete yet.
+  /// Writes bytes of the next tensor, or of the incomplete one.
   void write(std::string_view name, std::span<const std::byte> bytes);
-  /// A whole tensor of the declared shape: floats are quantized to the declared format, other dtypes must be the
-  /// format's own.
+  /// Writes a whole tensor of the declared shape. Floats are quantized to the declared format; other dtypes must match
+  /// it.
   /// @param importance as quantize(): one factor for each column
   void write(std::string_view name, const Tensor& tensor, std::span<const float> importance = {});
 
-  /// Renames the file to `path`. @throws FormatError also if a tensor is not complete, naming it
+  /// Renames the file to `path`. @throws FormatError also if a tensor is incomplete, naming it
   void finish();
 
  private:
@@ -258,8 +257,8 @@ struct GgufOptions {
   std::uint32_t alignment = 32;
 };
 
-/// Writes tensors in the formats of their dtypes (f64, f32, f16, bf16, i64, i32, i8). They may be on any device and may
-/// be views. @throws FormatError as GgufWriter, and for other dtypes
+/// Writes tensors in the formats of their dtypes (f64, f32, f16, bf16, i64, i32, i8). They may be views, on any device.
+/// @throws FormatError as GgufWriter, and for other dtypes
 void save_gguf(const FilePath& path, const std::vector<std::pair<std::string, Tensor>>& tensors,
                const GgufOptions& options = {});
 

@@ -8,11 +8,11 @@ namespace etna::io {
 
 class MappedFile;
 
-/// Bytes of a mapped file, not copied. Keeps the mapping alive; a copy is another view of the same bytes.
+/// A view of bytes in a mapped file. Keeps the mapping alive; a copy is another view of the same bytes.
 class MappedBytes {
  public:
   MappedBytes() = default;
-  /// The caller has checked that the range lies within the file.
+  /// The caller must have checked that the range is within the file.
   MappedBytes(std::shared_ptr<const MappedFile> file, std::size_t begin, std::size_t size);
 
   const std::byte* data() const { return bytes_.data(); }

@@ -82,17 +82,17 @@ void quantize(const BlockFormat& format, const float* values, std::span<std::byt
 void quantize_rows(const BlockFormat& format, const float* values, std::span<std::byte> bytes, std::int64_t rows,
                    std::int64_t columns, std::span<const float> importance = {});
 
-/// How far values are from what they should be. Sums are f64.
+/// The error of approximate values. Sums are f64.
 struct ErrorStatistics {
   std::int64_t count = 0;
   double mean_square_error = 0;
   double mean_square = 0;    ///< of the exact values
-  double largest_error = 0;  ///< in magnitude; infinite where one of the two is NaN or infinite and the other not
+  double largest_error = 0;  ///< in magnitude; infinite if only one of two values is NaN or infinite
   std::int64_t largest_error_at = 0;
 
-  /// 10 log10 of mean square over mean square error, in dB: infinite without an error, and 0 if all exact values are 0.
+  /// 10 log10(mean square / mean square error), in dB: infinite without an error, 0 if all exact values are 0.
   double signal_to_noise() const;
-  /// Adds the statistics of other values, of which the first has index `count` here.
+  /// Adds the statistics of further values, the first of which gets index `count`.
   void add(const ErrorStatistics& other);
   /// "mean square error 2.1e-06, largest 0.0041 at 17, 31.4 dB"
   std::string str() const;
@@ -101,10 +101,10 @@ struct ErrorStatistics {
 /// @throws ShapeError if the lengths differ
 ErrorStatistics compare(std::span<const float> exact, std::span<const float> approximate);
 
-/// The error of quantizing `values` and decoding them again; as quantize() otherwise.
+/// The error of quantizing and dequantizing `values`; arguments as quantize().
 ErrorStatistics quantization_error(const BlockFormat& format, std::span<const float> values,
                                    std::span<const float> importance = {});
-/// The same for quantize_rows(). @throws ShapeError where `columns` does not divide the values
+/// The same for quantize_rows(). @throws ShapeError if `columns` does not divide the number of values
 ErrorStatistics quantization_error_of_rows(const BlockFormat& format, std::span<const float> values,
                                            std::int64_t columns, std::span<const float> importance = {});
 
@@ -113,22 +113,22 @@ struct Finding {
   enum class Kind {
     not_finite,  ///< a value is NaN or infinite
     scale,       ///< the scale or minimum of a block is NaN or infinite, so all of its values are lost
-    large,       ///< finite values larger than weights are
+    large,       ///< finite values larger than those of any weights
     quant,       ///< a quant that the format does not use, such as a fourth ternary value
     zeros        ///< all values of a tensor are 0
   };
   Kind kind;
-  std::int64_t count = 0;  ///< elements that it concerns
-  std::int64_t first = 0;  ///< index of the first
-  std::string text;        ///< in words: "3 values are NaN or infinite, the first at element 17"
+  std::int64_t count = 0;  ///< affected elements
+  std::int64_t first = 0;  ///< index of the first one
+  std::string text;        ///< the message: "3 values are NaN or infinite, the first at element 17"
 };
 
 struct SuspicionLimits {
-  float largest = 1e4f;  ///< a larger magnitude is reported
+  float largest = 1e4f;  ///< larger magnitudes are reported
 };
 
-/// Looks at every block of a tensor. At most one finding of each kind, in the order of Kind; none for a sound tensor,
-/// and none for one without elements.
+/// Checks every block of a tensor. Returns at most one finding of each kind, in the order of Kind; none for a sound or
+/// empty tensor.
 /// @throws ShapeError as dequantize()
 std::vector<Finding> find_suspicious(const BlockFormat& format, std::span<const std::byte> bytes, std::int64_t count,
                                      SuspicionLimits limits = {});

@@ -1,5 +1,5 @@
-// XXH3 as its specification describes it: short inputs by products of two words, longer ones by eight running sums over
-// stripes of 64 bytes, which are mixed after each block of 1024.
+// XXH3 as specified: short inputs are hashed by 128-bit products of two u64s, longer ones by eight accumulators over
+// stripes of 64 bytes, which are scrambled after each block of 1024.
 #include <etna/tensor/io/internal/xxh3.h>
 
 #include <algorithm>
