@@ -116,7 +116,7 @@ TEST(EtnaData, FindsDamagedIds) {
   EXPECT_EQ(etna("data inspect " + quoted(folder / "out")).code, 0) << "they are not read";
   Result run = etna("data inspect --verify " + quoted(folder / "out"));
   EXPECT_EQ(run.code, 4);
-  EXPECT_THAT(run.output, HasSubstr("train.tokens: its ids are not those that were written"));
+  EXPECT_THAT(run.output, HasSubstr("train.tokens: its ids do not match their hash"));
 }
 
 }  // namespace

@@ -81,7 +81,7 @@ TEST_F(EtnaOutput, OfAChatReplacesOnlyAnEarlierConversation) {
                                    << "\n/exit\n";
   const std::string before = bytes_in(model());
   const Result chat = etna(with_model("chat") + "--format chatml < " + quoted(folder_ / "lines"));
-  EXPECT_THAT(chat.output, AllOf(HasSubstr("victim.md is there already"), HasSubstr("messages are in")));
+  EXPECT_THAT(chat.output, AllOf(HasSubstr("victim.md already exists"), HasSubstr("messages are in")));
   EXPECT_EQ(bytes_in(victim), "precious\n");
   EXPECT_EQ(bytes_in(model()), before);
 }
