@@ -112,8 +112,8 @@ struct Gemm16 {
         for (int k = 0; k < kStep / 16; ++k) {
 #pragma unroll
           for (int half = 0; half < 2; ++half) {
-            product<F16, !A_ALONG_K, !B_ALONG_K>(d[half], part<A_ALONG_K>(a + half * kBlockBytes, k),
-                                                 part<B_ALONG_K>(b, k), s > 0 || k > 0);
+            wgmma<F16, !A_ALONG_K, !B_ALONG_K>(d[half], part<A_ALONG_K>(a + half * kBlockBytes, k),
+                                               part<B_ALONG_K>(b, k), s > 0 || k > 0);
           }
         }
         product_commit();
