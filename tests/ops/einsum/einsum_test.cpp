@@ -73,7 +73,11 @@ TEST(Products, RefuseOtherRanksAndSizes) {
   EXPECT_THAT([] { dot(ones({2}), ones({3})); }, ThrowsMessage<ShapeError>(HasSubstr("dot: a [2] and b [3]")));
   EXPECT_THAT([] { addmm(ones({3, 2}), ones({2, 3}), ones({3, 2})); }, ThrowsMessage<ShapeError>(HasSubstr("addmm")));
   EXPECT_THAT([] { tensordot(ones({2, 3}), ones({2, 3}), 1); }, ThrowsMessage<ShapeError>(HasSubstr("differ")));
-  EXPECT_THAT([] { multi_dot({ones({2, 3})}); }, ThrowsMessage<ShapeError>(HasSubstr("1 matrices were given")));
+  EXPECT_THAT(
+      [] {
+        multi_dot({ones({2, 3})});
+      },
+      ThrowsMessage<ShapeError>(HasSubstr("got 1 matrices; wanted at least two")));
   EXPECT_THAT([] { multi_dot({ones({2, 3}), ones({2, 3})}); }, ThrowsMessage<ShapeError>(HasSubstr("do not fit")));
   EXPECT_THAT([] { cross(ones({2, 4}), ones({2, 4})); }, ThrowsMessage<ShapeError>(HasSubstr("three elements")));
   EXPECT_THAT([] { matrix_power(ones({2, 3}), 2); }, ThrowsMessage<ShapeError>(HasSubstr("wanted square matrices")));
