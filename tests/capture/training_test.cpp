@@ -52,8 +52,8 @@ TEST_P(CapturedTraining, GivesTheBitsOfEagerTrainingInMixedPrecision) {
   for (DType precision : device().is_cpu() ? std::vector{f16, bf16} : thinned<DType>({f16, bf16})) {
     auto course = [&](bool captured) {
       Training t(device());
-      // A scale so large that steps are skipped at first, captured ones too.
-      optim::GradScaler scaler({.init_scale = 0x1p125, .growth_interval = 4, .enabled = precision == f16});
+      // A scale so large that steps are skipped at first, captured ones too, and not all of them.
+      optim::GradScaler scaler({.init_scale = 0x1p24, .growth_interval = 4, .enabled = precision == f16});
       auto train = [&](const Tensor& x, const Tensor& y) {
         Tensor loss;
         {
@@ -70,13 +70,15 @@ TEST_P(CapturedTraining, GivesTheBitsOfEagerTrainingInMixedPrecision) {
       auto step = capture(train, {.device = device()});
       Course c;
       for (std::int64_t i = 0; i < kTrainingSteps; ++i) {
-        auto [x, y] = Training::batch(i % 2);  // twice a batch, so that its losses compare
+        auto [x, y] = Training::batch(i % 3);  // each several times: there is something to learn
         c.losses.push_back((captured ? step(x, y) : train(x.to(device()), y.to(device()))).item());
       }
       EXPECT_EQ(step.replays(), captured ? kTrainingSteps - 2 : 0);
       if (precision == f16) {
-        EXPECT_LT(scaler.get_scale(), 0x1p125);
-        EXPECT_LT(t.optimizer.state_dict().at("0.step").item(), kTrainingSteps);
+        EXPECT_LT(scaler.get_scale(), 0x1p24);
+        const double steps = t.optimizer.state_dict().at("0.step").item();
+        EXPECT_LT(steps, kTrainingSteps);
+        EXPECT_GT(steps, kTrainingSteps / 2);
       }
       c.parameters = values_of(t.parameters);
       return c;
@@ -84,7 +86,7 @@ TEST_P(CapturedTraining, GivesTheBitsOfEagerTrainingInMixedPrecision) {
     Course eager = course(false), captured = course(true);
     EXPECT_EQ(captured.losses, eager.losses);
     EXPECT_TRUE(same_bits(captured.parameters, eager.parameters));
-    EXPECT_LT(captured.losses.back(), captured.losses[1]);
+    EXPECT_LT(captured.losses.back(), 0.95 * captured.losses.front());
   }
 }
 
