@@ -23,6 +23,10 @@ if(WIN32)
   # assembler can take unaligned moves instead, which are as fast.
   target_compile_options(etna_options INTERFACE -Wa,-mbig-obj,-muse-unaligned-vector-move)
 endif()
+# A call inside libetna is a call of what libetna defines: without the dynamic linker's table, and inlined where it pays.
+if(NOT WIN32 AND NOT EMSCRIPTEN)
+  target_compile_options(etna_options INTERFACE -fno-semantic-interposition)
+endif()
 # -march=native has another meaning on another processor. A definition records which, so that a build folder that is
 # moved, or an object cache that several machines share, is compiled anew.
 if(ETNA_NATIVE)
@@ -191,6 +195,9 @@ function(etna_library)
   # Nothing calls the constructor that checks the processor, so a static library must be told to link it.
   if(NOT BUILD_SHARED_LIBS AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     target_link_options(etna INTERFACE LINKER:--undefined=etna_check_processor)
+  endif()
+  if(BUILD_SHARED_LIBS AND NOT WIN32 AND NOT APPLE)
+    target_link_options(etna PRIVATE LINKER:-Bsymbolic-functions)
   endif()
   set_target_properties(etna PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
 

@@ -53,9 +53,9 @@ struct Excerpt {
 };
 
 /// The common number format of an excerpt's elements.
-class Format {
+class ElementFormat {
  public:
-  explicit Format(const Excerpt& excerpt) : excerpt_(excerpt) {
+  explicit ElementFormat(const Excerpt& excerpt) : excerpt_(excerpt) {
     double least = INFINITY, most = 0;
     std::vector<std::size_t> measured;
     for (std::size_t i = 0; i < excerpt.values.size(); ++i) {
@@ -89,7 +89,7 @@ class Format {
 };
 
 /// Prints the innermost dimension, with as many elements per line as fit.
-std::string row(const Excerpt& excerpt, const Format& format, std::size_t first, std::size_t indent) {
+std::string row(const Excerpt& excerpt, const ElementFormat& format, std::size_t first, std::size_t indent) {
   int dim = excerpt.shape.rank() - 1;
   std::vector<std::string> cells;
   for (std::int64_t i = 0; i < excerpt.kept[dim]; ++i) {
@@ -109,7 +109,7 @@ std::string row(const Excerpt& excerpt, const Format& format, std::size_t first,
 }
 
 /// Prints dimension `dim` and those within it, starting at element `first` of the excerpt.
-std::string block(const Excerpt& excerpt, const Format& format, int dim, std::size_t first, std::size_t indent) {
+std::string block(const Excerpt& excerpt, const ElementFormat& format, int dim, std::size_t first, std::size_t indent) {
   int inner = excerpt.shape.rank() - 1 - dim;
   if (inner < 0) return format.padded(first);
   if (inner == 0) return row(excerpt, format, first, indent);
@@ -145,7 +145,7 @@ std::string Tensor::str() const {
     is_default = dtype() == f32;
   } else {
     Excerpt excerpt(*this);
-    text += block(excerpt, Format(excerpt), 0, 0, kPrefix.size());
+    text += block(excerpt, ElementFormat(excerpt), 0, 0, kPrefix.size());
   }
   if (!is_default) suffixes.push_back(fmt::format("dtype={}", name(dtype())));
   if (requires_grad()) suffixes.emplace_back("requires_grad=True");

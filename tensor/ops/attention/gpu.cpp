@@ -1,3 +1,6 @@
+#include <algorithm>
+
+#include <etna/device/internal/backend.h>
 #include <etna/device/internal/rounding.h>
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/ops/attention/internal/attention.h>
@@ -48,10 +51,11 @@ std::uint32_t mask_dtype(const Tensor& mask) { return mask.defined() ? gpu::u32(
 /// Iterations of a sum that plain kernels unroll. On a software rasterizer unrolling costs long compile times for
 /// little speed.
 std::uint32_t unrolled(Device device) {
-  for (const AdapterInfo& a : adapters()) {
-    if (a.device == device) return a.kind == "software" ? 4 : 16;
-  }
-  return 16;
+  const auto& all = backend(device).adapters();
+  return std::any_of(all.begin(), all.end(),
+                     [&](const AdapterInfo& a) { return a.device == device && a.kind == "software"; })
+             ? 4
+             : 16;
 }
 
 const gpu::Shader& by_size(std::int64_t size, const gpu::Shader& to_64, const gpu::Shader& above) {
