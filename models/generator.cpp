@@ -78,7 +78,6 @@ Generator::Generator(const Decoder& model, const GeneratorOptions& options)
   const Device device = options.device;
   tokens_ = zeros({slots}, {i32, device});
   positions_ = full({slots}, -1, {i32, device});
-  for (std::int64_t i = 0; i < slots; ++i) steps_->token_of_slot.push_back(tokens_.select(0, i));
   active_ = zeros({slots}, {i32, device});
   numbers_ = zeros({slots, kSamplingNumbers}, {f32, device});
   seeds_ = zeros({slots, 2}, {i32, device});
@@ -168,12 +167,13 @@ void Generator::launch() {
         capture(run, {.device = options_.device, .name = fmt::format("decode, {} positions", width_ * kCacheBlock)}));
   }
   (*step)();
+  const std::vector<PendingValue> tokens = read_each_later(tokens_);
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     Slot& slot = slots_[i];
     if (!slot.drawing) continue;
     ++slot.position;
     ++slot.generated;
-    slot.pending.push_back(read_later(steps_->token_of_slot[i]));
+    slot.pending.push_back(tokens[i]);
   }
 }
 

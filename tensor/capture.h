@@ -163,12 +163,17 @@ class PendingValue {
 
  private:
   friend PendingValue read_later(const Tensor& x);
+  friend std::vector<PendingValue> read_each_later(const Tensor& x);
   struct State;
-  std::shared_ptr<State> state_;
+  std::shared_ptr<const State> state_;  ///< of all that one transfer brings
+  std::size_t index_ = 0;               ///< among them
 };
 
 /// Reads the only element of a tensor, as it is once everything queued so far has run. Counted as a transfer.
 /// @throws ShapeError unless there is exactly one element
 PendingValue read_later(const Tensor& x);
+
+/// The same for every element, in row-major order. They come together: on a GPU one transfer brings up to 4 KiB.
+std::vector<PendingValue> read_each_later(const Tensor& x);
 
 }  // namespace etna

@@ -1,6 +1,6 @@
 #include <etna/tensor/capture.h>
 
-#include <array>
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 
@@ -29,14 +29,28 @@ double value_of(const std::byte* bytes, DType dtype) {
 
 struct PendingValue::State {
   DType dtype = DType::f32;
-  std::array<std::byte, 8> bytes{};       ///< value of a CPU tensor
-  std::shared_ptr<PendingBytes> pending;  ///< value of a GPU tensor
+  std::vector<std::byte> bytes;           ///< of a CPU tensor
+  std::shared_ptr<PendingBytes> pending;  ///< of a GPU tensor
+
+  /// @param x contiguous, of at most kMostBytesLater on a GPU
+  explicit State(const Tensor& x) : dtype(x.dtype()) {
+    const std::size_t size = static_cast<std::size_t>(x.numel()) * item_size(dtype);
+    if (x.device().is_cpu()) {
+      const auto* data = static_cast<const std::byte*>(x.raw_data());
+      bytes.assign(data, data + size);
+    } else {
+      const DeviceQueue queue(x.device());
+      detail::count_d2h(size);
+      pending = queue.download_later(x.address(), size);
+    }
+  }
 };
 
 bool PendingValue::ready() const { return state_->pending == nullptr || state_->pending->ready(); }
 
 double PendingValue::get() const {
-  return value_of(state_->pending == nullptr ? state_->bytes.data() : state_->pending->get(), state_->dtype);
+  const std::byte* bytes = state_->pending == nullptr ? state_->bytes.data() : state_->pending->get();
+  return value_of(bytes + index_ * item_size(state_->dtype), state_->dtype);
 }
 
 PendingValue read_later(const Tensor& x) {
@@ -44,19 +58,25 @@ PendingValue read_later(const Tensor& x) {
     throw ShapeError(
         fmt::format("read_later: the tensor has {} elements {}, exactly one can be read", x.numel(), str(x.shape())));
   }
+  return read_each_later(x)[0];
+}
+
+std::vector<PendingValue> read_each_later(const Tensor& x) {
   capture_hooks::forbid("read_later", "a value is read on the host");
-  PendingValue value;
-  value.state_ = std::make_shared<PendingValue::State>();
-  value.state_->dtype = x.dtype();
-  const std::size_t bytes = item_size(x.dtype());
-  if (x.device().is_cpu()) {
-    std::memcpy(value.state_->bytes.data(), x.raw_data(), bytes);
-  } else {
-    const DeviceQueue queue(x.device());
-    detail::count_d2h(bytes);
-    value.state_->pending = queue.download_later(x.address(), bytes);
+  const Tensor packed = x.contiguous();
+  const auto most = static_cast<std::int64_t>(kMostBytesLater / item_size(x.dtype()));
+  std::vector<PendingValue> values(static_cast<std::size_t>(x.numel()));
+  for (std::int64_t first = 0; first < x.numel(); first += most) {
+    const std::int64_t last = std::min(first + most, x.numel());
+    const auto state = std::make_shared<const PendingValue::State>(
+        x.numel() <= most ? packed : packed.flatten().slice(0, first, last));
+    for (std::int64_t i = first; i < last; ++i) {
+      PendingValue& value = values[static_cast<std::size_t>(i)];
+      value.state_ = state;
+      value.index_ = static_cast<std::size_t>(i - first);
+    }
   }
-  return value;
+  return values;
 }
 
 }  // namespace etna

@@ -24,6 +24,8 @@ struct Profile;
 class DeviceQueue;
 class Graph;
 
+inline constexpr std::size_t kMostBytesLater = 4096;  ///< of one PendingBytes
+
 /// A few bytes in flight to the host.
 class PendingBytes {
  public:
@@ -128,7 +130,7 @@ class Backend {
   /// Between two storages of the device. @param bytes greater than 0
   virtual void copy(Device device, const Storage& from, std::size_t from_offset, Storage& to, std::size_t to_offset,
                     std::size_t bytes) = 0;
-  /// Queues a copy of at most 64 bytes after everything queued so far, and does not wait for it.
+  /// Queues a copy of at most kMostBytesLater after everything queued so far, and does not wait for it.
   virtual std::shared_ptr<PendingBytes> download_later(Device device, std::uint64_t address, std::size_t bytes);
   /// Waits until the device is idle. @throws DeviceLost, IndexError
   virtual void synchronize(Device) {}

@@ -39,7 +39,6 @@ struct Generator::Slot {
 struct Generator::Steps {
   using Step = CapturedFunction<std::function<void()>>;
   std::map<StepKind, std::unique_ptr<Step>> captured;
-  std::vector<Tensor> token_of_slot;  ///< views of the tokens that a step samples, created once
 };
 
 }  // namespace etna::models

@@ -46,6 +46,33 @@ TEST_P(ReadLater, ManyMayBeOnTheirWay) {
   for (int i = 199; i >= 0; --i) EXPECT_EQ(values[static_cast<std::size_t>(i)].get(), i);
 }
 
+TEST_P(ReadLater, BringsAllElementsTogether) {
+  Tensor x = arange(0, 12, 1, {i32, device()}).reshape({3, 4});
+  const auto submits = [&] { return device().is_cpu() ? 0 : gpu::queue_stats(device()).submits; };
+  const Transfers before = transfers();
+  synchronize(device());
+  const auto submitted = submits();
+  const std::vector<PendingValue> rows = read_each_later(x), columns = read_each_later(x.transpose(0, 1));
+  x.fill_(-1);
+  ASSERT_EQ(rows.size(), 12u);
+  for (int i = 0; i < 12; ++i) {
+    EXPECT_EQ(rows[static_cast<std::size_t>(i)].get(), i);
+    EXPECT_EQ(columns[static_cast<std::size_t>(i)].get(), i % 3 * 4 + i / 3);
+  }
+  EXPECT_EQ(transfers().d2h_bytes - before.d2h_bytes, device().is_cpu() ? 0u : 96u);
+  EXPECT_LE(submits() - submitted, 1u);
+  EXPECT_TRUE(read_each_later(zeros({0, 3}, {f32, device()})).empty());
+}
+
+TEST_P(ReadLater, BringsMoreThanOneTransferHolds) {
+  for (DType t : {i64, f16, u8}) {
+    const Tensor x = arange(0, 5000, 1, {i64, device()}).remainder(100).to(t);
+    const std::vector<PendingValue> values = read_each_later(x);
+    ASSERT_EQ(values.size(), 5000u);
+    for (std::size_t i = 0; i < values.size(); ++i) ASSERT_EQ(values[i].get(), static_cast<double>(i % 100)) << i;
+  }
+}
+
 TEST_P(ReadLater, CountsAsATransferAndWantsOneElement) {
   Transfers before = transfers();
   Tensor x = ones({2}, {f32, device()});

@@ -78,7 +78,7 @@ bool empty(const std::array<std::uint32_t, 3>& groups) { return groups[0] == 0 |
 class Read final : public PendingBytes {
  public:
   Read(Queue& queue, std::uint64_t address, std::size_t bytes)
-      : queue_(queue), address_(address), bytes_(bytes), read_(queue.start_read(address, bytes)) {}
+      : queue_(queue), address_(address), read_(queue.start_read(address, bytes)), data_(bytes) {}
   ~Read() override {
     if (read_) javascript::drop_read(*read_);
   }
@@ -87,7 +87,7 @@ class Read final : public PendingBytes {
     if (read_) {
       const std::uint32_t read = *read_;
       read_.reset();
-      queue_.finish_read(read, address_, {data_.data(), bytes_});
+      queue_.finish_read(read, address_, data_);
     }
     return data_.data();
   }
@@ -95,9 +95,8 @@ class Read final : public PendingBytes {
  private:
   Queue& queue_;
   std::uint64_t address_;
-  std::size_t bytes_;
   std::optional<std::uint32_t> read_;
-  std::array<std::byte, 64> data_{};
+  std::vector<std::byte> data_;
 };
 
 class WebGpuBackend final : public Backend, public gpu::Launcher {
@@ -135,7 +134,8 @@ class WebGpuBackend final : public Backend, public gpu::Launcher {
     gpu(device).queue.copy(from.address() + from_offset, to.address() + to_offset, bytes);
   }
   std::shared_ptr<PendingBytes> download_later(Device device, std::uint64_t address, std::size_t bytes) override {
-    if (bytes > 64) throw DeviceError(fmt::format("read_later: {} bytes, at most 64 fit", bytes));
+    if (bytes > kMostBytesLater)
+      throw DeviceError(fmt::format("read_later: {} bytes, at most {} fit", bytes, kMostBytesLater));
     return std::make_shared<Read>(gpu(device).queue, address, bytes);
   }
   void synchronize(Device device) override { gpu(device).queue.finish(); }

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kPlaces = 64;  ///< per buffer
 
-/// One read; returns its slot when nobody refers to it any more.
+/// One read; returns its place when nobody refers to it any more.
 class Read final : public PendingBytes {
  public:
   Read(Context& context, Readback::Place place) : context_(context), place_(place) {}
@@ -39,45 +39,49 @@ class Read final : public PendingBytes {
 
 }  // namespace
 
-Readback::Place Readback::take() {
-  auto done = std::find_if(free_.begin(), free_.end(), [&](const Place& p) { return queue_.passed(p.mark); });
-  if (done == free_.end()) {
+Readback::Place Readback::take(bool large) {
+  auto& [bytes, buffers, free] = large ? large_ : small_;
+  auto done = std::find_if(free.begin(), free.end(), [&](const Place& p) { return queue_.passed(p.mark); });
+  if (done == free.end()) {
     Buffer buffer;
-    if (VkResult result = make_buffer(device_, BufferUse::download, kPlaces * kPlaceBytes, buffer)) {
+    if (VkResult result = make_buffer(device_, BufferUse::download, kPlaces * bytes, buffer)) {
       throw OutOfMemory(fmt::format("{}: no host memory that the GPU can see for reading back ({})",
                                     device_.device.str(), str(result)));
     }
-    for (std::size_t i = 0; i < kPlaces; ++i) free_.push_back({buffers_.size() * kPlaces + i, 0});
-    buffers_.push_back(buffer);
-    done = free_.end() - 1;
+    for (std::size_t i = 0; i < kPlaces; ++i) free.push_back({large, buffers.size() * kPlaces + i, 0});
+    buffers.push_back(buffer);
+    done = free.end() - 1;
   }
   Place place = *done;
-  free_.erase(done);
+  free.erase(done);
   return place;
 }
 
 Readback::Place Readback::start(const BufferSpan& from) {
-  Place place = take();
+  Place place = take(from.range.bytes > small_.bytes);
+  const Places& places = of(place);
   try {
-    queue_.copy("read_later", from, {buffers_[place.index / kPlaces].handle, place.index % kPlaces * kPlaceBytes, {}});
+    queue_.copy("read_later", from,
+                {places.buffers[place.index / kPlaces].handle, place.index % kPlaces * places.bytes, {}});
     queue_.make_host_visible();
   } catch (...) {
-    free_.push_back({place.index, 0});
+    give_back({place.large, place.index, 0});
     throw;
   }
   place.mark = queue_.mark();
   return place;
 }
 
-const std::byte* Readback::bytes(const Place& place) const {
-  return buffers_[place.index / kPlaces].host + place.index % kPlaces * kPlaceBytes;
+const std::byte* Readback::bytes(const Place& place) {
+  const Places& places = of(place);
+  return places.buffers[place.index / kPlaces].host + place.index % kPlaces * places.bytes;
 }
 
 std::shared_ptr<PendingBytes> download_later(Device device, std::uint64_t address, std::size_t bytes) {
   Context& context = Context::of(device);
   std::lock_guard lock(context.mutex);
-  if (bytes > Readback::kPlaceBytes) {
-    throw DeviceError(fmt::format("read_later: {} bytes, at most {} fit", bytes, Readback::kPlaceBytes));
+  if (bytes > kMostBytesLater) {
+    throw DeviceError(fmt::format("read_later: {} bytes, at most {} fit", bytes, kMostBytesLater));
   }
   return std::make_shared<Read>(context, context.readback.start(context.segments.find(address, bytes)));
 }
