@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -74,14 +75,27 @@ Storage::~Storage() {
 
 std::byte* Storage::host() const {
   finish_pending_on_host();
+  if (has_no_memory_yet_.load(std::memory_order_acquire)) take_memory();
   return host_;
+}
+
+void Storage::take_memory() const {
+  static auto* mutex = new std::mutex;
+  std::lock_guard lock(*mutex);
+  if (!has_no_memory_yet_) return;
+  const StoragePtr taken = allocator(device_).allocate(bytes_, use_);
+  host_ = taken->host_;
+  address_ = taken->address_;
+  block_ = std::exchange(taken->block_, nullptr);
+  has_no_memory_yet_.store(false, std::memory_order_release);
 }
 
 void Storage::rebind(std::shared_ptr<Storage> whole, std::size_t offset) {
   if (block_ != nullptr) allocator(device_).free(static_cast<CachingAllocator::Block*>(block_));
   block_ = nullptr;
-  host_ = whole->host_ != nullptr ? whole->host_ + offset : nullptr;
+  has_no_memory_yet_ = false;
   address_ = whole->address() + offset;
+  host_ = whole->host_ != nullptr ? whole->host_ + offset : nullptr;
   whole_ = std::move(whole);
 }
 
@@ -100,6 +114,13 @@ StoragePtr allocate(Device device, std::size_t bytes) {
     if (StoragePtr made = allocating.hook->allocate(device, bytes)) return made;
   }
   return allocator(device).allocate(bytes, allocating.use);
+}
+
+StoragePtr allocate_when_used(Device device, std::size_t bytes) {
+  if (allocating.hook != nullptr || allocating.use != MemoryUse::activations) return allocate(device, bytes);
+  auto storage = std::make_shared<Storage>(device, bytes, nullptr, 0, nullptr);
+  storage->has_no_memory_yet_ = true;
+  return storage;
 }
 
 MemoryStats memory_stats(Device device) { return DeviceQueue(device).memory_stats(); }

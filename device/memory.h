@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -76,7 +77,10 @@ class Storage {
   /// Host pointer on the CPU, null on a GPU. First runs what this thread holds back on the CPU.
   std::byte* host() const;
   /// Buffer device address on a GPU (what kernels get), the host pointer's value on the CPU.
-  std::uint64_t address() const { return address_; }
+  std::uint64_t address() const {
+    if (has_no_memory_yet_.load(std::memory_order_acquire)) take_memory();
+    return address_;
+  }
 
   /// Makes this storage refer to bytes of another storage, which it keeps alive. Its content is lost, and its block is
   /// freed.
@@ -89,7 +93,7 @@ class Storage {
   void set_last_writer(const char* writer) { last_writer_ = writer; }
   const char* last_writer() const { return last_writer_; }
   /// False for a storage of a failed capture: it has an address, but no memory.
-  bool has_bytes() const { return block_ != nullptr || whole_ != nullptr; }
+  bool has_bytes() const { return has_no_memory_yet_ || block_ != nullptr || whole_ != nullptr; }
 
   /// Counts in-place writes. Autograd compares it to detect that a saved tensor was modified.
   std::uint32_t version = 0;
@@ -97,12 +101,16 @@ class Storage {
   bool exposed = false;
 
  private:
+  friend std::shared_ptr<Storage> allocate_when_used(Device device, std::size_t bytes);
+  void take_memory() const;
+
   Device device_;
   MemoryUse use_ = MemoryUse::activations;
+  mutable std::atomic<bool> has_no_memory_yet_ = false;
   std::size_t bytes_;
-  std::byte* host_;
-  std::uint64_t address_;
-  void* block_;
+  mutable std::byte* host_;
+  mutable std::uint64_t address_;
+  mutable void* block_;
   std::shared_ptr<Storage> whole_;  ///< the storage that holds the bytes, if they are not in block_
   const char* last_writer_ = nullptr;
 };
@@ -112,6 +120,8 @@ using StoragePtr = std::shared_ptr<Storage>;
 /// At least `bytes` bytes, aligned to 256, with undefined content.
 /// @throws OutOfMemory with the size asked, what is in use and the limit that was hit.
 StoragePtr allocate(Device device, std::size_t bytes);
+/// The same, but takes memory when a pointer or an address is first asked for, which then throws OutOfMemory.
+StoragePtr allocate_when_used(Device device, std::size_t bytes);
 
 /// Intercepts allocations of one thread before they reach the caching allocators. A captured step uses it to get
 /// storages whose memory is planned later.

@@ -53,7 +53,8 @@ bool move_inputs(const OpDef& op, std::span<const Tensor> inputs, Device device,
   return any;
 }
 
-TensorList allocate_outputs(const OpCall& call, Device device, const std::vector<OutputSpec>& specs) {
+/// @param later the kernel may run later, or never
+TensorList allocate_outputs(const OpCall& call, Device device, const std::vector<OutputSpec>& specs, bool later) {
   TensorList out;
   out.reserve(specs.size());
   for (const OutputSpec& spec : specs) {
@@ -66,7 +67,9 @@ TensorList allocate_outputs(const OpCall& call, Device device, const std::vector
             fmt::format("{}: the result {} has more than 2^31 elements, which kernels do not index; split it",
                         call.op.name, str(spec.shape)));
       }
-      out.push_back(detail::empty(call.op.name, spec.shape, {spec.dtype, device}));
+      const TensorOptions options{spec.dtype, device};
+      out.push_back(later ? detail::empty_when_used(call.op.name, spec.shape, options)
+                          : detail::empty(call.op.name, spec.shape, options));
     }
   }
   return out;
@@ -181,14 +184,20 @@ TensorList op_run(const OpCall& call, Device device) {
     if (x.defined()) detail::check_countable(call.op.name, x);
   }
   std::vector<OutputSpec> specs = op_infer(call);
-  TensorList out = naming(call.op.name, [&] { return allocate_outputs(call, device, specs); });
+  const bool later = fusion::may_hold_back(call.op);
+  TensorList out = naming(call.op.name, [&] { return allocate_outputs(call, device, specs, later); });
   if (nothing_to_compute(out)) return out;
-  if (fusion::hold_back(call, device, out)) return out;
+  if (later && fusion::hold_back(call, device, out)) return out;
   detail::compute(call, device, out);
   return out;
 }
 
 }  // namespace
+
+Tensor detail::empty_when_used(const char* op, const Shape& shape, TensorOptions options) {
+  return make_view(allocate_when_used(options.device, byte_size(shape, item_size(options.dtype), op)), options.device,
+                   options.dtype, shape, contiguous_strides(shape), 0);
+}
 
 bool detail::computing() { return op_state.kernels > 0; }
 

@@ -174,9 +174,8 @@ bool Window::dead(const Tensor& x) const {
   return x.impl_ptr().use_count() == own && x.storage().use_count() == 1;
 }
 
-/// @return what was dropped, to be destroyed when the window is at rest
-std::vector<Call> Window::drop_dead() {
-  std::vector<Call> gone;
+/// @param gone gets what is dropped, to be destroyed when the window is at rest
+void Window::drop_dead(std::vector<Call>& gone) {
   for (bool more = true; std::exchange(more, false);) {
     // The last one may be the only reader of what the one before it computes.
     for (std::size_t i = later_.size(); i-- > 0;) {
@@ -196,7 +195,6 @@ std::vector<Call> Window::drop_dead() {
       return more = true;
     });
   }
-  return gone;
 }
 
 /// Computes later_[i], and first what it reads.
@@ -240,9 +238,9 @@ void Window::keep(Fused& fused) {
   }
 }
 
-/// Runs the longest match at the beginning of the calls. @return the calls that it replaced, to be destroyed when the
-/// window is at rest
-std::vector<Call> Window::run_first() {
+/// Runs the longest match at the beginning of the calls. @param done gets the calls that it replaced, to be destroyed
+/// when the window is at rest
+void Window::run_first(std::vector<Call>& done) {
   const Calls calls(calls_);
   std::size_t count = 0;
   {
@@ -271,24 +269,25 @@ std::vector<Call> Window::run_first() {
     }
   }
   const auto end = calls_.begin() + static_cast<std::ptrdiff_t>(count);
-  std::vector<Call> done(std::make_move_iterator(calls_.begin()), std::make_move_iterator(end));
+  done.insert(done.end(), std::make_move_iterator(calls_.begin()), std::make_move_iterator(end));
   calls_.erase(calls_.begin(), end);
   for (Call& call : calls_) {
     adopt(call);
     run_before(call);
   }
-  return done;
 }
 
 void Window::run() {
   DropOnError guard{*this};
   // Whatever is destroyed on the way may be the last reader of what was left out.
   while (!calls_.empty() || !later_.empty()) {
+    std::vector<Call> done;
     if (!calls_.empty()) {
-      run_first();
+      run_first(done);
       continue;
     }
-    if (drop_dead().empty()) run_later(0);
+    drop_dead(done);
+    if (done.empty()) run_later(0);
   }
   const std::vector<KeptForm> forms = std::exchange(forms_, {});
   guard.failed = false;
@@ -297,7 +296,8 @@ void Window::run() {
 
 bool Window::hold_back(const OpCall& call, const TensorList& out) {
   DropOnError guard{*this};
-  std::vector<std::vector<Call>> done{drop_dead()};
+  std::vector<Call> done;
+  drop_dead(done);
   Call next{&call.op, TensorList(call.in.begin(), call.in.end()), out, call.attrs, profile::Labels::now()};
   bool held = false;
   for (;;) {
@@ -313,7 +313,7 @@ bool Window::hold_back(const OpCall& call, const TensorList& out) {
     if (held) break;
     next = std::move(calls_.back());
     calls_.pop_back();
-    done.push_back(run_first());
+    run_first(done);
   }
   guard.failed = false;
   count();
@@ -324,10 +324,13 @@ bool running_held_back() { return of_thread.running; }
 
 void drop_captured() { of_thread.captured.drop(); }
 
-bool hold_back(const OpCall& call, Device device, const TensorList& out) {
+bool may_hold_back(const OpDef& op) {
   if (detail::computing()) return false;
   // Most ops begin no pattern, and usually nothing waits.
-  if (etna::detail::pending_work.load(std::memory_order_acquire) == 0 && patterns(call.op).empty()) return false;
+  return etna::detail::pending_work.load(std::memory_order_acquire) > 0 || !patterns(op).empty();
+}
+
+bool hold_back(const OpCall& call, Device device, const TensorList& out) {
   const bool captures = capturing();
   const bool kernels =
       device.is_cpu() ? (captures || of_thread.fuses_on_cpu) && call.op.cpu != nullptr : gpu::runs_kernels(device);

@@ -73,6 +73,8 @@ class OnCpu {
   bool active_;
 };
 
+/// False if the call runs at once: it begins no pattern, and nothing waits.
+bool may_hold_back(const OpDef& op);
 /// Keeps the call back if it begins or continues a pattern on this device; first runs those held back that it does not
 /// continue. Returns false if the caller must run it now.
 bool hold_back(const OpCall& call, Device device, const TensorList& out);
@@ -107,12 +109,12 @@ class Window {
     std::uint32_t version, data_version;  ///< of both storages, when it was made
   };
 
-  std::vector<Call> run_first();
+  void run_first(std::vector<Call>& done);
   void keep(Fused& fused);
   void adopt(Call& call) const;
   void run_before(const Call& call);
   void run_later(std::size_t i);
-  std::vector<Call> drop_dead();
+  void drop_dead(std::vector<Call>& gone);
   bool dead(const Tensor& x) const;
   void count();
 

@@ -24,6 +24,9 @@ bool compute_by_kernel(const OpCall& call, Device device, TensorList& out);
 /// True while this thread is inside one of these.
 bool computing();
 
+/// A tensor that takes memory when a kernel, or anybody, first asks where it is.
+Tensor empty_when_used(const char* op, const Shape& shape, TensorOptions options);
+
 /// A CPU tensor with x's values, shape and strides; needs no kernel on x's device. Counted as a transfer.
 Tensor host_copy(const Tensor& x);
 /// Writes a contiguous CPU tensor of y's shape and dtype into y, strided or not, using transfers only.

@@ -2,9 +2,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <numeric>
+#include <thread>
 
 #include <etna/device/internal/device_queue.h>
 #include <etna/device/internal/vulkan/commands/context.h>
@@ -64,6 +66,26 @@ TEST_F(VulkanMemory, FreedBytesAreReusedInStreamOrder) {
   }
   Words got = load(*sum, 1 << 16);
   for (std::uint32_t round = 1; round <= 20; ++round) EXPECT_EQ(got[(1 << 10) * round], 3 * round);
+}
+
+TEST_F(VulkanMemory, IsTakenWhenItIsFirstUsed) {
+  const std::uint64_t before = memory_stats(kVulkan).in_use;
+  StoragePtr never = allocate_when_used(kVulkan, 4096), used = allocate_when_used(kVulkan, 4096);
+  EXPECT_EQ(memory_stats(kVulkan).in_use, before);
+  std::array<std::uint64_t, 8> seen{};
+  std::vector<std::thread> threads;
+  for (std::uint64_t& address : seen) threads.emplace_back([&] { address = used->address(); });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_NE(seen[0], 0u);
+  EXPECT_EQ(std::count(seen.begin(), seen.end(), seen[0]), 8);
+  EXPECT_EQ(memory_stats(kVulkan).in_use, before + 4096);
+  never.reset();
+  used.reset();
+  EXPECT_EQ(memory_stats(kVulkan).in_use, before);
+
+  const StoragePtr huge = allocate_when_used(kVulkan, std::size_t{1} << 50);
+  for (int time = 0; time < 2; ++time)
+    EXPECT_THAT(message_of<OutOfMemory>([&] { huge->address(); }), HasSubstr("1024.0 TiB"));
 }
 
 TEST_F(VulkanMemory, OutOfMemoryNamesTheLimit) {

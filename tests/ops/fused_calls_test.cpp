@@ -188,6 +188,23 @@ TEST_P(FusedCalls, WritesBetweenCallsAreSeenInOrder) {
   }
 }
 
+TEST_P(FusedCalls, AResultThatIsLeftOutTakesNoMemory) {
+  if (device().is_cpu()) GTEST_SKIP() << "eager calls are not fused there";
+  NoGrad off;
+  const Tensor x = full({256, 64}, 1, {f32, device()}), w = ones({1024, 64}, {f32, device()});
+  const auto peak = [&](auto f) {
+    synchronize(device());
+    reset_peak_memory(device());
+    const std::uint64_t before = memory_stats(device()).in_use;
+    f();
+    synchronize(device());
+    return memory_stats(device()).peak - before;
+  };
+  EXPECT_LT(peak([&] { gelu(linear(x, w)); }), 3u << 19);
+  const Override alone(&Overrides::fuse_calls, false);
+  EXPECT_GE(peak([&] { gelu(linear(x, w)); }), 2u << 20);
+}
+
 TEST_P(FusedCalls, AResultIsThereForWhoeverReadsIt) {
   if (!kHasThreads) GTEST_SKIP() << "a build without threads";
   NoGrad off;

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include <etna/tensor/internal/kernels.h>
 #include <etna/tensor/ops/elementwise/internal/elementwise.h>
 #include <etna/tensor/ops/normalization/internal/norm.h>
 
@@ -179,7 +180,9 @@ bool fuse_added(Calls calls, const Parts& parts, Fused& fused) {
 TensorList empty_activations(const Tensor& x, DType dtype) {
   Shape shape = x.shape();
   if (dtype == i8) shape.back() = activation_bytes(shape.back());
-  return {empty(shape, {dtype == i8 ? u8 : dtype, x.device()}), empty({dtype == f16 ? 1 : 0}, {f32, x.device()})};
+  const char* op = "quantize_activations";
+  return {detail::empty_when_used(op, shape, {dtype == i8 ? u8 : dtype, x.device()}),
+          detail::empty_when_used(op, {dtype == f16 ? 1 : 0}, {f32, x.device()})};
 }
 
 /// These outputs as ActivationRows. @param normed they are x times a norm's weight
