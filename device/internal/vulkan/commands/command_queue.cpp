@@ -17,6 +17,7 @@ namespace {
 constexpr std::size_t kBatchDispatches = 100;
 constexpr std::size_t kLargestBatch = 1000;
 constexpr std::uint64_t kBatchBytes = std::uint64_t{256} << 20;
+constexpr int kGrowth = 4;  ///< a batch may grow to so many times these while the GPU has enough to do
 std::atomic<int> injected_failure{0};
 
 std::uint64_t touched(std::span<const Range> reads, std::span<const Range> writes) {
@@ -124,10 +125,15 @@ void CommandQueue::add(std::span<const Range> reads, std::span<const Range> writ
   bytes_ += touched(reads, writes);
   const std::size_t commands = slot.list.entries.size();
   if (commands < kBatchDispatches && bytes_ < kBatchBytes) return;
+  if (commands < kGrowth * kBatchDispatches && bytes_ < kGrowth * kBatchBytes && !timestamps_.active() && is_busy())
+    return;
   // A submit waits for the pipelines of its batch; more is queued meanwhile, so that those of a whole step are built
   // side by side. A profile has timestamps for batches of the usual size.
   if (!pipelines_.building() || timestamps_.active() || commands >= kLargestBatch) flush();
 }
+
+/// Whether the GPU has yet to finish the two batches submitted last.
+bool CommandQueue::is_busy() { return submitted_ > 1 && !passed(submitted_ - 1); }
 
 void CommandQueue::dispatch(const Dispatch& d, Pipeline& pipeline) {
   QueueEntry& command = begin(QueueEntry::Kind::dispatch, d.op);
