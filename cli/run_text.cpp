@@ -13,6 +13,7 @@
 #include <etna/models/model_file.h>
 #include <etna/train/progress.h>
 
+#include "commands.h"
 #include "generation.h"
 #include "output.h"
 #include "text_answer.h"
@@ -49,23 +50,6 @@ std::string prompt_of(const TextOptions& options) {
   const bool piped = !given && !file && !os::is_terminal(stdin);
   if (piped || (given && options.prompt == "-") || options.prompt_file == "-") return standard_input();
   return file ? without_line_break(data::read_text_file(options.prompt_file)) : options.prompt;
-}
-
-}  // namespace
-
-CLI::App* add_run(CLI::App& app, TextOptions& options) {
-  CLI::App* run = app.add_subcommand("run", "Let a language model go on with a text");
-  add_model_options(*run, options);
-  add_guess_options(*run, options);
-  options.given_prompt = run->add_option("-p,--prompt", options.prompt,
-                                         "the text to go on with; -: standard input, which is also read where it is "
-                                         "no terminal and no prompt is given");
-  run->add_option("--prompt-file", options.prompt_file, "a file with it, whose last line break is left out")
-      ->excludes(options.given_prompt);
-  run->add_flag("--no-special", options.no_special, "add no begin token to the prompt");
-  run->add_flag("--endless", options.endless, "where the context is full, go on without the middle of the text");
-  add_sampling_options(*run, options);
-  return run;
 }
 
 int run_text(const TextOptions& options) try {
@@ -106,6 +90,24 @@ int run_text(const TextOptions& options) try {
 } catch (const FormatError& error) {
   print_error(printable(error.what()));
   return 4;
+}
+
+}  // namespace
+
+Command add_run(CLI::App& app) {
+  const auto options = std::make_shared<TextOptions>();
+  CLI::App* run = app.add_subcommand("run", "Let a language model go on with a text");
+  add_model_options(*run, *options);
+  add_guess_options(*run, *options);
+  options->given_prompt = run->add_option("-p,--prompt", options->prompt,
+                                          "the text to go on with; -: standard input, which is also read where it is "
+                                          "no terminal and no prompt is given");
+  run->add_option("--prompt-file", options->prompt_file, "a file with it, whose last line break is left out")
+      ->excludes(options->given_prompt);
+  run->add_flag("--no-special", options->no_special, "add no begin token to the prompt");
+  run->add_flag("--endless", options->endless, "where the context is full, go on without the middle of the text");
+  add_sampling_options(*run, *options);
+  return {run, [options] { return run_text(*options); }};
 }
 
 }  // namespace etna::cli
