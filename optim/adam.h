@@ -158,6 +158,7 @@ struct AdEMAMixOptions {
 ///     n ← bn + (1 - b)g;   p ← p - lr · ((m/(1 - β₁ᵗ) + a · n) / (√(v/(1 - β₂ᵗ)) + eps) + weight_decay · p)
 /// For T = warmup, a and b reach alpha and β₃ at step T: s = min(t/T, 1);   a = s · alpha
 ///     ln b = min(1/((1 - s)/ln β₁ + s/ln β₃), ln β₃), so that the half-life of n grows evenly
+/// This is the paper's schedule; the authors' code adds 1e-8 to the betas in it.
 class AdEMAMix : public Optimizer {
  public:
   explicit AdEMAMix(std::vector<Tensor> parameters, AdEMAMixOptions options = {});
