@@ -46,6 +46,8 @@ std::filesystem::path model_path(const std::filesystem::path& path);
 std::vector<FilePath> models_of(const ModelOptions& options);
 /// @throws DeviceError
 Device device_of(const ModelOptions& options);
+/// Of a tokenizer's own file, or of a model that has one. @throws FormatError
+std::shared_ptr<const data::Tokenizer> open_tokenizer(const std::filesystem::path& path);
 /// @throws FormatError, DeviceError
 LoadedModel open_model(const ModelOptions& options, std::int64_t slots = 1);
 /// "120 of 160 guesses were right"; empty where nothing was guessed.
