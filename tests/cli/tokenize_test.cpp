@@ -1,12 +1,17 @@
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
 #include <etna/data/corpus.h>
 #include <etna/data/tokenizers/word_tokenizer.h>
+#include <etna/tensor/io/gguf.h>
+#include <etna/tensor/ops.h>
 
 #include "etna_model.h"
 
@@ -79,6 +84,38 @@ TEST_F(EtnaTokenize, ReadsTokenizersAlone) {
   const auto json =
       nlohmann::json::parse(text_of("tokenize --json " + quoted(folder_ / "words.json") + " 'the  river'"));
   EXPECT_FALSE(json["tokens"][0].contains("begin"));
+}
+
+// The weights may be of a model that this build does not run.
+TEST_F(EtnaTokenize, ReadsTheVocabularyOfAnyGguf) {
+  std::vector<std::pair<std::string, io::GgufValue>> metadata;
+  const io::GgufFile file(model());
+  for (const io::GgufEntry& entry : file.metadata()) {
+    if (entry.key == "general.architecture")
+      metadata.emplace_back(entry.key, io::GgufValue("unheard"));
+    else if (entry.key != "general.alignment")
+      metadata.emplace_back(entry.key, entry.value);
+  }
+  save_gguf(folder_ / "unheard.gguf", {{"weight", ones({4})}}, {.metadata = metadata});
+  EXPECT_EQ(etna("run --device cpu --prompt a " + quoted(folder_ / "unheard.gguf")).code, 4);
+  EXPECT_EQ(text_of("tokenize " + quoted(folder_ / "unheard.gguf") + " --ids 'a b'"), ids_of("a b"));
+  EXPECT_EQ(etna(with_model("run") + "-n 1 --prompt a --tokenizer " + quoted(folder_ / "unheard.gguf")).code, 0);
+}
+
+// A checkpoint of llama2.c has its tokenizer in a file beside it.
+TEST_F(EtnaTokenize, FindsTheTokenizerBesideACheckpoint) {
+  const auto word = [](std::uint32_t value) {
+    std::string bytes;
+    for (int shift = 0; shift < 32; shift += 8) bytes += static_cast<char>(value >> shift & 0xff);
+    return bytes;
+  };
+  std::string file = word(5);
+  for (const std::string piece : {"<unk>", "\n<s>\n", "\n</s>", " ", "a"})
+    file += word(0) + word(static_cast<std::uint32_t>(piece.size())) + piece;
+  folder_.write("tokenizer.bin", file);
+  folder_.write("stories.bin", "weights");
+  for (const char* name : {"tokenizer.bin", "stories.bin"})
+    EXPECT_EQ(text_of("tokenize --ids " + quoted(folder_ / name) + " a"), "3 4\n") << name;
 }
 
 TEST_F(EtnaTokenize, RefusesWhatItCannotReadInOneSentence) {
