@@ -16,12 +16,20 @@
 
 #include "arguments.h"
 #include "bench.h"
+#include "commands.h"
 #include "generation.h"
 #include "output.h"
 #include "text_answer.h"
 
 namespace etna::cli {
 namespace {
+
+struct ModelBenchOptions : ModelOptions {
+  std::int64_t prompt = 512, tokens = 128, sequences = 1, repeat = 3;
+  bool cpu = true;  ///< also the CPU, where the device is another
+  bool force = false;
+  std::string json;
+};
 
 using training::printable;
 
@@ -119,31 +127,6 @@ std::string op_table(const std::vector<Speed>& speeds) {
   return text;
 }
 
-}  // namespace
-
-CLI::App* add_bench(CLI::App& app, ModelBenchOptions& options) {
-  CLI::App* bench = app.add_subcommand("bench", "How fast a language model reads and writes");
-  add_model_options(*bench, options);
-  add_guess_options(*bench, options);
-  bench->add_option("-p,--prompt", options.prompt, "tokens to read at once")
-      ->check(number_in(training::integers(1)))
-      ->capture_default_str();
-  bench->add_option("-n,--tokens", options.tokens, "tokens to write one by one")
-      ->check(number_in(training::integers(1)))
-      ->capture_default_str();
-  bench
-      ->add_option("--sequences", options.sequences,
-                   "sequences that are written at once; their tokens are counted together")
-      ->check(number_in(training::integers(1, 1024)))
-      ->capture_default_str();
-  bench->add_option("--repeat", options.repeat, "runs, after one that does not count; medians are shown")
-      ->check(number_in(training::integers(1, 1000)))
-      ->capture_default_str();
-  bench->add_flag("--no-cpu{false}", options.cpu, "leave out the CPU, which a GPU is compared with");
-  add_output(*bench, "--json", options.json, "also write the figures to this file", options.force);
-  return bench;
-}
-
 int bench_model(const ModelBenchOptions& options) try {
   io::require_output({"--json", options.json, json_marks(kBench)}, options.force, models_of(options));
   training::Interrupt interrupt;
@@ -179,6 +162,32 @@ int bench_model(const ModelBenchOptions& options) try {
 } catch (const FormatError& error) {
   print_error(printable(error.what()));
   return 4;
+}
+
+}  // namespace
+
+Command add_bench(CLI::App& app) {
+  const auto options = std::make_shared<ModelBenchOptions>();
+  CLI::App* bench = app.add_subcommand("bench", "How fast a language model reads and writes");
+  add_model_options(*bench, *options);
+  add_guess_options(*bench, *options);
+  bench->add_option("-p,--prompt", options->prompt, "tokens to read at once")
+      ->check(number_in(training::integers(1)))
+      ->capture_default_str();
+  bench->add_option("-n,--tokens", options->tokens, "tokens to write one by one")
+      ->check(number_in(training::integers(1)))
+      ->capture_default_str();
+  bench
+      ->add_option("--sequences", options->sequences,
+                   "sequences that are written at once; their tokens are counted together")
+      ->check(number_in(training::integers(1, 1024)))
+      ->capture_default_str();
+  bench->add_option("--repeat", options->repeat, "runs, after one that does not count; medians are shown")
+      ->check(number_in(training::integers(1, 1000)))
+      ->capture_default_str();
+  bench->add_flag("--no-cpu{false}", options->cpu, "leave out the CPU, which a GPU is compared with");
+  add_output(*bench, "--json", options->json, "also write the figures to this file", options->force);
+  return {bench, [options] { return bench_model(*options); }};
 }
 
 }  // namespace etna::cli

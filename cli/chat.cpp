@@ -10,6 +10,7 @@
 #include <etna/device/output_file.h>
 #include <etna/train/progress.h>
 
+#include "commands.h"
 #include "generation.h"
 #include "line_reader.h"
 #include "output.h"
@@ -161,21 +162,6 @@ class Chat {
   std::vector<data::ChatMessage> messages_;
 };
 
-}  // namespace
-
-CLI::App* add_chat(CLI::App& app, TextOptions& options) {
-  CLI::App* chat = app.add_subcommand("chat", "Talk with a language model; /help lists what it takes");
-  add_model_options(*chat, options);
-  add_guess_options(*chat, options);
-  chat->add_option("--system", options.system, "the system message before the conversation");
-  chat->add_option("--format", options.format,
-                   "the chat format; jinja: the model's own template (default: the format recognized from the "
-                   "template, else the template)")
-      ->check(CLI::IsMember(formats()));
-  add_sampling_options(*chat, options);
-  return chat;
-}
-
 int chat(const TextOptions& options) try {
   LoadedModel model = open_model(options);
   Chat chat(model, options);
@@ -187,6 +173,22 @@ int chat(const TextOptions& options) try {
 } catch (const FormatError& error) {
   print_error(printable(error.what()));
   return 4;
+}
+
+}  // namespace
+
+Command add_chat(CLI::App& app) {
+  const auto options = std::make_shared<TextOptions>();
+  CLI::App* chat = app.add_subcommand("chat", "Talk with a language model; /help lists what it takes");
+  add_model_options(*chat, *options);
+  add_guess_options(*chat, *options);
+  chat->add_option("--system", options->system, "the system message before the conversation");
+  chat->add_option("--format", options->format,
+                   "the chat format; jinja: the model's own template (default: the format recognized from the "
+                   "template, else the template)")
+      ->check(CLI::IsMember(formats()));
+  add_sampling_options(*chat, *options);
+  return {chat, [options] { return cli::chat(*options); }};
 }
 
 }  // namespace etna::cli

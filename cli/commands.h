@@ -1,19 +1,30 @@
 #pragma once
 
-#include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include <CLI/CLI.hpp>
+
 #include <etna/device/device.h>
 
-/// The subcommands of `etna`. Each prints to standard output and returns the exit code.
+/// The subcommands of `etna`, and what those about devices share.
 namespace etna::cli {
 
-/// Prints one line per adapter: what it is, whether it is usable, and which one `auto` takes.
-int devices();
+/// A subcommand, and what runs it: prints to standard output and returns the exit code.
+struct Command {
+  const CLI::App* app = nullptr;
+  std::function<int()> run;
+};
 
-/// Prints everything about each adapter and checks its matrix products. @returns 3 if a check fails.
-int doctor();
+/// One function for each row of the table: adds the subcommand with its options, which `run` keeps.
+#define ETNA_COMMAND(name) Command add_##name(CLI::App& app);
+#include "commands.def"
+#undef ETNA_COMMAND
+
+/// The exit code for suspicious weights.
+inline constexpr int kSuspicious = 8;
 
 /// Prints what MoltenVK, the Vulkan of macOS, lacks of what the library and its kernels ask for. @returns 3 if the
 /// library could not run there.

@@ -12,6 +12,7 @@
 #include <etna/tensor/quant/block_format.h>
 #include <etna/train/progress.h>
 
+#include "commands.h"
 #include "generation.h"
 #include "model_kind.h"
 #include "output.h"
@@ -22,6 +23,11 @@ namespace etna::cli {
 using training::printable;
 
 namespace {
+
+struct ConvertOptions {
+  std::string model, out, adapter, to, gptq;
+  bool no_tokenizer = false, force = false;
+};
 
 /// Texts of a context's length from a file.
 std::vector<std::vector<std::int32_t>> texts_of(const models::Model& model, const std::string& file) {
@@ -46,25 +52,6 @@ bool round_by_text(const models::Model& model, const std::string& file, const qu
                                                 }});
   progress.finish();
   return !interrupt.requested();
-}
-
-}  // namespace
-
-CLI::App* add_convert(CLI::App& app, ConvertOptions& options) {
-  CLI::App* convert = app.add_subcommand("convert", "Write a model as a GGUF file");
-  convert
-      ->add_option("-m,--model,model", options.model,
-                   "a folder of Hugging Face, a llama2.c checkpoint, a training run, or a GGUF file")
-      ->required();
-  convert->add_option("--out", options.out, "the file to write; one that is there is refused")->required();
-  convert->add_option("--adapter", options.adapter, "low-rank adapters to add to its matrices first");
-  convert->add_option("--to", options.to,
-                      "format of its matrices: f32, f16, bf16, q8_0, q4_k ... (default: as they are)");
-  convert->add_option("--gptq", options.gptq,
-                      "with --to q4_0 or q4_1: a text by which the rounding errors of columns make up for each other");
-  convert->add_flag("--no-tokenizer", options.no_tokenizer, "leave the tokenizer out");
-  convert->add_flag("--force", options.force, "replace --out");
-  return convert;
 }
 
 int convert(const ConvertOptions& options) try {
@@ -96,6 +83,26 @@ int convert(const ConvertOptions& options) try {
 } catch (const FormatError& error) {
   print_error(printable(error.what()));
   return 4;
+}
+
+}  // namespace
+
+Command add_convert(CLI::App& app) {
+  const auto options = std::make_shared<ConvertOptions>();
+  CLI::App* convert = app.add_subcommand("convert", "Write a model as a GGUF file");
+  convert
+      ->add_option("-m,--model,model", options->model,
+                   "a folder of Hugging Face, a llama2.c checkpoint, a training run, or a GGUF file")
+      ->required();
+  convert->add_option("--out", options->out, "the file to write; one that is there is refused")->required();
+  convert->add_option("--adapter", options->adapter, "low-rank adapters to add to its matrices first");
+  convert->add_option("--to", options->to,
+                      "format of its matrices: f32, f16, bf16, q8_0, q4_k ... (default: as they are)");
+  convert->add_option("--gptq", options->gptq,
+                      "with --to q4_0 or q4_1: a text by which the rounding errors of columns make up for each other");
+  convert->add_flag("--no-tokenizer", options->no_tokenizer, "leave the tokenizer out");
+  convert->add_flag("--force", options->force, "replace --out");
+  return {convert, [options] { return cli::convert(*options); }};
 }
 
 }  // namespace etna::cli

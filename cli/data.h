@@ -22,13 +22,8 @@ struct DataOptions {
   bool verify = false;
 };
 
-/// Adds the subcommand `data` with its own: prepare, inspect.
-CLI::App* add_data(CLI::App& app, DataOptions& options);
-
-/// @param command what add_data() gave @returns the exit code: 2 for wrong usage, 4 for texts and files that cannot be
-/// used, 130 after Ctrl-C @throws Error if standard output cannot be written
-int data_command(const CLI::App& command, const DataOptions& options);
-
+/// Both return the exit code: 2 for wrong usage, 4 for texts and files that cannot be used, 130 after Ctrl-C.
+/// @param command the subcommand `prepare` @throws Error if standard output cannot be written
 int prepare_data(const CLI::App& command, const DataOptions& options);
 int inspect_data(const DataOptions& options);
 

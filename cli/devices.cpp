@@ -10,6 +10,9 @@
 
 namespace etna::cli {
 
+namespace {
+
+/// Prints one line per adapter: what it is, whether it is usable, and which one `auto` takes.
 int devices() {
   Device chosen = select_device("auto");
   using Row = std::array<std::string, 6>;
@@ -28,6 +31,12 @@ int devices() {
   }
   print_choice();
   return 0;
+}
+
+}  // namespace
+
+Command add_devices(CLI::App& app) {
+  return {app.add_subcommand("devices", "List every device, usable or not, and which one `auto` takes"), devices};
 }
 
 }  // namespace etna::cli

@@ -5,9 +5,13 @@
 #include <etna/device/memory.h>
 
 #include "commands.h"
+#include "output.h"
 
 namespace etna::cli {
 
+namespace {
+
+/// Prints everything about each adapter and checks its matrix products. @returns 3 if a check fails.
 int doctor() {
   Device chosen = select_device("auto");
   bool all_right = true;
@@ -31,6 +35,37 @@ int doctor() {
   }
   print_choice();
   return all_right ? 0 : 3;
+}
+
+struct DoctorOptions {
+  bool benching = false, moltenvk = false;
+  BenchOptions bench;
+};
+
+}  // namespace
+
+Command add_doctor(CLI::App& app) {
+  const auto options = std::make_shared<DoctorOptions>();
+  CLI::App* doctor =
+      app.add_subcommand("doctor", "Show drivers, features and limits of every device and check its arithmetic");
+  CLI::Option* bench = doctor->add_flag("--bench", options->benching,
+                                        "instead measure what dispatches, barriers, submits, copies and products take");
+  doctor
+      ->add_option("--device", options->bench.devices,
+                   "cpu, vulkan:N or auto, several by commas (default: all but software rasterizers)")
+      ->delimiter(',')
+      ->needs(bench);
+  add_output(*doctor, "--json", options->bench.json, "also write the figures to this file", options->bench.force)
+      ->needs(bench);
+  doctor
+      ->add_flag("--moltenvk", options->moltenvk,
+                 "instead compare what MoltenVK (macOS) offers with what kernels ask for")
+      ->excludes(bench);
+  doctor->add_flag("--quick", options->bench.quick, "small sizes and counts, to see that it works")->needs(bench);
+  return {doctor, [options] {
+            if (options->moltenvk) return doctor_moltenvk();
+            return options->benching ? cli::bench(options->bench) : cli::doctor();
+          }};
 }
 
 }  // namespace etna::cli

@@ -29,39 +29,6 @@ struct TextOptions : ModelOptions {
   CLI::Option *seed = nullptr, *given_prompt = nullptr;  ///< to ask whether the user gave them
 };
 
-struct ModelBenchOptions : ModelOptions {
-  std::int64_t prompt = 512, tokens = 128, sequences = 1, repeat = 3;
-  bool cpu = true;  ///< also the CPU, where the device is another
-  bool force = false;
-  std::string json;
-};
-
-struct PerplexityOptions : ModelOptions {
-  std::string file;
-  std::int64_t chunk = 512;
-  std::int64_t most = 0;
-};
-
-struct ConvertOptions {
-  std::string model, out, adapter, to, gptq;
-  bool no_tokenizer = false, force = false;
-};
-
-CLI::App* add_run(CLI::App& app, TextOptions& options);
-CLI::App* add_chat(CLI::App& app, TextOptions& options);
-CLI::App* add_bench(CLI::App& app, ModelBenchOptions& options);
-CLI::App* add_perplexity(CLI::App& app, PerplexityOptions& options);
-
-CLI::App* add_convert(CLI::App& app, ConvertOptions& options);
-
-/// All return the exit code: 2 for wrong usage, 3 for a device, 4 for files, 130 after Ctrl-C.
-/// @throws models::SuspiciousWeights where weights, or logits that they make, are damaged
-int run_text(const TextOptions& options);
-int chat(const TextOptions& options);
-int bench_model(const ModelBenchOptions& options);
-int perplexity(const PerplexityOptions& options);
-int convert(const ConvertOptions& options);
-
 /// A model on its device, with a generator for it.
 struct LoadedModel {
   models::Model model, draft;  ///< the draft's decoder is null where there is none
@@ -79,6 +46,8 @@ std::filesystem::path model_path(const std::filesystem::path& path);
 std::vector<FilePath> models_of(const ModelOptions& options);
 /// @throws DeviceError
 Device device_of(const ModelOptions& options);
+/// Of a tokenizer's own file, or of a model that has one. @throws FormatError
+std::shared_ptr<const data::Tokenizer> open_tokenizer(const std::filesystem::path& path);
 /// @throws FormatError, DeviceError
 LoadedModel open_model(const ModelOptions& options, std::int64_t slots = 1);
 /// "120 of 160 guesses were right"; empty where nothing was guessed.

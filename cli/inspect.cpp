@@ -13,13 +13,18 @@
 #include <etna/tensor/quant/block_format.h>
 #include <etna/train/progress.h>
 
+#include "commands.h"
 #include "model_kind.h"
-#include "models.h"
 #include "output.h"
 #include "weight_file.h"
 
 namespace etna::cli {
 namespace {
+
+struct InspectOptions {
+  std::string file, json;
+  bool check = false, names = true, force = false;
+};
 
 using training::printable;
 using training::with_commas;
@@ -153,21 +158,6 @@ std::int64_t check(const WeightFile& file, std::string& text) {
   return suspicious;
 }
 
-}  // namespace
-
-CLI::App* add_inspect(CLI::App& app, InspectOptions& options) {
-  CLI::App* inspect =
-      app.add_subcommand("inspect", "Show what a file of weights holds, and whether this build runs it");
-  inspect
-      ->add_option("-m,--model,file", options.file,
-                   "GGUF, safetensors (a file, an index, or a folder of Hugging Face), or a llama2.c checkpoint")
-      ->required();
-  inspect->add_flag("--check", options.check, "also read all weights and report suspicious ones (exit code 8)");
-  inspect->add_flag("!--no-tensors", options.names, "leave the list of tensors out");
-  add_output(*inspect, "--json", options.json, "also write kind, metadata and tensors to this file", options.force);
-  return inspect;
-}
-
 int inspect(const InspectOptions& options) try {
   io::require_output({"--json", options.json, json_marks(kInspect)}, options.force, {options.file});
   const WeightFile file = open_weights(options.file);
@@ -185,6 +175,22 @@ int inspect(const InspectOptions& options) try {
 } catch (const FormatError& error) {
   print_error(printable(error.what()));
   return 4;
+}
+
+}  // namespace
+
+Command add_inspect(CLI::App& app) {
+  const auto options = std::make_shared<InspectOptions>();
+  CLI::App* inspect =
+      app.add_subcommand("inspect", "Show what a file of weights holds, and whether this build runs it");
+  inspect
+      ->add_option("-m,--model,file", options->file,
+                   "GGUF, safetensors (a file, an index, or a folder of Hugging Face), or a llama2.c checkpoint")
+      ->required();
+  inspect->add_flag("--check", options->check, "also read all weights and report suspicious ones (exit code 8)");
+  inspect->add_flag("!--no-tensors", options->names, "leave the list of tensors out");
+  add_output(*inspect, "--json", options->json, "also write kind, metadata and tensors to this file", options->force);
+  return {inspect, [options] { return cli::inspect(*options); }};
 }
 
 }  // namespace etna::cli

@@ -1,6 +1,8 @@
 #include "line_reader.h"
 
+#include <algorithm>
 #include <clocale>
+#include <cstdio>
 #include <cwchar>
 #include <iostream>
 
@@ -9,8 +11,13 @@
 #include <unistd.h>
 #endif
 
+#include <fmt/format.h>
+
+#include <etna/data/text_file.h>
+#include <etna/device/error.h>
 #include <etna/device/internal/os/process.h>
 #include <etna/device/internal/os/terminal.h>
+#include <etna/device/memory.h>
 
 #include "output.h"
 
@@ -107,6 +114,21 @@ std::optional<std::string> LineReader::next() {
     print_all(read.interrupted() ? kHowToEnd : "\n");
     if (!read.interrupted()) return std::nullopt;
   }
+}
+
+std::string standard_input() {
+  constexpr std::size_t kMost = std::size_t{64} << 20;  // no context of a model holds as much
+  std::string text;
+  char chunk[1 << 16];
+  while (const std::size_t count = std::fread(chunk, 1, sizeof chunk, stdin)) {
+    text.append(chunk, count);
+    if (text.size() > kMost)
+      throw FormatError(
+          fmt::format("standard input is larger than {}, more than is read at once", readable_bytes(kMost)));
+  }
+  if (const std::size_t at = std::min(text.find('\0'), data::find_invalid_utf8(text)); at != std::string::npos)
+    throw FormatError(fmt::format("standard input is not UTF-8 text: see byte {}", at));
+  return text;
 }
 
 }  // namespace etna::cli

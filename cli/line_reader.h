@@ -24,4 +24,7 @@ class LineReader {
   std::unique_ptr<Editor> editor_;
 };
 
+/// The whole of standard input. @throws FormatError unless it is UTF-8 text of at most 64 MiB
+std::string standard_input();
+
 }  // namespace etna::cli

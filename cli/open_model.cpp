@@ -5,9 +5,11 @@
 
 #include <fmt/format.h>
 
+#include <etna/data/tokenizers/model_tokenizer.h>
 #include <etna/device/device.h>
 #include <etna/device/error.h>
 #include <etna/models/model_file.h>
+#include <etna/tensor/io/gguf.h>
 #include <etna/train/checkpointer.h>
 #include <etna/train/progress.h>
 
@@ -21,15 +23,6 @@ namespace {
 namespace fs = std::filesystem;
 
 DType cache_dtype(const std::string& name) { return name == "q8_0" ? u8 : dtype_named(name); }
-
-/// Of a tokenizer's own file, or of a model that has one.
-std::shared_ptr<const data::Tokenizer> tokenizer_in(const fs::path& path) {
-  const std::string kind = path.extension().string();
-  if (kind == ".json" || kind == ".model" || kind == ".bin") return data::load_tokenizer(path);
-  models::Model model = models::load_model(model_path(path));
-  if (model.tokenizer == nullptr) throw FormatError(fmt::format("{}: contains no tokenizer", path.string()));
-  return model.tokenizer;
-}
 
 /// A draft must mean the same by each id. Files pad vocabularies, so that those of the tokenizers say less than sizes.
 void require_same_vocabulary(const ModelOptions& options, const models::Model& model, const models::Model& draft) {
@@ -79,6 +72,27 @@ Device device_of(const ModelOptions& options) {
   return options.strict ? select_device_strictly(options.device) : select_device(options.device);
 }
 
+std::shared_ptr<const data::Tokenizer> open_tokenizer(const fs::path& path) {
+  require_plain_files(path);
+  const std::string kind = path.extension().string();
+  // A checkpoint of llama2.c has its tokenizer beside it.
+  const fs::path beside = path.parent_path() / "tokenizer.bin";
+  std::error_code none;
+  if (kind == ".bin") return data::load_tokenizer(fs::exists(beside, none) ? beside : path);
+  if (kind == ".json" || kind == ".model") return data::load_tokenizer(path);
+  if (kind == ".gguf") {
+    // The vocabulary alone: the weights may be of a model that this build does not run.
+    const io::GgufFile file(model_path(path));
+    const std::string vocabulary = file.string("tokenizer.ggml.model", "none");
+    if (vocabulary != "none" && vocabulary != "no_vocab")
+      return std::make_shared<data::ModelTokenizer>(models::vocabulary_of(file), path.string());
+    throw FormatError(fmt::format("{}: contains no tokenizer", path.string()));
+  }
+  models::Model model = models::load_model(model_path(path));
+  if (model.tokenizer == nullptr) throw FormatError(fmt::format("{}: contains no tokenizer", path.string()));
+  return model.tokenizer;
+}
+
 LoadedModel open_model(const ModelOptions& options, std::int64_t slots) {
   const auto begin = std::chrono::steady_clock::now();
   LoadedModel loaded;
@@ -86,7 +100,7 @@ LoadedModel open_model(const ModelOptions& options, std::int64_t slots) {
   if (!options.quiet) std::fprintf(stderr, "%s\n", device_line(options.device, loaded.device).c_str());
   loaded.model = models::load_model(model_path(options.model), {.device = loaded.device});
   if (!options.tokenizer.empty()) {
-    loaded.model.tokenizer = tokenizer_in(options.tokenizer);
+    loaded.model.tokenizer = open_tokenizer(options.tokenizer);
     const std::size_t size = loaded.model.tokenizer->size();
     if (std::cmp_greater(size, loaded.model.decoder->config.vocabulary)) {
       throw FormatError(fmt::format("{}: it has {} tokens, the model {}; give the tokenizer of this model",

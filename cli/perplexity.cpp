@@ -12,6 +12,7 @@
 #include <etna/train/progress.h>
 
 #include "arguments.h"
+#include "commands.h"
 #include "generation.h"
 #include "output.h"
 #include "text_answer.h"
@@ -20,19 +21,13 @@ namespace etna::cli {
 
 using training::printable;
 
-CLI::App* add_perplexity(CLI::App& app, PerplexityOptions& options) {
-  CLI::App* perplexity = app.add_subcommand("perplexity", "How well a language model foretells a text");
-  add_model_options(*perplexity, options);
-  perplexity->add_option("-f,--file", options.file, "the text")->required();
-  perplexity
-      ->add_option("--chunk", options.chunk, "the text is cut into pieces of so many tokens, each read for itself")
-      ->check(number_in(training::integers(2, 1 << 20)))
-      ->capture_default_str();
-  perplexity->add_option("-n,--tokens", options.most, "stop after about so many; 0: all")
-      ->check(number_in(training::integers(0)));
-  return perplexity;
-}
+namespace {
 
+struct PerplexityOptions : ModelOptions {
+  std::string file;
+  std::int64_t chunk = 512;
+  std::int64_t most = 0;
+};
 int perplexity(const PerplexityOptions& options) try {
   const std::string text = data::read_text_file(options.file);
   LoadedModel model = open_model(options);
@@ -78,6 +73,22 @@ int perplexity(const PerplexityOptions& options) try {
 } catch (const FormatError& error) {
   print_error(printable(error.what()));
   return 4;
+}
+
+}  // namespace
+
+Command add_perplexity(CLI::App& app) {
+  const auto options = std::make_shared<PerplexityOptions>();
+  CLI::App* perplexity = app.add_subcommand("perplexity", "How well a language model foretells a text");
+  add_model_options(*perplexity, *options);
+  perplexity->add_option("-f,--file", options->file, "the text")->required();
+  perplexity
+      ->add_option("--chunk", options->chunk, "the text is cut into pieces of so many tokens, each read for itself")
+      ->check(number_in(training::integers(2, 1 << 20)))
+      ->capture_default_str();
+  perplexity->add_option("-n,--tokens", options->most, "stop after about so many; 0: all")
+      ->check(number_in(training::integers(0)));
+  return {perplexity, [options] { return cli::perplexity(*options); }};
 }
 
 }  // namespace etna::cli

@@ -13,12 +13,17 @@
 #include <etna/tensor/quant/block_format.h>
 #include <etna/train/progress.h>
 
-#include "models.h"
+#include "commands.h"
 #include "output.h"
 #include "weight_format.h"
 
 namespace etna::cli {
 namespace {
+
+struct QuantizeOptions {
+  std::string file, to, out;
+  bool pure = false, force = false;
+};
 
 namespace fs = std::filesystem;
 using quant::BlockFormat;
@@ -131,21 +136,6 @@ Quantized write(const io::GgufFile& from, const BlockFormat& wanted, const Quant
   return sum;
 }
 
-}  // namespace
-
-CLI::App* add_quantize(CLI::App& app, QuantizeOptions& options) {
-  CLI::App* quantize = app.add_subcommand("quantize", "Write a GGUF file with its matrices in fewer bits");
-  quantize->add_option("-m,--model,file", options.file, "a GGUF file")->required();
-  quantize
-      ->add_option("--to", options.to,
-                   "q8_0, q6_k, q5_k, q4_k (or q4_k_m), q4_0, iq4_nl, mxfp4, tq2_0 ...: see docs/quantization.md")
-      ->required();
-  quantize->add_option("--out", options.out, "the file to write; one that is there is refused")->required();
-  quantize->add_flag("--pure", options.pure, "the same format for token_embd and output, which otherwise keep 6 bits");
-  quantize->add_flag("--force", options.force, "replace --out");
-  return quantize;
-}
-
 int quantize(const QuantizeOptions& options) try {
   const BlockFormat* wanted = writable_format(options.to);
   if (wanted == nullptr) {
@@ -162,6 +152,22 @@ int quantize(const QuantizeOptions& options) try {
 } catch (const FormatError& error) {
   print_error(printable(error.what()));
   return 4;
+}
+
+}  // namespace
+
+Command add_quantize(CLI::App& app) {
+  const auto options = std::make_shared<QuantizeOptions>();
+  CLI::App* quantize = app.add_subcommand("quantize", "Write a GGUF file with its matrices in fewer bits");
+  quantize->add_option("-m,--model,file", options->file, "a GGUF file")->required();
+  quantize
+      ->add_option("--to", options->to,
+                   "q8_0, q6_k, q5_k, q4_k (or q4_k_m), q4_0, iq4_nl, mxfp4, tq2_0 ...: see docs/quantization.md")
+      ->required();
+  quantize->add_option("--out", options->out, "the file to write; one that is there is refused")->required();
+  quantize->add_flag("--pure", options->pure, "the same format for token_embd and output, which otherwise keep 6 bits");
+  quantize->add_flag("--force", options->force, "replace --out");
+  return {quantize, [options] { return cli::quantize(*options); }};
 }
 
 }  // namespace etna::cli

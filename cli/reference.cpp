@@ -1,12 +1,13 @@
-#include "reference.h"
-
 #include <algorithm>
 #include <functional>
 
 #include <fmt/format.h>
 
 #include "arguments.h"
+#include "commands.h"
+#include "output.h"
 
+// The command line as other programs read it, from the same table as --help.
 namespace etna::cli {
 namespace {
 
@@ -104,14 +105,14 @@ std::string plain(const std::string& text) {
   return out.starts_with('.') || out.starts_with('\'') ? "\\&" + out : out;
 }
 
-}  // namespace
-
+/// @param shell "bash", "zsh" or "fish"
 std::string completion(const CLI::App& app, const std::string& shell) {
   if (shell == "fish") return fish(app);
   if (shell == "bash") return bash(app);
   return "#compdef etna\nautoload -Uz bashcompinit && bashcompinit\n" + bash(app);
 }
 
+/// A page for man, with all commands.
 std::string man_page(const CLI::App& app) {
   std::string text =
       ".TH ETNA 1\n.SH NAME\netna \\- language models and training\n.SH SYNOPSIS\n.B etna\nCOMMAND "
@@ -138,6 +139,21 @@ std::string man_page(const CLI::App& app) {
     if (const std::string footer = command.get_footer(); !footer.empty()) text += ".PP\n" + plain(footer) + "\n";
   });
   return text;
+}
+
+}  // namespace
+
+Command add_completion(CLI::App& app) {
+  const auto shell = std::make_shared<std::string>();
+  CLI::App* command =
+      app.add_subcommand("completion", "Print what a shell completes etna's words by: source <(etna completion bash)");
+  command->add_option("shell", *shell, "bash, zsh or fish")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  return {command, [&app, shell] { return print_all(completion(app, *shell)), 0; }};
+}
+
+Command add_man(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("man", "Print the manual page: etna man | man -l -");
+  return {command, [&app] { return print_all(man_page(app)), 0; }};
 }
 
 }  // namespace etna::cli

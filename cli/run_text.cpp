@@ -9,11 +9,12 @@
 #include <etna/data/tokenizers/stream_decoder.h>
 #include <etna/device/error.h>
 #include <etna/device/internal/os/terminal.h>
-#include <etna/device/memory.h>
 #include <etna/models/model_file.h>
 #include <etna/train/progress.h>
 
+#include "commands.h"
 #include "generation.h"
+#include "line_reader.h"
 #include "output.h"
 #include "text_answer.h"
 
@@ -29,43 +30,13 @@ std::string without_line_break(std::string text) {
   return text;
 }
 
-std::string standard_input() {
-  constexpr std::size_t kMost = std::size_t{64} << 20;  // no context holds as much
-  std::string text;
-  char chunk[1 << 16];
-  while (const std::size_t count = std::fread(chunk, 1, sizeof chunk, stdin)) {
-    text.append(chunk, count);
-    if (text.size() > kMost)
-      throw FormatError(fmt::format("standard input is larger than {}, too large for a prompt", readable_bytes(kMost)));
-  }
-  if (const std::size_t at = std::min(text.find('\0'), data::find_invalid_utf8(text)); at != std::string::npos)
-    throw FormatError(fmt::format("standard input is not UTF-8 text: see byte {}", at));
-  return without_line_break(text);
-}
-
 /// --prompt, --prompt-file, or what is piped in.
 std::string prompt_of(const TextOptions& options) {
   const bool given = options.given_prompt->count() > 0, file = !options.prompt_file.empty();
   const bool piped = !given && !file && !os::is_terminal(stdin);
-  if (piped || (given && options.prompt == "-") || options.prompt_file == "-") return standard_input();
+  if (piped || (given && options.prompt == "-") || options.prompt_file == "-")
+    return without_line_break(standard_input());
   return file ? without_line_break(data::read_text_file(options.prompt_file)) : options.prompt;
-}
-
-}  // namespace
-
-CLI::App* add_run(CLI::App& app, TextOptions& options) {
-  CLI::App* run = app.add_subcommand("run", "Let a language model go on with a text");
-  add_model_options(*run, options);
-  add_guess_options(*run, options);
-  options.given_prompt = run->add_option("-p,--prompt", options.prompt,
-                                         "the text to go on with; -: standard input, which is also read where it is "
-                                         "no terminal and no prompt is given");
-  run->add_option("--prompt-file", options.prompt_file, "a file with it, whose last line break is left out")
-      ->excludes(options.given_prompt);
-  run->add_flag("--no-special", options.no_special, "add no begin token to the prompt");
-  run->add_flag("--endless", options.endless, "where the context is full, go on without the middle of the text");
-  add_sampling_options(*run, options);
-  return run;
 }
 
 int run_text(const TextOptions& options) try {
@@ -106,6 +77,24 @@ int run_text(const TextOptions& options) try {
 } catch (const FormatError& error) {
   print_error(printable(error.what()));
   return 4;
+}
+
+}  // namespace
+
+Command add_run(CLI::App& app) {
+  const auto options = std::make_shared<TextOptions>();
+  CLI::App* run = app.add_subcommand("run", "Let a language model go on with a text");
+  add_model_options(*run, *options);
+  add_guess_options(*run, *options);
+  options->given_prompt = run->add_option("-p,--prompt", options->prompt,
+                                          "the text to go on with; -: standard input, which is also read where it is "
+                                          "no terminal and no prompt is given");
+  run->add_option("--prompt-file", options->prompt_file, "a file with it, whose last line break is left out")
+      ->excludes(options->given_prompt);
+  run->add_flag("--no-special", options->no_special, "add no begin token to the prompt");
+  run->add_flag("--endless", options->endless, "where the context is full, go on without the middle of the text");
+  add_sampling_options(*run, *options);
+  return {run, [options] { return run_text(*options); }};
 }
 
 }  // namespace etna::cli

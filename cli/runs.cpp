@@ -18,6 +18,7 @@
 #include <etna/train/progress.h>
 
 #include "arguments.h"
+#include "commands.h"
 #include "output.h"
 
 namespace etna::cli {
@@ -269,34 +270,9 @@ std::string shown(const Json& value, Digits digits) {
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-CLI::App* add_runs(CLI::App& app, RunsOptions& options) {
-  CLI::App* list = app.add_subcommand("runs", "List the training runs of this user, newest first");
-  list->add_option("--last", options.last, "only so many, of the newest (with --sort: the first of that order)")
-      ->check(number_in(training::integers(1)));
-  list->add_option("--sort", options.sort,
-                   "by a result (loss, tokens_per_second, valid_perplexity ...) or config value");
-  list->add_flag("--reverse", options.reverse, "the other way round");
-  list->add_option("--filter", options.filters, "NAME=VALUE: equal numbers, or texts that contain VALUE; repeatable")
-      ->take_all()
-      ->allow_extra_args(false);
-  list->add_flag("--json", options.json, "print JSON");
-  const char* names = "ids (a beginning that only one has will do) or run folders";
-  CLI::App* compare = list->add_subcommand("compare", "Show what differs between runs, and their results");
-  compare->add_option("runs", options.names, names)->required()->expected(2, 100);
-  compare->add_flag("--json", options.json, "print JSON");
-  CLI::App* plot = list->add_subcommand("plot", "Plot the loss curves of runs");
-  plot->add_option("runs", options.names, names)->required()->expected(1, 100);
-  plot->add_option("--metric", options.metrics, "what to plot (default: the losses); repeatable")
-      ->take_all()
-      ->allow_extra_args(false);
-  add_output(*plot, "--svg", options.svg, "write a picture to this file", options.force);
-  plot->add_flag("--log", options.log, "with a logarithmic axis");
-  plot->add_flag("--json", options.json, "print the points as JSON");
-  list->require_subcommand(0, 1);
-  return list;
-}
+namespace {
 
-int runs(const CLI::App& command, const RunsOptions& options) try {
+int run_runs(const CLI::App& command, const RunsOptions& options) try {
   const std::filesystem::path file = training::run_list_file();
   if (file.empty())
     throw Error(fmt::format("runs: none of ETNA_RUNS, XDG_STATE_HOME and {} is set, so there is no list of runs",
@@ -317,6 +293,36 @@ int runs(const CLI::App& command, const RunsOptions& options) try {
 } catch (const FormatError& error) {
   fmt::print(stderr, "etna: {}\n", training::printable(error.what()));  // it may quote the file
   return 4;
+}
+
+}  // namespace
+
+Command add_runs(CLI::App& app) {
+  const auto options = std::make_shared<RunsOptions>();
+  CLI::App* list = app.add_subcommand("runs", "List the training runs of this user, newest first");
+  list->add_option("--last", options->last, "only so many, of the newest (with --sort: the first of that order)")
+      ->check(number_in(training::integers(1)));
+  list->add_option("--sort", options->sort,
+                   "by a result (loss, tokens_per_second, valid_perplexity ...) or config value");
+  list->add_flag("--reverse", options->reverse, "the other way round");
+  list->add_option("--filter", options->filters, "NAME=VALUE: equal numbers, or texts that contain VALUE; repeatable")
+      ->take_all()
+      ->allow_extra_args(false);
+  list->add_flag("--json", options->json, "print JSON");
+  const char* names = "ids (a beginning that only one has will do) or run folders";
+  CLI::App* compare = list->add_subcommand("compare", "Show what differs between runs, and their results");
+  compare->add_option("runs", options->names, names)->required()->expected(2, 100);
+  compare->add_flag("--json", options->json, "print JSON");
+  CLI::App* plot = list->add_subcommand("plot", "Plot the loss curves of runs");
+  plot->add_option("runs", options->names, names)->required()->expected(1, 100);
+  plot->add_option("--metric", options->metrics, "what to plot (default: the losses); repeatable")
+      ->take_all()
+      ->allow_extra_args(false);
+  add_output(*plot, "--svg", options->svg, "write a picture to this file", options->force);
+  plot->add_flag("--log", options->log, "with a logarithmic axis");
+  plot->add_flag("--json", options->json, "print the points as JSON");
+  list->require_subcommand(0, 1);
+  return {list, [list, options] { return run_runs(*list, *options); }};
 }
 
 }  // namespace etna::cli

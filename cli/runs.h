@@ -21,13 +21,7 @@ struct RunsOptions {
   std::string svg;
 };
 
-/// Adds the subcommand `runs` with its own: compare, plot.
-CLI::App* add_runs(CLI::App& app, RunsOptions& options);
-
-/// @param command what add_runs() gave @returns the exit code, 4 for unknown runs and damaged files
-/// @throws Error if standard output cannot be written
-int runs(const CLI::App& command, const RunsOptions& options);
-
+/// Both return the exit code, 4 for unknown runs. @throws Error if standard output cannot be written
 int compare_runs(const training::RunList& list, const RunsOptions& options);
 int plot_runs(const training::RunList& list, const RunsOptions& options);
 

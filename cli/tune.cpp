@@ -1,5 +1,3 @@
-#include "tune.h"
-
 #include <algorithm>
 #include <chrono>
 #include <vector>
@@ -11,8 +9,16 @@
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/matmul/gemm/internal/tuned.h>
 
+#include "commands.h"
+
 namespace etna::cli {
 namespace {
+
+struct TuneOptions {
+  std::string device;  ///< in the form select_device() takes
+  std::vector<std::string> dtypes = {"bf16", "f32"};
+  bool quick = false;
+};
 
 using gemm::KernelConfig;
 using gemm::KernelVariant;
@@ -115,8 +121,8 @@ Best tune_shape(Device device, DType dtype, const Shape3& s, double budget) {
   return best;
 }
 
-}  // namespace
-
+/// Times every tiling on the gemms of common layers and stores the fastest for later runs.
+/// @throws DeviceError, FormatError if the table cannot be written
 int tune(const TuneOptions& options) {
   Device device = select_device(options.device);
   if (device.is_cpu()) throw DeviceError("tune: gemms are tuned on GPUs; name one, e.g. --device vulkan:0");
@@ -142,6 +148,21 @@ int tune(const TuneOptions& options) {
   gemm::remember(device, table);
   fmt::print("{} kept in {}\n", table.size(), gemm::table_file(device).string());
   return 0;
+}
+
+}  // namespace
+
+Command add_tune(CLI::App& app) {
+  const auto options = std::make_shared<TuneOptions>();
+  CLI::App* tune =
+      app.add_subcommand("tune", "Time every way to cut usual matrix products and keep the fastest for later runs");
+  tune->add_option("--device", options->device, "vulkan:N or auto (default: auto)");
+  tune->add_option("--dtype", options->dtypes, "f32, f16, bf16, several by commas")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"f32", "f16", "bf16"}))
+      ->capture_default_str();
+  tune->add_flag("--quick", options->quick, "two small products, to see that it works");
+  return {tune, [options] { return cli::tune(*options); }};
 }
 
 }  // namespace etna::cli

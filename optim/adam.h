@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <utility>
 
 #include <etna/optim/optimizer.h>
@@ -138,6 +139,39 @@ class RAdam : public Optimizer {
 
  private:
   RAdamOptions options_;
+};
+
+struct AdEMAMixOptions {
+  double lr = 1e-3;
+  std::pair<double, double> betas = {0.9, 0.999};
+  double beta3 = 0.9999;  ///< of the slow average of the gradients
+  double alpha = 5;       ///< share of the slow average in a step
+  double eps = 1e-8;
+  double weight_decay = 0.01;
+  std::int64_t warmup = 0;   ///< steps over which beta3 and alpha grow, T of the paper; 0: none
+  bool maximize = false;     ///< climbs instead of descending
+  double max_grad_norm = 0;  ///< clips gradients to this global norm in the pass that steps; 0: no clipping
+};
+
+/// Adam with a second, slow average of the gradients (Pagliardini et al. 2024, "The AdEMAMix optimizer: better, faster,
+/// older") and decoupled weight decay; m and v as Adam:
+///     n ← bn + (1 - b)g;   p ← p - lr · ((m/(1 - β₁ᵗ) + a · n) / (√(v/(1 - β₂ᵗ)) + eps) + weight_decay · p)
+/// For T = warmup, a and b reach alpha and β₃ at step T: s = min(t/T, 1);   a = s · alpha
+///     ln b = min(1/((1 - s)/ln β₁ + s/ln β₃), ln β₃), so that the half-life of n grows evenly
+/// This is the paper's schedule; the authors' code adds 1e-8 to the betas in it.
+class AdEMAMix : public Optimizer {
+ public:
+  explicit AdEMAMix(std::vector<Tensor> parameters, AdEMAMixOptions options = {});
+  /// @throws Error for a setting out of range
+  AdEMAMix(std::vector<ParamGroup> groups, AdEMAMixOptions options);
+
+ protected:
+  std::vector<std::string> state_names(const ParamGroup& group) const override;
+  void update(const ParamGroup& group, const std::vector<Tensor>& list, const StepNumbers& numbers,
+              const Tensor& control) override;
+
+ private:
+  AdEMAMixOptions options_;
 };
 
 struct LAMBOptions {

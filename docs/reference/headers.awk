@@ -3,8 +3,8 @@
 # - A header is a topic of the reference, within its folder's; the comment above its namespace describes it.
 # - Sections (// ---- reductions) become sections.
 # - ETNA_MACRO(...) that declares something gets the comment above the macro and the one after itself as docstring.
-# - Rows of elementwise.def, activations.def and optimizers.def become the declarations that they stand for in the
-#   header that includes them, with docstrings.
+# - Rows of elementwise.def and activations.def become the declarations that they stand for in the header that includes
+#   them, with docstrings.
 # - Methods without a docstring take the one of the function of the same name.
 
 function say(text) { print text; doc = "" }
@@ -93,13 +93,6 @@ function elementwise(text, f,    name, kind, n, about, or_number) {
   }
 }
 
-function optimizer(text, f,    parameters) {
-  parameters = "(std::span<const Tensor> list, const "
-  declare(text, "void " f[1] "_step_" parameters "StepNumbers& numbers, const " f[2] "& options, " \
-                "const Tensor& control = {});")
-  declare(text, "void " f[1] "_step_" parameters f[2] "& step, const Tensor& control = {});")
-}
-
 # A value of the enumeration, a module, or two ops.
 function activation(text, f,    op) {
   if (header ~ /\/activations\/activations\.h$/) return declare(text, f[2] " = " f[1] ",")
@@ -130,8 +123,7 @@ function read_table(path,    line, row, text, fields, other) {
       if (line !~ /\)$/ ) continue
       split_row(row, fields)
       if (row ~ /^ETNA_ELEMENTWISE/) elementwise(text, fields)
-      else if (row ~ /^ETNA_ACTIVATION/) activation(text, fields)
-      else optimizer(doc_of["ETNA_OPTIMIZER"] (text == "" ? "" : "\n") text, fields)
+      else activation(text, fields)
       row = text = ""
     }
   }
@@ -184,7 +176,7 @@ in_define { if (!of_table) print; in_define = /\\$/; next }
   doc_of[defined] = doc
   doc = ""
   # Those that make declarations of tables are not needed here.
-  of_table = defined ~ /^ETNA_(DECLARE_|METHOD_|ELEMENTWISE|ACTIVATION|OPTIMIZER)/
+  of_table = defined ~ /^ETNA_(DECLARE_|METHOD_|ELEMENTWISE|ACTIVATION)/
   if (!of_table) print
   in_define = /\\$/
   next

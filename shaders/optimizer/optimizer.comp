@@ -6,7 +6,7 @@
 // elements and finds its tensor in the table. Neighbouring threads access neighbouring vectors of four elements, 16
 // elements per thread.
 //
-// The arithmetic per element is the rule's: tables/optimizers/<rule>.rule, for each row of optimizers.def there.
+// The arithmetic per element is the rule's: tables/optimizers/<rule>.rule, a kernel for each file there.
 //
 // variant: <rule>_step RULE_<rule>
 

@@ -34,6 +34,7 @@ std::map<std::string, Make> optimizers() {
           {"Adamax", make<Adamax>(AdamaxOptions{})},
           {"NAdam", make<NAdam>(NAdamOptions{.decoupled_weight_decay = true})},
           {"RAdam", make<RAdam>(RAdamOptions{.lr = 0.05, .decoupled_weight_decay = true})},
+          {"AdEMAMix", make<AdEMAMix>(AdEMAMixOptions{.lr = 0.05, .beta3 = 0.99, .warmup = 5})},
           {"ASGD", make<ASGD>(ASGDOptions{.t0 = 2})},
           {"Rprop", make<Rprop>(RpropOptions{})},
           {"Lion", make<Lion>(LionOptions{.lr = 0.01})},
@@ -185,6 +186,10 @@ TEST(Optimizer, RefusesSettingsOutOfRange) {
   expect_refused<Adamax>(AdamaxOptions{.betas = {0.9, 1}}, "not in [0, 1)");
   expect_refused<NAdam>(NAdamOptions{.momentum_decay = -1}, "momentum_decay of -1");
   expect_refused<RAdam>(RAdamOptions{.eps = -1}, "eps is -1; it must not be negative");
+  expect_refused<AdEMAMix>(AdEMAMixOptions{.betas = {0.9, 1}}, "not in [0, 1)");
+  expect_refused<AdEMAMix>(AdEMAMixOptions{.beta3 = 1}, "beta3 is 1, not in [0, 1)");
+  expect_refused<AdEMAMix>(AdEMAMixOptions{.alpha = -1}, "alpha is -1");
+  expect_refused<AdEMAMix>(AdEMAMixOptions{.warmup = -1}, "a warmup of -1 steps is negative");
   expect_refused<ASGD>(ASGDOptions{.lambd = -1}, "lambd of -1");
   expect_refused<Rprop>(RpropOptions{.eta_plus = 0.5}, "eta_plus 0.5");
   expect_refused<Lion>(LionOptions{.betas = {1, 0.99}}, "not in [0, 1)");

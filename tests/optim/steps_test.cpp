@@ -68,6 +68,24 @@ Rule adagrad_rule(double lr_decay, double eps) {
   };
 }
 
+Rule ademamix_rule(double beta1, double beta2, double beta3, double alpha, double eps, int warmup, double sign = 1) {
+  return [=](Values& x, const Values& g, std::vector<Values>& state, int t, double lr, double decay) {
+    state.resize(3, Values(x.size()));
+    const double done = t < warmup ? static_cast<double>(t) / warmup : 1, share = alpha * done;
+    const double b =
+        std::exp(std::log(beta1) * std::log(beta3) / ((1 - done) * std::log(beta3) + done * std::log(beta1)));
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const double direction = sign * g[i];
+      double &m = state[0][i], &slow = state[1][i], &v = state[2][i];
+      m = beta1 * m + (1 - beta1) * direction;
+      slow = b * slow + (1 - b) * direction;
+      v = beta2 * v + (1 - beta2) * direction * direction;
+      const double m_hat = m / (1 - std::pow(beta1, t)), v_hat = v / (1 - std::pow(beta2, t));
+      x[i] -= lr * ((m_hat + share * slow) / (std::sqrt(v_hat) + eps) + decay * x[i]);
+    }
+  };
+}
+
 class Steps : public OnDevice {
  protected:
   std::mt19937 random_{7};
@@ -141,6 +159,37 @@ TEST_P(Steps, AdamWFollowsItsRecurrence) {
   for (DType t : dtypes()) {
     follow<optim::AdamW>(optim::AdamWOptions{.betas = {0.9, 0.95}, .weight_decay = 0.1},
                          adam_rule(0.9, 0.95, 1e-8, true), t);
+  }
+}
+
+// Without a warmup, in the middle of one, and over its end.
+TEST_P(Steps, AdEMAMixFollowsItsRecurrence) {
+  for (DType t : dtypes()) {
+    follow<optim::AdEMAMix>(optim::AdEMAMixOptions{}, ademamix_rule(0.9, 0.999, 0.9999, 5, 1e-8, 0), t);
+    follow<optim::AdEMAMix>(
+        optim::AdEMAMixOptions{.betas = {0.8, 0.9}, .beta3 = 0.99, .alpha = 8, .eps = 0.1, .warmup = 3},
+        ademamix_rule(0.8, 0.9, 0.99, 8, 0.1, 3), t);
+    follow<optim::AdEMAMix>(optim::AdEMAMixOptions{.beta3 = 0.999, .alpha = 40, .warmup = 1000, .maximize = true},
+                            ademamix_rule(0.9, 0.999, 0.999, 40, 1e-8, 1000, -1), t);
+  }
+}
+
+// The half-life grows by the same amount at each step of the warmup, from ln ½ / ln β₁ to ln ½ / ln β₃.
+TEST_P(Steps, AdEMAMixGrowsTheHalfLifeEvenly) {
+  GradMode off(false);
+  const AdEMAMixStep step{.beta1 = 0.9, .beta3 = 0.9999, .warmup = 100};
+  const auto half_life = [&](std::int64_t t) {
+    Tensor x = zeros({1}, {f32, device()}), g = ones_like(x), fast = ones_like(x), slow = zeros_like(x),
+           v = ones_like(x);
+    AdEMAMixStep now = step;
+    now.step = t;
+    ademamix_step_(TensorList{x, g, fast, slow, v}, now);
+    return std::log(0.5) / std::log1p(-slow.to(f64).item<double>());
+  };
+  const double begin = std::log(0.5) / std::log(0.9), end = std::log(0.5) / std::log(0.9999);
+  for (std::int64_t t : {1, 2, 10, 50, 99, 100, 101, 100000}) {
+    const double done = std::min(1.0, static_cast<double>(t) / 100), wanted = begin + done * (end - begin);
+    EXPECT_NEAR(half_life(t) / wanted, 1, 1e-5) << "step " << t;
   }
 }
 

@@ -20,6 +20,8 @@ cases = {
     "repeat_interleave": m.repeat_interleave(2, 1), "repeat_interleave_flat": m.repeat_interleave(3),
     "repeat_interleave_counts": m.repeat_interleave(counts, 0),
     "narrow": x.narrow(1, -2, 1), "unbind": x.unbind(1)[2], "unflatten": m.unflatten(1, (2, -1)),
+    "unfold": x.unfold(2, 3, 1), "unfold_apart": x.unfold(0, 1, 2), "unfold_between": m.unfold(0, 2, 1),
+    "unfold_rest": m.unfold(-1, 2, 3),
     "atleast_3d": torch.atleast_3d(m) + torch.atleast_3d(v).sum(),
     "hstack": torch.hstack((v, w)), "hstack_matrices": torch.hstack((m, m[:, :1])),
     "vstack": torch.vstack((m[:, :3], v)), "dstack": torch.dstack((v, v * 2)),

@@ -152,7 +152,7 @@ constexpr OpDef definition(const char* name) {
       states,           &shaders::name##_step,    name##_functions::constants,        name##_functions::numbers,  \
       cpu::name##_step, name##_functions::update, name##_functions::composed_numbers, name##_functions::compose}; \
   constexpr OpDef name##_op = definition<name##_step_rule>(#name "_step_");
-#include <etna/tables/optimizers.def>
+#include <etna/shaders/optimizer_list.inc>
 #undef ETNA_OPTIMIZER
 
 }  // namespace
@@ -169,13 +169,13 @@ constexpr OpDef definition(const char* name) {
     const StepValues values{step.lr, step.weight_decay, step.step, momentum_of(step)};                \
     name##_step_(list, each_step_numbers(list, [values] { return values; }), step, control);          \
   }
-#include <etna/tables/optimizers.def>
+#include <etna/shaders/optimizer_list.inc>
 #undef ETNA_OPTIMIZER
 
 std::span<const OpDef* const> ops_in_rules() {
   static const OpDef* const list[] = {
 #define ETNA_OPTIMIZER(name, Options, states) &name##_op,
-#include <etna/tables/optimizers.def>
+#include <etna/shaders/optimizer_list.inc>
 #undef ETNA_OPTIMIZER
   };
   return list;

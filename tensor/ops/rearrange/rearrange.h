@@ -63,6 +63,14 @@ std::vector<Tensor> unbind(const Tensor& x, std::int64_t dim = 0);
 /// end. Negative indices count from the end. @throws ShapeError unless sections > 0
 std::vector<Tensor> tensor_split(const Tensor& x, std::int64_t sections, std::int64_t dim = 0);
 std::vector<Tensor> tensor_split(const Tensor& x, const std::vector<std::int64_t>& indices, std::int64_t dim = 0);
+/// Overlapping windows of `size` elements along a dimension, `step` apart; what is left after the last whole one is not
+/// taken. A copy, PyTorch's Tensor.unfold(). @param x [..., n, ...] @return [..., (n - size)/step + 1, ..., size]
+/// @throws ShapeError unless size is in [1, n] and step at least 1
+Tensor sliding_windows(const Tensor& x, std::int64_t dim, std::int64_t size, std::int64_t step = 1);
+/// Adds up windows, `step` apart, where they overlap; the gradient of sliding_windows(). @param x [..., windows, ...,
+/// size] @param length of the dimension, with zeros after the last window; 0: up to its end @return [..., length, ...]
+/// @throws ShapeError for a length with more or fewer windows
+Tensor overlap_add(const Tensor& x, std::int64_t dim, std::int64_t step, std::int64_t length = 0);
 /// Splits one dimension; one size may be -1.
 Tensor unflatten(const Tensor& x, std::int64_t dim, Dims sizes);
 /// x, or its one element as [1].

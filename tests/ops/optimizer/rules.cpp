@@ -51,6 +51,8 @@ std::vector<Sample> samples_in_rules() {
   rules_add<NAdamStep>(all, "nadam_step_", nadam_step_, 2, {.lr = 0.1, .weight_decay = 0.2});
   rules_add<AdamStep>(all, "radam_step_", radam_step_, 2,
                       {.lr = 0.1, .beta2 = 0.9, .weight_decay = 0.2, .decoupled = true});
+  rules_add<AdEMAMixStep>(all, "ademamix_step_", ademamix_step_, 3,
+                          {.lr = 0.1, .beta3 = 0.99, .weight_decay = 0.2, .warmup = 20, .maximize = true});
   rules_add<AdamaxStep>(all, "adamax_step_", adamax_step_, 2, {.lr = 0.1, .weight_decay = 0.2});
   rules_add<AdadeltaStep>(all, "adadelta_step_", adadelta_step_, 2, {.lr = 0.1, .weight_decay = 0.2});
   rules_add<RMSpropStep>(all, "rmsprop_step_", rmsprop_step_, 1, {.lr = 0.1, .weight_decay = 0.2, .maximize = true});

@@ -25,84 +25,11 @@ struct StepValues {
 /// StepNumbers that the host computes now and, while a step is captured, again before each replay. @param list as below
 StepNumbers each_step_numbers(std::span<const Tensor> list, std::function<StepValues()> values);
 
-// Options of each rule. lr, weight_decay, step, and momentum or beta1 are used only if no StepNumbers are given.
-
-/// Formula: <etna/optim/sgd.h>. No states.
-struct SGDStep {
-  double lr = 1e-3, weight_decay = 0;
-  std::int64_t step = 1;
-  bool maximize = false;
-};
-/// Formula: <etna/optim/sgd.h>. States: the momentum buffer, whose contents at step 1 do not matter.
-struct MomentumStep {
-  double lr = 1e-3, momentum = 0.9, dampening = 0, weight_decay = 0;
-  bool nesterov = false;
-  std::int64_t step = 1;
-  bool maximize = false;  ///< ascends instead of descending, here and below
-};
-/// Formulas: <etna/optim/adam.h>, Adam (amsgrad_step_: with amsgrad) and RAdam. States: first and second moment; for
-/// amsgrad_step_ also the largest second moment.
-struct AdamStep {
-  double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
-  std::int64_t step = 1;   ///< for the bias correction of the moments
-  bool decoupled = false;  ///< AdamW
-  bool maximize = false;
-};
-/// Formula: <etna/optim/adagrad.h>. States: the sum of squared gradients.
-struct AdagradStep {
-  double lr = 1e-2, lr_decay = 0, weight_decay = 0, eps = 1e-10;
-  std::int64_t step = 1;
-  bool maximize = false;
-};
-/// Formula: <etna/optim/adam.h>. States: first and second moment.
-struct NAdamStep {
-  double lr = 2e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0, momentum_decay = 4e-3;
-  std::int64_t step = 1;
-  bool decoupled = false, maximize = false;
-};
-/// Formula: <etna/optim/adam.h>. States: first moment, largest magnitude.
-struct AdamaxStep {
-  double lr = 2e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
-  std::int64_t step = 1;
-  bool maximize = false;
-};
-/// Formula: <etna/optim/adagrad.h>. States: averages of the squares of gradients and of steps.
-struct AdadeltaStep {
-  double lr = 1, rho = 0.9, eps = 1e-6, weight_decay = 0;
-  std::int64_t step = 1;
-  bool maximize = false;
-};
-/// Formula: <etna/optim/adagrad.h>. States: the average of squared gradients; centered also that of gradients; with
-/// momentum also its buffer.
-struct RMSpropStep {
-  double lr = 1e-2, alpha = 0.99, eps = 1e-8, weight_decay = 0, momentum = 0;
-  std::int64_t step = 1;
-  bool maximize = false;
-};
-/// Formula: <etna/optim/sgd.h>. States: the average of the parameter.
-struct ASGDStep {
-  double lr = 1e-2, lambd = 1e-4, alpha = 0.75, t0 = 1e6, weight_decay = 0;
-  std::int64_t step = 1;
-  bool maximize = false;
-};
-/// Formula: <etna/optim/adagrad.h>. States: previous gradient and step size, whose contents at step 1 do not matter.
-struct RpropStep {
-  double lr = 1e-2, eta_minus = 0.5, eta_plus = 1.2, step_min = 1e-6, step_max = 50, weight_decay = 0;
-  std::int64_t step = 1;
-  bool maximize = false;
-};
-/// Formula: <etna/optim/sgd.h>. States: the momentum.
-struct LionStep {
-  double lr = 1e-4, beta1 = 0.9, beta2 = 0.99, weight_decay = 0;
-  std::int64_t step = 1;
-  bool maximize = false;
-};
-/// Formula: <etna/optim/averaged_model.h>. The list holds averages, with weights in place of gradients.
-struct AverageStep {
-  double decay = -1;  ///< of an exponential average; negative: all steps have equal weight
-  double lr = 0, weight_decay = 0;
-  std::int64_t step = 1;  ///< at step 1 the average becomes a copy
-};
+// Options of each rule. lr, weight_decay, step, and momentum or beta1 are used only if no StepNumbers are given. If
+// `maximize` is set, a step ascends instead of descending.
+#define ETNA_OPTIONS
+#include <etna/shaders/optimizer_list.inc>
+#undef ETNA_OPTIONS
 
 /// One step of each rule in the table: sgd_step_, momentum_step_, adam_step_ ...
 /// @param list parameter, gradient, states; then the same for the next parameter. Parameters and states are contiguous;
@@ -112,7 +39,7 @@ struct AverageStep {
   void name##_step_(std::span<const Tensor> list, const StepNumbers& numbers, const Options& options, \
                     const Tensor& control = {});                                                      \
   void name##_step_(std::span<const Tensor> list, const Options& step, const Tensor& control = {});
-#include <etna/tables/optimizers.def>
+#include <etna/shaders/optimizer_list.inc>
 #undef ETNA_OPTIMIZER
 
 /// The norm of all tensors taken as one vector. The CPU sums in f64, a GPU in f32 chunk by chunk.

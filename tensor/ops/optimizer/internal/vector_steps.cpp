@@ -77,7 +77,7 @@ HWY_INLINE void step(const float* numbers, bool first, float* x, const float* gr
                    std::size_t n) {                                                                    \
     step<name##_rule, states>(numbers, first, x, gradient, s, n);                                      \
   }
-#include <etna/tables/optimizers.def>
+#include <etna/shaders/optimizer_list.inc>
 #undef ETNA_OPTIMIZER
 
 }  // namespace etna::cpu::HWY_NAMESPACE
@@ -92,7 +92,7 @@ namespace etna::cpu {
                    std::int64_t n) {                                                                   \
     HWY_DYNAMIC_DISPATCH(name##_step)(numbers, first, x, gradient, s, static_cast<std::size_t>(n));    \
   }
-#include <etna/tables/optimizers.def>
+#include <etna/shaders/optimizer_list.inc>
 #undef ETNA_OPTIMIZER
 
 }  // namespace etna::cpu

@@ -12,7 +12,7 @@ using VectorStep = void(const float* numbers, bool first, float* x, const float*
                         std::int64_t n);
 
 #define ETNA_OPTIMIZER(name, options, states) VectorStep name##_step;
-#include <etna/tables/optimizers.def>
+#include <etna/shaders/optimizer_list.inc>
 #undef ETNA_OPTIMIZER
 
 }  // namespace etna::cpu
