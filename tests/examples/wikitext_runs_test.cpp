@@ -93,7 +93,7 @@ TEST_F(Wikitext, AnOlderVersionsRunIsReadAndNotResumed) {
                                              "('wte.weight' is 'token_embedding.weight' now); eval and generate read "
                                              "it, but it cannot be resumed: train anew in another folder"));
   EXPECT_EQ(resumed.text.find("blocks.0"), std::string::npos) << resumed.text;
-  EXPECT_EQ(wikitext("generate --device cpu --words 3 " + at("run")).code, 0);
+  EXPECT_EQ(wikitext("generate --device cpu --words 3 --run " + at("run")).code, 0);
 }
 
 /// Runs the example, sends it a signal once its output has `text`, and waits for its end.
