@@ -10,7 +10,7 @@ namespace etna::cpu {
 
 /// Runs every test with each instruction set that was compiled in and that the processor supports:
 ///     class Rows : public OnInstructionSets {};
-///     INSTANTIATE_TEST_SUITE_P(By, Rows, instruction_sets(), instruction_set_name);
+///     INSTANTIATE_TEST_SUITE_P(By, Rows, every_instruction_set(), instruction_set_name);
 class OnInstructionSets : public testing::TestWithParam<std::int64_t> {
  protected:
   void SetUp() override { allow(GetParam()); }
@@ -23,7 +23,7 @@ class OnInstructionSets : public testing::TestWithParam<std::int64_t> {
   }
 };
 
-inline auto instruction_sets() { return testing::ValuesIn(hwy::SupportedAndGeneratedTargets()); }
+inline auto every_instruction_set() { return testing::ValuesIn(hwy::SupportedAndGeneratedTargets()); }
 inline std::string instruction_set_name(const testing::TestParamInfo<std::int64_t>& info) {
   return hwy::TargetName(info.param);
 }

@@ -20,7 +20,7 @@ namespace etna::cpu {
 namespace {
 
 class VectorRows : public OnInstructionSets {};
-INSTANTIATE_TEST_SUITE_P(By, VectorRows, instruction_sets(), instruction_set_name);
+INSTANTIATE_TEST_SUITE_P(By, VectorRows, every_instruction_set(), instruction_set_name);
 
 TEST_P(VectorRows, RunOnTheInstructionsAskedFor) { EXPECT_STREQ(vector_target(), hwy::TargetName(GetParam())); }
 

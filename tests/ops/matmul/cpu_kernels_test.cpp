@@ -27,7 +27,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kCpuKernelsNaN = std::numeric_limits<double>::quiet_NaN();
 
 class CpuKernels : public cpu::OnInstructionSets {};
-INSTANTIATE_TEST_SUITE_P(By, CpuKernels, cpu::instruction_sets(), cpu::instruction_set_name);
+INSTANTIATE_TEST_SUITE_P(By, CpuKernels, cpu::every_instruction_set(), cpu::instruction_set_name);
 
 struct Pooled {
   double value = -kInfinity;
