@@ -1,6 +1,6 @@
 #!/bin/sh
-# cuda_sources_compile.sh CXX NVCC FLAGS...: compiles the CUDA sources to PTX, so that a build without kernels for Hopper
-# notices where one is broken.
+# cuda_sources_compile.sh CXX NVCC FLAGS...: compiles the CUDA sources to PTX, so that a build without kernels for
+# Hopper notices where one is broken.
 cxx=$1
 shift
 sources=$(dirname "$0")/../../shaders/sm90
