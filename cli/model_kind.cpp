@@ -39,7 +39,7 @@ std::vector<fs::path> files_of_models(const fs::path& folder) {
 }
 
 /// A file without config.json, which names what could be a model.
-std::string of_folder(const fs::path& folder) {
+std::string why_folder_is_no_model(const fs::path& folder) {
   std::error_code none;
   if (fs::exists(folder / "adapter_config.json", none))
     return "holds low-rank adapters, not a model; give the model that they are for, and this folder with --adapter";
@@ -52,7 +52,7 @@ std::string of_folder(const fs::path& folder) {
   return names.empty() ? "" : "is a folder without config.json; name the model in it: " + names;
 }
 
-std::string of_gguf(const fs::path& path) try {
+std::string why_gguf_is_no_model(const fs::path& path) try {
   const io::GgufFile file(path);
   return file.string("general.type", "model") == "adapter"
              ? "is a low-rank adapter, not a model; give the model that it is for, and this file with --adapter"
@@ -71,13 +71,13 @@ std::string why_no_model(const fs::path& path) {
       if (is_endless(file))
         return fmt::format("holds {}, which is a pipe or a device, not a file of a model", file.filename().string());
     }
-    return of_folder(path);
+    return why_folder_is_no_model(path);
   }
   std::ifstream in(path, std::ios::binary);
   std::string begin(512, '\0');
   in.read(begin.data(), static_cast<std::streamsize>(begin.size()));
   begin.resize(static_cast<std::size_t>(in.gcount()));
-  if (begin.starts_with("GGUF")) return of_gguf(path);
+  if (begin.starts_with("GGUF")) return why_gguf_is_no_model(path);
   // A character at the end may be cut.
   const bool text = !begin.empty() && begin.find('\0') == std::string::npos &&
                     data::find_invalid_utf8(begin) > begin.size() - std::min<std::size_t>(begin.size(), 4);

@@ -21,11 +21,11 @@ function(etna_has_hopper result)
   endif()
 endfunction()
 
-# Does nvcc support the architecture, and does a host compiler work with it? Cached by compiler path.
+# Does nvcc support the architecture and these flags, and does a host compiler work with it? Cached.
 function(etna_probe_nvcc result)
   set(works OFF)
   if(ETNA_NVCC)
-    string(MAKE_C_IDENTIFIER "ETNA_BUILDS_sm_90a_${ETNA_NVCC}" key)
+    string(MAKE_C_IDENTIFIER "ETNA_BUILDS_sm_90a_${ETNA_NVCC}_${ARGN}" key)
     if(NOT DEFINED ${key})
       set(probe ${PROJECT_BINARY_DIR}/probe_sm_90a.cu)
       file(WRITE ${probe} "extern \"C\" __global__ void probe() { asm volatile(\"wgmma.fence.sync.aligned;\"); }\n")
@@ -55,6 +55,7 @@ function(etna_cubins objects)
   if(ETNA_VULKAN AND wanted)
     etna_probe_nvcc(usable ${flags})
   endif()
+  set_property(GLOBAL PROPERTY ETNA_CUBINS_BUILT ${usable})  # for tests/structure
   set(declarations "")
   set(embedded "")
   set(definitions "")

@@ -11,32 +11,13 @@
 #include <memory>
 #include <system_error>
 
+#include <etna/data/internal/utf8_character.h>
 #include <etna/device/error.h>
 #include <etna/device/internal/os/files.h>
 #include <etna/device/internal/os/memory.h>
 #include <etna/device/memory.h>
 
 namespace etna::data {
-namespace {
-
-/// Length of the well-formed non-ASCII sequence at the start of `s`; 0 if there is none (Unicode 15, table 3-7).
-std::size_t sequence_length(std::string_view s) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned>(static_cast<unsigned char>(s[i])); };
-  const unsigned lead = byte(0);
-  const std::size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-  if (lead < 0xC2 || lead > 0xF4 || s.size() < length) return 0;
-  unsigned low = 0x80, high = 0xBF;
-  if (lead == 0xE0) low = 0xA0;
-  if (lead == 0xED) high = 0x9F;
-  if (lead == 0xF0) low = 0x90;
-  if (lead == 0xF4) high = 0x8F;
-  if (byte(1) < low || byte(1) > high) return 0;
-  for (std::size_t i = 2; i < length; ++i)
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-  return length;
-}
-
-}  // namespace
 
 std::size_t find_invalid_utf8(std::string_view text) {
   constexpr std::uint64_t kHighBits = 0x8080808080808080u;
@@ -53,9 +34,9 @@ std::size_t find_invalid_utf8(std::string_view text) {
       ++i;
       continue;
     }
-    const std::size_t length = sequence_length(text.substr(i));
-    if (length == 0) return i;
-    i += length;
+    const Utf8Character character = utf8_character(text, i);
+    if (!character.valid) return i;
+    i += character.length;
   }
   return std::string_view::npos;
 }

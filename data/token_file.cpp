@@ -6,10 +6,10 @@
 
 #include <fmt/format.h>
 
-#include <etna/data/internal/token_hash.h>
 #include <etna/device/error.h>
 #include <etna/device/internal/atomic_file.h>
 #include <etna/tensor/io/internal/mapped_file.h>
+#include <etna/tensor/io/internal/xxh3.h>
 
 namespace etna::data {
 namespace {
@@ -32,7 +32,7 @@ struct Trailer {
 static_assert(sizeof(Trailer) == 64);
 
 std::uint64_t hash_of(const Trailer& trailer) {
-  TokenHash hash;
+  io::Xxh3 hash;
   hash.add(&trailer, offsetof(Trailer, hash));
   return hash.value();
 }
@@ -88,7 +88,7 @@ void TokenFile::ids(std::int64_t begin, std::int64_t count, std::int32_t* out) c
 }
 
 void TokenFile::verify() const {
-  TokenHash hash;
+  io::Xxh3 hash;
   hash.add(map_->bytes() + sizeof kHead, static_cast<std::size_t>(size_) * static_cast<std::size_t>(width_));
   if (hash.value() != content_hash_)
     throw FormatError(fmt::format("{}: its ids do not match their hash; write it again", path_.string()));
@@ -112,7 +112,7 @@ void TokenFile::require_tokenizer(std::uint64_t hash) const {
 }
 
 TokenFileWriter::TokenFileWriter(const FilePath& file, std::int64_t vocabulary, std::uint64_t tokenizer_hash)
-    : hash_(std::make_unique<TokenHash>()), vocabulary_(vocabulary), tokenizer_hash_(tokenizer_hash) {
+    : hash_(std::make_unique<io::Xxh3>()), vocabulary_(vocabulary), tokenizer_hash_(tokenizer_hash) {
   if (vocabulary < 0 || vocabulary > INT32_MAX)
     throw FormatError(
         fmt::format("{}: a vocabulary of {} is not within 0 and {}", file.string(), vocabulary, INT32_MAX));

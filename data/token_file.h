@@ -12,6 +12,7 @@
 namespace etna::io {
 class AtomicFile;
 class MappedFile;
+class Xxh3;
 }  // namespace etna::io
 
 namespace etna::data {
@@ -53,8 +54,6 @@ class TokenFile {
   int width_ = 0;
 };
 
-class TokenHash;
-
 /// Writes a token file piece by piece. Until finish(), a file of the same name is unchanged.
 class TokenFileWriter {
  public:
@@ -74,7 +73,7 @@ class TokenFileWriter {
   void write(const void* bytes, std::size_t count);
 
   Owned<io::AtomicFile> file_;
-  Owned<TokenHash> hash_;
+  Owned<io::Xxh3> hash_;
   std::int64_t vocabulary_, size_ = 0;
   std::uint64_t tokenizer_hash_;
   std::vector<std::uint16_t> narrow_;

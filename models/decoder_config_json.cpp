@@ -210,9 +210,14 @@ void read_window(const Json& json, DecoderConfig& c) {
 }
 
 /// BitNet's files have ternary weights ("offline"), or weights that are rounded where they are used ("online").
-void read_quantization(const Json& json, DecoderConfig& c) {
-  if (read<std::string>(json, "quant_method", "") != "bitnet") return;
-  if (read<std::string>(json, "linear_class", "bitlinear") != "autobitlinear") return;
+void read_bitnet(const Json& json, DecoderConfig& c) {
+  const std::string linear = read<std::string>(json, "linear_class", "bitlinear");
+  if (linear != "autobitlinear") {
+    throw FormatError(
+        fmt::format("BitNet with packed weights ('linear_class' of quantization_config is '{}') does not run here; "
+                    "wanted 'autobitlinear', or the model as a GGUF file",
+                    linear));
+  }
   const std::string mode = read<std::string>(json, "quantization_mode", "offline");
   if (mode != "online" && mode != "offline") {
     throw FormatError(
@@ -228,6 +233,31 @@ void read_quantization(const Json& json, DecoderConfig& c) {
     if (name != "lm_head")
       throw FormatError(fmt::format("BitNet with weights of {} that are not rounded does not run here", name.dump()));
   }
+}
+
+/// Weights that a file of Hugging Face holds in another form than f32, f16 and bf16.
+struct QuantMethod {
+  std::string_view name;  ///< 'quant_method' of quantization_config
+  void (*read)(const Json& quantization, DecoderConfig& config);
+};
+constexpr QuantMethod kQuantMethods[] = {{"bitnet", read_bitnet}};
+
+/// @param holder of the key, whose other methods must not be read as if their weights were plain
+void read_quantization(const Json& holder, const char* key, DecoderConfig& c) {
+  const Json* quantization = field(holder, key);
+  if (quantization == nullptr) return;
+  if (!quantization->is_object())
+    throw FormatError(fmt::format("'{}' is {}; wanted an object", key, data::json_brief(*quantization)));
+  const std::string method = read<std::string>(*quantization, "quant_method", "");
+  std::string known;
+  for (const QuantMethod& row : kQuantMethods) {
+    if (row.name == method) return row.read(*quantization, c);
+    known += fmt::format("{}'{}'", known.empty() ? "" : ", ", row.name);
+  }
+  throw FormatError(
+      fmt::format("weights quantized by {} ('quant_method' of {}) do not run here; supported is {}; try the model in "
+                  "f32, f16 or bf16, or as a GGUF file",
+                  method.empty() ? "a method without a name" : fmt::format("'{}'", method), key, known));
 }
 
 /// The row of a file's model type. Sets `one_bit` where the file says so.
@@ -300,9 +330,9 @@ DecoderConfig decoder_config_json_read_config(const Json& whole) {
   fill_defaults(c);
   read_window(json, c);
   if (c.positions == PositionKind::rotary) decoder_config_json_read_rope(json, c);
-  const Json* quantization = field(json, "quantization_config");
-  if (quantization == nullptr) quantization = field(whole, "quantization_config");
-  if (quantization != nullptr && quantization->is_object()) read_quantization(*quantization, c);
+  // Beside the text's part, too; compressed-tensors' first files have the second name.
+  for (const Json* holder : {&json, &whole})
+    for (const char* name : {"quantization_config", "compression_config"}) read_quantization(*holder, name, c);
   return c;
 }
 

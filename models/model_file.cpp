@@ -8,13 +8,13 @@
 #include <sstream>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <etna/data/tokenizers/model_tokenizer.h>
 #include <etna/data/tokenizers/tokenizer.h>
 #include <etna/device/internal/log.h>
 #include <etna/models/internal/architecture.h>
 #include <etna/models/internal/weight_names.h>
+#include <etna/tensor/internal/name_list.h>
 #include <etna/tensor/io/checkpoint.h>
 #include <etna/tensor/io/gguf.h>
 #include <etna/tensor/io/internal/llama2c.h>
@@ -62,13 +62,6 @@ double scale_in(const std::string& name, const Tensor& values) {
 
 WeightPlacement placement_of(const LoadOptions& options) { return {options.device, options.trainable}; }
 
-/// "'a', 'b', ... 7 in all"
-std::string listed(const std::vector<std::string>& names) {
-  const std::vector<std::string> few(names.begin(), names.begin() + std::min<std::ptrdiff_t>(3, std::ssize(names)));
-  return fmt::format("'{}'{}", fmt::join(few, "', '"),
-                     names.size() > few.size() ? fmt::format(" ... {} in all", names.size()) : "");
-}
-
 /// @throws FormatError for tensors that should be parts of the model, and warns of others.
 void check_unused(const std::string& file, const std::vector<std::string>& unused,
                   const std::function<UnusedTensor(const std::string& name)>& kind_of) {
@@ -82,9 +75,9 @@ void check_unused(const std::string& file, const std::vector<std::string>& unuse
     throw FormatError(
         fmt::format("{}: the model that the file's sizes describe has no place for {}; its number of "
                     "layers or another field is wrong",
-                    file, listed(parts)));
+                    file, name_list(parts, "'")));
   }
-  if (!others.empty()) log().warn("{}: these tensors are not used: {}", file, listed(others));
+  if (!others.empty()) log().warn("{}: these tensors are not used: {}", file, name_list(others, "'"));
 }
 
 /// What to name instead of a folder that is no model.
@@ -96,10 +89,10 @@ void check_unused(const std::string& file, const std::vector<std::string>& unuse
     if (kind == ".gguf" || kind == ".bin" || kind == ".safetensors") models.push_back(at->path().filename().string());
   }
   std::sort(models.begin(), models.end());
-  throw FormatError(
-      fmt::format("{}: the folder has no config.json, as models of Hugging Face do; {}", path.string(),
-                  models.empty() ? "it holds no other model either"
-                                 : fmt::format("to load a file of another kind, name the file: {}", listed(models))));
+  throw FormatError(fmt::format(
+      "{}: the folder has no config.json, as models of Hugging Face do; {}", path.string(),
+      models.empty() ? "it holds no other model either"
+                     : fmt::format("to load a file of another kind, name the file: {}", name_list(models, "'"))));
 }
 
 Model load_gguf_model(const FilePath& path, const LoadOptions& options) {
@@ -215,6 +208,13 @@ std::unique_ptr<Decoder> decoder_of(const DecoderConfig& config, const nn::State
   check_unused(name, weights.unused(names), [](const std::string&) { return UnusedTensor::part; });
   if (!options.trainable) decoder->requires_grad_(false);
   return decoder;
+}
+
+std::optional<RenamedWeight> renamed_weight(const CheckpointState& checkpoint) {
+  return renamed_weight([&](const std::string& name) {
+    return std::any_of(checkpoint.tensors.begin(), checkpoint.tensors.end(),
+                       [&](const auto& tensor) { return tensor.first == "model." + name; });
+  });
 }
 
 data::VocabularyFields vocabulary_of(const io::GgufFile& file) {

@@ -10,9 +10,12 @@
 #include <etna/device/file_path.h>
 #include <etna/models/decoder.h>
 
-namespace etna::io {
+namespace etna {
+struct CheckpointState;
+namespace io {
 class GgufFile;
 }
+}  // namespace etna
 
 /// Models in files, and the adapters of models in files of their own.
 namespace etna::models {
@@ -40,6 +43,14 @@ Model load_model(const FilePath& path, const LoadOptions& options = {});
 /// @throws FormatError for weights that are missing or of other shapes
 std::unique_ptr<Decoder> decoder_of(const DecoderConfig& config, const nn::StateDict& state,
                                     const LoadOptions& options = {}, const std::string& name = "the state");
+
+/// A weight whose name in a file is not the decoder's.
+struct RenamedWeight {
+  std::string there, here;
+};
+/// The first weight that a checkpoint of a GPT-2 names as older versions did; nothing for one with the decoder's names.
+/// load_model() and decoder_of() read both, but such a checkpoint's optimizer is of other parameters.
+std::optional<RenamedWeight> renamed_weight(const CheckpointState& checkpoint);
 
 /// The vocabulary in a GGUF file's metadata. @throws FormatError if it has none, or one of another type
 data::VocabularyFields vocabulary_of(const io::GgufFile& file);

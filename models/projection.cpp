@@ -28,7 +28,7 @@ Projection::Projection(Weights& weights, const std::string& name, std::int64_t i
 }
 
 QuantizedTensor Projection::blocks() const {
-  return frozen() ? QuantizedTensor(*format_, {out, in}, packed) : QuantizedTensor::plain(weight.detach());
+  return frozen() ? QuantizedTensor(*format_, {out, in}, packed) : QuantizedTensor::unquantized(weight.detach());
 }
 
 void Projection::freeze(const QuantizedTensor& blocks) {

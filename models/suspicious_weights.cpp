@@ -50,7 +50,7 @@ void check_weights(Decoder& decoder) {
     if (layer != nullptr) check_tensor(name("weight"), layer->blocks());
     for (const nn::NamedTensor& own : part.module->named_parameters(false)) {
       if (layer != nullptr && own.name == "weight") continue;
-      check_tensor(name(own.name), QuantizedTensor::plain(own.tensor.detach().to(kCPU, f32)));
+      check_tensor(name(own.name), QuantizedTensor::unquantized(own.tensor.detach().to(kCPU, f32)));
     }
   }
 }

@@ -7,10 +7,10 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <etna/nn/internal/module_identity.h>
 #include <etna/tensor/internal/capture_hooks.h>
+#include <etna/tensor/internal/name_list.h>
 #include <etna/tensor/op.h>
 
 namespace etna::nn {
@@ -104,26 +104,23 @@ StateDict Module::state_dict() const {
 IncompatibleKeys Module::load_state_dict(const StateDict& state, bool strict) {
   StateDict mine = state_dict();
   IncompatibleKeys left;
-  std::string misshapen;
+  std::vector<std::string> misshapen;
   for (const auto& [name, to] : mine) {
     auto found = state.find(name);
     if (found == state.end()) {
       left.missing_keys.push_back(name);
     } else if (found->second.shape() != to.shape()) {
-      misshapen += fmt::format(" {} {} (wanted {})", name, str(found->second.shape()), str(to.shape()));
+      misshapen.push_back(fmt::format("{} {} (wanted {})", name, str(found->second.shape()), str(to.shape())));
     }
   }
   for (const auto& [name, from] : state) {
     if (!mine.contains(name)) left.unexpected_keys.push_back(name);
   }
-  if (!misshapen.empty()) throw ShapeError("load_state_dict: shapes differ:" + misshapen);
+  if (!misshapen.empty()) throw ShapeError("load_state_dict: shapes differ: " + name_list(misshapen));
   if (strict && !(left.missing_keys.empty() && left.unexpected_keys.empty())) {
-    const auto listed = [](const std::vector<std::string>& names) {
-      return names.empty() ? "none" : fmt::format("{}", fmt::join(names, " "));
-    };
     throw Error(fmt::format(
         "load_state_dict: the names differ; missing: {}; not known: {}; pass strict = false to load the rest",
-        listed(left.missing_keys), listed(left.unexpected_keys)));
+        name_list(left.missing_keys), name_list(left.unexpected_keys)));
   }
   GradMode off(false);
   for (auto& [name, to] : mine) {

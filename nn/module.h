@@ -98,7 +98,7 @@ class Module {
   /// Copies values in place, converting dtype and device. If anything is wrong, nothing is copied.
   /// @param strict also refuse missing and unknown names
   /// @return the names that were left out; none if strict
-  /// @throws ShapeError, Error listing every name that does not fit
+  /// @throws ShapeError, Error naming the first that do not fit
   IncompatibleKeys load_state_dict(const StateDict& state, bool strict = true);
 
   /// Moves or converts (floating tensors only) every parameter and buffer, with their gradients. Other handles to the

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <etna/tensor/capture.h>
+#include <etna/tensor/internal/name_list.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops/optimizer/internal/optimizer.h>
 
@@ -82,19 +83,19 @@ std::map<std::string, Tensor> AveragedModel::state_dict() const {
 }
 
 void AveragedModel::load_state_dict(const std::map<std::string, Tensor>& state) {
-  std::string wrong;
+  std::vector<std::string> wrong;
   for (const Entry& e : entries_) {
     const auto found = state.find(e.name);
     if (found == state.end()) {
-      wrong += fmt::format(" {} (missing)", e.name);
+      wrong.push_back(e.name + " (missing)");
     } else if (found->second.shape() != e.average.shape()) {
-      wrong += fmt::format(" {} {} (wanted {})", e.name, str(found->second.shape()), str(e.average.shape()));
+      wrong.push_back(fmt::format("{} {} (wanted {})", e.name, str(found->second.shape()), str(e.average.shape())));
     }
   }
-  if (!state.contains("n_averaged")) wrong += " n_averaged (missing)";
+  if (!state.contains("n_averaged")) wrong.emplace_back("n_averaged (missing)");
   if (!wrong.empty() || state.size() != entries_.size() + 1) {
-    throw Error(fmt::format("load_state_dict: {} entries for an average of {} tensors; wrong:{}", state.size(),
-                            entries_.size(), wrong.empty() ? " entries it does not know" : wrong));
+    throw Error(fmt::format("load_state_dict: {} entries for an average of {} tensors; wrong: {}", state.size(),
+                            entries_.size(), wrong.empty() ? "entries it does not know" : name_list(wrong)));
   }
   GradMode off(false);
   for (Entry& e : entries_) e.average.copy_(state.at(e.name));

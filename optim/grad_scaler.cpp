@@ -7,6 +7,7 @@
 
 #include <etna/device/profile/profiler.h>
 #include <etna/tensor/capture.h>
+#include <etna/tensor/internal/name_list.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/optimizer/internal/optimizer.h>
@@ -93,10 +94,10 @@ void GradScaler::load_state_dict(const std::map<std::string, Tensor>& state) {
   if (!options_.enabled && state.empty()) return;
   auto scale = state.find("scale"), tracker = state.find("growth_tracker");
   if (state.size() != 2 || scale == state.end() || tracker == state.end()) {
-    std::string names;
-    for (const auto& [name, value] : state) names += " " + name;
-    throw Error(fmt::format("GradScaler: load_state_dict: wanted are scale and growth_tracker, there are:{}",
-                            names.empty() ? " none" : names));
+    std::vector<std::string> names;
+    for (const auto& [name, value] : state) names.push_back(name);
+    throw Error(fmt::format("GradScaler: load_state_dict: wanted are scale and growth_tracker, there are: {}",
+                            name_list(names)));
   }
   const double loaded = scale->second.item<double>();
   if (!divides(loaded))

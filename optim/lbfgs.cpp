@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <etna/optim/internal/line_search.h>
+#include <etna/tensor/internal/name_list.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 
@@ -187,17 +188,17 @@ void LBFGS::load_state_dict(const std::map<std::string, Tensor>& state) {
     const Shape shape = {state.at("old_dirs").dim() == 2 ? state.at("old_dirs").size(0) : 0, elements};
     wanted.push_back({"old_dirs", shape}), wanted.push_back({"old_stps", shape});
   }
-  std::string wrong;
+  std::vector<std::string> wrong;
   for (const auto& [name, shape] : wanted) {
     const auto found = state.find(name);
     if (found == state.end())
-      wrong += " " + name + " (missing)";
+      wrong.push_back(name + " (missing)");
     else if (found->second.shape() != shape)
-      wrong += fmt::format(" {} {} (wanted {})", name, str(found->second.shape()), str(shape));
+      wrong.push_back(fmt::format("{} {} (wanted {})", name, str(found->second.shape()), str(shape)));
   }
   if (!wrong.empty() || state.size() != wanted.size()) {
-    throw Error(fmt::format("load_state_dict: LBFGS over {} elements; wrong:{}", elements,
-                            wrong.empty() ? " entries it does not know" : wrong));
+    throw Error(fmt::format("load_state_dict: LBFGS over {} elements; wrong: {}", elements,
+                            wrong.empty() ? "entries it does not know" : name_list(wrong)));
   }
   GradMode off(false);
   const Device device = parameters_.front().device();

@@ -12,6 +12,7 @@
 #include <etna/device/profile/profiler.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/internal/capture_hooks.h>
+#include <etna/tensor/internal/name_list.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops/optimizer/internal/optimizer.h>
 
@@ -324,15 +325,15 @@ std::map<std::string, Tensor> Optimizer::state_dict() const {
 void Optimizer::load_state_dict(const std::map<std::string, Tensor>& state) {
   std::vector<ParamGroup> groups = groups_;
   std::vector<State> loaded(state_.size());
-  std::string wrong;
+  std::vector<std::string> wrong;
   std::size_t used = 0;
   /// The entry, if it exists and has the right shape.
   auto take = [&](const std::string& name, const Shape& shape) -> const Tensor* {
     auto found = state.find(name);
     if (found == state.end()) {
-      wrong += fmt::format(" {} (missing)", name);
+      wrong.push_back(name + " (missing)");
     } else if (found->second.shape() != shape) {
-      wrong += fmt::format(" {} {} (wanted {})", name, str(found->second.shape()), str(shape));
+      wrong.push_back(fmt::format("{} {} (wanted {})", name, str(found->second.shape()), str(shape)));
     } else {
       return ++used, &found->second;
     }
@@ -353,8 +354,8 @@ void Optimizer::load_state_dict(const std::map<std::string, Tensor>& state) {
     if (const std::string size = group_size_name(g); state.contains(size)) {
       const Tensor* there = take(size, {});
       if (there != nullptr && there->item<double>() != static_cast<double>(groups[g].parameters.size()))
-        wrong += fmt::format(" group {} ({} parameters; here are {})", g, there->item<double>(),
-                             groups[g].parameters.size());
+        wrong.push_back(fmt::format("group {} ({} parameters; here are {})", g, there->item<double>(),
+                                    groups[g].parameters.size()));
     }
     const std::vector<std::string> names = state_names(groups[g]);
     for (const Tensor& p : groups[g].parameters) {
@@ -374,9 +375,9 @@ void Optimizer::load_state_dict(const std::map<std::string, Tensor>& state) {
     }
   }
   if (used != state.size() || !wrong.empty()) {
-    throw Error(
-        fmt::format("load_state_dict: {} entries of {} fit this optimizer's {} parameters in {} groups; wrong:{}", used,
-                    state.size(), state_.size(), groups_.size(), wrong.empty() ? " entries it does not know" : wrong));
+    throw Error(fmt::format(
+        "load_state_dict: {} entries of {} fit this optimizer's {} parameters in {} groups; wrong: {}", used,
+        state.size(), state_.size(), groups_.size(), wrong.empty() ? "entries it does not know" : name_list(wrong)));
   }
   groups_ = std::move(groups);
   state_ = std::move(loaded);

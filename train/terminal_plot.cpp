@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
+#include <etna/data/internal/utf8_character.h>
 #include <etna/train/internal/plot_axis.h>
-#include <etna/train/internal/utf8.h>
 #include <etna/train/report.h>
 
 namespace etna::training {
@@ -46,7 +46,7 @@ class Canvas {
     if (owners_[at] < 0) return {" ", -1};
     std::string text;
     if (braille_) {
-      append_utf8(text, 0x2800u + dots_[at]);
+      data::append_utf8(text, 0x2800u + dots_[at]);
     } else {
       text = kMarks[static_cast<std::size_t>(owners_[at]) % kMarks.size()];
     }

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include <etna/train/internal/utf8.h>
+#include <etna/data/internal/utf8_character.h>
 
 namespace etna::training {
 namespace {
@@ -64,8 +64,8 @@ std::size_t width_of(char32_t code) {
   return within(kWide, code) ? 2 : 1;
 }
 
-std::string escape(const Character& character) {
-  const auto code = static_cast<unsigned>(character.code);
+std::string escape(const data::Utf8Character& character) {
+  const auto code = static_cast<unsigned>(character.point);
   if (!character.valid) return fmt::format("\\x{:02x}", code);
   if (code == '\n') return "\\n";
   if (code == '\t') return "\\t";
@@ -85,24 +85,24 @@ std::vector<Piece> pieces_of(std::string_view text, Charset charset, std::size_t
   std::vector<Piece> pieces;
   std::size_t width = 0, marks = 0;
   while (!text.empty() && width <= most) {
-    const Character character = first_character(text);
-    const std::size_t own = width_of(character.code);
+    const data::Utf8Character character = data::utf8_character(text, 0);
+    const std::size_t own = width_of(character.point);
     const bool mark = character.valid && own == 0 && !pieces.empty() && marks < 8;
-    const bool plain = character.valid && !within(kHidden, character.code) &&
-                       (charset == Charset::utf8 || character.code < 0x80) && (own > 0 || mark);
+    const bool plain = character.valid && !within(kHidden, character.point) &&
+                       (charset == Charset::utf8 || character.point < 0x80) && (own > 0 || mark);
     if (!plain) {
       pieces.push_back({escape(character), 0});
       pieces.back().width = pieces.back().text.size();
       marks = 0;
     } else if (own == 0) {
-      pieces.back().text += text.substr(0, character.bytes);
+      pieces.back().text += text.substr(0, character.length);
       ++marks;
     } else {
-      pieces.push_back({std::string(text.substr(0, character.bytes)), own});
+      pieces.push_back({std::string(text.substr(0, character.length)), own});
       marks = 0;
     }
     if (own > 0 || !plain) width += pieces.back().width;
-    text.remove_prefix(character.bytes);
+    text.remove_prefix(character.length);
   }
   return pieces;
 }
@@ -141,9 +141,9 @@ std::string printable_lines(std::string_view text) {
 std::size_t columns(std::string_view text) {
   std::size_t width = 0;
   while (!text.empty()) {
-    const Character character = first_character(text);
-    width += width_of(character.code);
-    text.remove_prefix(character.bytes);
+    const data::Utf8Character character = data::utf8_character(text, 0);
+    width += width_of(character.point);
+    text.remove_prefix(character.length);
   }
   return width;
 }

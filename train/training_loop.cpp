@@ -190,7 +190,9 @@ TrainingLoop::TrainingLoop(const std::int64_t& step, TrainingLoopOptions options
     // Before the model, so that what comes before it, such as a vocabulary, is refused first.
     const auto model =
         std::find_if(items.begin(), items.end(), [](const auto& item) { return item.name() == "model"; });
-    items.insert(model, {{"stopping", s.stopping}, {"validated_at", s.validated_at}, {"seconds", s.seconds}});
+    // Runs of older versions do not say when they validated last: the end of one that is resumed validates again.
+    const CheckpointItem validated = CheckpointItem("validated_at", s.validated_at).optional();
+    items.insert(model, {{"stopping", s.stopping}, validated, {"seconds", s.seconds}});
     s.checkpoints.emplace(s.options.folder / "checkpoints", std::move(items),
                           CheckpointerOptions{.keep = s.options.keep, .seconds = s.options.checkpoint_seconds});
   }

@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
-#include <etna/data/internal/token_hash.h>
 #include <etna/device/file_path.h>
+#include <etna/tensor/io/internal/xxh3.h>
 
 namespace etna::data {
 
@@ -50,7 +50,7 @@ class TextBlocks {
   std::size_t block_;
   std::int64_t bytes_ = 0;
   bool ended_ = false, open_line_ = false;
-  TokenHash hash_;
+  io::Xxh3 hash_;
 };
 
 }  // namespace etna::data

@@ -6,13 +6,13 @@
 
 #include <fmt/format.h>
 
-#include <etna/data/internal/token_hash.h>
 #include <etna/data/text_file.h>
 #include <etna/data/tokenizers/internal/splits/pre_tokenizer.h>
 #include <etna/data/tokenizers/internal/splits/text_chunks.h>
 #include <etna/data/tokenizers/internal/unicode/byte_characters.h>
 #include <etna/device/error.h>
 #include <etna/device/internal/cpu/parallel.h>
+#include <etna/tensor/io/internal/xxh3.h>
 
 namespace etna::data {
 namespace {
@@ -84,7 +84,7 @@ std::string BpeTokenizer::decode(std::span<const std::int32_t> ids) const {
 }
 
 std::uint64_t BpeTokenizer::hash() const {
-  TokenHash hash;
+  io::Xxh3 hash;
   hash.add(name());
   hash.add(std::uint64_t{tokens_.size()});
   for (const std::string& text : tokens_) hash.add(text);

@@ -5,11 +5,11 @@
 
 #include <fmt/format.h>
 
-#include <etna/data/internal/token_hash.h>
 #include <etna/data/text_file.h>
 #include <etna/data/tokenizers/pieces/internal/space_symbol.h>
 #include <etna/data/tokenizers/pieces/internal/tokenizer_plan.h>
 #include <etna/device/error.h>
+#include <etna/tensor/io/internal/xxh3.h>
 
 namespace etna::data {
 namespace {
@@ -192,7 +192,7 @@ std::vector<std::int32_t> ModelTokenizer::special_tokens() const {
 std::string_view ModelTokenizer::name() const { return plan_->kind; }
 
 std::uint64_t ModelTokenizer::hash() const {
-  TokenHash hash;
+  io::Xxh3 hash;
   hash.add(name());
   hash.add(plan_->json());
   return hash.value();

@@ -1,6 +1,6 @@
 #include <etna/data/tokenizers/stream_decoder.h>
 
-#include <etna/data/tokenizers/internal/unicode/utf8_character.h>
+#include <etna/data/internal/utf8_character.h>
 
 namespace etna::data {
 namespace {

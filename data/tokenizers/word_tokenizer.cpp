@@ -5,11 +5,11 @@
 
 #include <fmt/format.h>
 
-#include <etna/data/internal/token_hash.h>
 #include <etna/data/internal/words.h>
 #include <etna/data/text_file.h>
 #include <etna/data/tokenizers/internal/json/json_fields.h>
 #include <etna/device/error.h>
+#include <etna/tensor/io/internal/xxh3.h>
 
 namespace etna::data {
 namespace {
@@ -48,7 +48,7 @@ std::vector<std::int32_t> WordTokenizer::special_tokens() const {
 }
 
 std::uint64_t WordTokenizer::hash() const {
-  TokenHash hash;
+  io::Xxh3 hash;
   hash.add(name());
   hash.add(std::uint64_t{size()});
   for (std::size_t id = 0; id < size(); ++id) hash.add(vocabulary_.word(static_cast<std::int32_t>(id)));

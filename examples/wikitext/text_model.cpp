@@ -138,4 +138,13 @@ SavedModel load_model(const FilePath& folder_or_file, Device device) {
   return saved;
 }
 
+void refuse_older_names(const FilePath& run) {
+  const auto weight = models::renamed_weight(read_checkpoint(training::best_checkpoint(run)));
+  if (!weight) return;
+  throw FormatError(
+      fmt::format("{}: an older version wrote this run's GPT-2, whose weights had other names ('{}' is '{}' now); eval "
+                  "and generate read it, but it cannot be resumed: train anew in another folder",
+                  run.string(), weight->there, weight->here));
+}
+
 }  // namespace wikitext

@@ -111,7 +111,14 @@ int run_train(const TrainOptions& options, Settings& settings, training::Setting
   loop_options.preset = preset;
   // So that other programs know what the weights are of (models/model_file.h).
   if (model.decoder) loop_options.metadata["config"] = models::config_json(*model.decoder);
-  training::TrainingLoop loop(run.step(), std::move(loop_options));
+  training::TrainingLoop loop = [&] {
+    try {
+      return training::TrainingLoop(run.step(), std::move(loop_options));
+    } catch (const FormatError&) {
+      if (options.resume) refuse_older_names(options.out);
+      throw;
+    }
+  }();
   if (loop.nothing_left()) {
     fmt::print("nothing is left to do: {} ended at step {}; --epochs N or --steps N trains it longer\n",
                training::printable(options.out), run.step());

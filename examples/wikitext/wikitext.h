@@ -62,6 +62,9 @@ struct SavedModel {
 /// @throws FormatError for files that are missing, damaged or inconsistent
 SavedModel load_model(const etna::FilePath& folder_or_file, etna::Device device);
 
+/// @throws FormatError for a run of a GPT-2 whose weights have names of an older version
+void refuse_older_names(const etna::FilePath& run);
+
 /// The source of the text: a WikiText folder, any text file, or the embedded corpus.
 struct DataOptions {
   std::string data, text;  ///< --data, else $ETNA_DATA; --text

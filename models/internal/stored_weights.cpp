@@ -54,7 +54,8 @@ Matrix joined(const std::vector<Matrix>& all) {
   }
   const Tensor together = cat(rows);
   return {{},
-          alike ? QuantizedTensor(first.format(), {count, first.size(1)}, together) : QuantizedTensor::plain(together)};
+          alike ? QuantizedTensor(first.format(), {count, first.size(1)}, together)
+                : QuantizedTensor::unquantized(together)};
 }
 
 }  // namespace
@@ -124,7 +125,7 @@ Matrix StoredWeights::matrix_at(const StoredPlace& place, const std::string& nam
   if (factor) values = values * *factor;
   if (rounds) values = ternary(values);
   if (placement_.trainable) return {(whole ? values : values.clone()).to(placement_.device), {}};
-  return {{}, QuantizedTensor::plain(values.to(placement_.device))};
+  return {{}, QuantizedTensor::unquantized(values.to(placement_.device))};
 }
 
 Tensor StoredWeights::vector(const std::string& name, std::int64_t size) {

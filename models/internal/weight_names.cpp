@@ -62,6 +62,11 @@ const Names kGguf = {{"token_embedding", "token_embd"},
                      {"ffn.sub_norm", "ffn_sub_norm"},
                      {"ffn_post_norm", "post_ffw_norm"}};
 
+/// Of GPT-2 in checkpoints that older versions wrote.
+const Names kOlderGpt2 = {{"token_embedding", "wte"}, {"position_embedding", "wpe"}, {"attention_norm", "norm1"},
+                          {"attention.qkv", "qkv"},   {"attention.output", "proj"},  {"ffn_norm", "norm2"},
+                          {"ffn.up", "up"},           {"ffn.down", "down"}};
+
 std::string gguf_name_of(const Parts& parts) {
   const std::string last = translated(kGguf, parts.part) + parts.kind;
   return parts.block.empty() ? last : fmt::format("blk.{}.{}", parts.block, last);
@@ -181,12 +186,15 @@ StoredWeights::Locate llama2c_places() {
   };
 }
 
+std::optional<RenamedWeight> renamed_weight(const HasTensor& has) {
+  const auto& [own, older] = kOlderGpt2.front();
+  RenamedWeight weight{fmt::format("{}.weight", older), fmt::format("{}.weight", own)};
+  return has(weight.there) && !has(weight.here) ? std::optional(std::move(weight)) : std::nullopt;
+}
+
 StoredWeights::Locate checkpoint_places(const DecoderConfig& config, const HasTensor& has) {
-  static const Names own,
-      older = {{"token_embedding", "wte"}, {"position_embedding", "wpe"}, {"attention_norm", "norm1"},
-               {"attention.qkv", "qkv"},   {"attention.output", "proj"},  {"ffn_norm", "norm2"},
-               {"ffn.up", "up"},           {"ffn.down", "down"}};
-  const Names& names = has("wte.weight") ? older : own;
+  static const Names own;
+  const Names& names = renamed_weight(has) ? kOlderGpt2 : own;
   return [&config, has, &names](const std::string& name) -> StoredPlaces {
     const Parts parts = parts_of(name);
     const auto place = [&](const std::string& part) {

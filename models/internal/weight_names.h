@@ -1,10 +1,12 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 
 #include <etna/models/decoder_config.h>
 #include <etna/models/internal/stored_weights.h>
+#include <etna/models/model_file.h>
 
 /// The names of a decoder's weights in each kind of file.
 namespace etna::models {
@@ -21,6 +23,9 @@ std::string hugging_face_prefix(const DecoderConfig& config, const HasTensor& ha
 StoredWeights::Locate llama2c_places();
 /// Of a checkpoint: the decoder's own names, or those that GPT-2 had in older ones ("blocks.0.qkv.weight").
 StoredWeights::Locate checkpoint_places(const DecoderConfig& config, const HasTensor& has);
+
+/// The first weight to which an older version's checkpoint of GPT-2 gave another name; nothing for other checkpoints.
+std::optional<RenamedWeight> renamed_weight(const HasTensor& has);
 
 /// What an unread tensor of a file is.
 enum class UnusedTensor {

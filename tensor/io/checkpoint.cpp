@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <etna/tensor/internal/name_list.h>
 #include <etna/tensor/io/internal/content_hash.h>
 #include <etna/tensor/op.h>
 
@@ -126,10 +127,10 @@ void restore(const FilePath& path, const CheckpointState& state, const std::vect
   std::vector<std::string> there, missing;
   for (const auto& [name, tensors] : states) there.push_back(name);
   for (const auto& [name, item] : wanted) {
-    if (!states.contains(name)) missing.push_back(name);
+    if (!states.contains(name) && !item->is_optional()) missing.push_back(name);
   }
   if (!missing.empty()) {
-    throw FormatError(fmt::format("{}: lacks {}; it holds {}", path.string(), fmt::join(missing, ", "),
+    throw FormatError(fmt::format("{}: lacks {}; it holds {}", path.string(), name_list(missing),
                                   there.empty() ? "nothing" : fmt::format("{}", fmt::join(there, ", "))));
   }
   for (const auto& [full, tensor] : state.tensors) {
@@ -140,8 +141,10 @@ void restore(const FilePath& path, const CheckpointState& state, const std::vect
     object->second.emplace(full.substr(dot + 1), tensor);
   }
   for (const auto& [name, item] : wanted) {
+    const auto state_of = states.find(name);
+    if (state_of == states.end()) continue;
     try {
-      item->load(states[name]);
+      item->load(state_of->second);
     } catch (const Error& error) {
       throw FormatError(fmt::format("{}: {}: {}", path.string(), name, error.what()));
     }

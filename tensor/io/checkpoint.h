@@ -37,12 +37,21 @@ class CheckpointItem {
   CheckpointItem(std::string name, double& number);
   CheckpointItem(std::string name, Tensor& tensor);
 
+  /// An item that older checkpoints lack: loading one of those leaves it as it is.
+  CheckpointItem optional() const {
+    CheckpointItem item = *this;
+    item.optional_ = true;
+    return item;
+  }
+
   const std::string& name() const { return name_; }
+  bool is_optional() const { return optional_; }
   std::map<std::string, Tensor> state() const { return state_(); }
   void load(const std::map<std::string, Tensor>& state) const { load_(state); }
 
  private:
   std::string name_;
+  bool optional_ = false;
   std::function<std::map<std::string, Tensor>()> state_;
   std::function<void(const std::map<std::string, Tensor>&)> load_;
 };

@@ -22,10 +22,10 @@ QuantizedTensor::QuantizedTensor(const quant::BlockFormat& format, Shape shape, 
   }
 }
 
-QuantizedTensor QuantizedTensor::plain(const Tensor& x) {
+QuantizedTensor QuantizedTensor::unquantized(const Tensor& x) {
   const char* format = x.dtype() == f32 ? "F32" : x.dtype() == f16 ? "F16" : x.dtype() == bf16 ? "BF16" : nullptr;
   if (format == nullptr)
-    throw DtypeError(fmt::format("QuantizedTensor::plain: got {}; wanted f32, f16 or bf16", name(x.dtype())));
+    throw DtypeError(fmt::format("QuantizedTensor::unquantized: got {}; wanted f32, f16 or bf16", name(x.dtype())));
   const Tensor dense = x.contiguous();
   const std::int64_t size = static_cast<std::int64_t>(item_size(x.dtype()));
   return {quant::format_named(format), x.shape(),

@@ -21,7 +21,7 @@ class QuantizedTensor {
   QuantizedTensor(const quant::BlockFormat& format, Shape shape, Tensor blocks);
   /// A floating tensor as an unquantized format, without a copy if it is contiguous. @throws DtypeError for f64 and
   /// integers
-  static QuantizedTensor plain(const Tensor& x);
+  static QuantizedTensor unquantized(const Tensor& x);
 
   bool defined() const { return format_ != nullptr; }
   const quant::BlockFormat& format() const { return *format_; }

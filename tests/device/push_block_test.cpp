@@ -7,8 +7,8 @@
 namespace etna::vulkan {
 namespace {
 
-/// Those of round_rows.comp: x, norm, y, rows, k.
-Arguments arguments_of_round_rows() {
+/// Those of quantize_activations.comp: x, norm, y, rows, k.
+Arguments arguments_of_quantize_activations() {
   Arguments a;
   a.read({256, {256, 64}});
   a.read({});
@@ -19,14 +19,16 @@ Arguments arguments_of_round_rows() {
 }
 
 TEST(PushBlock, AgreesWithTheArgumentsOfAKernel) {
-  EXPECT_EQ(wrong_arguments(shaders::round_rows.words, arguments_of_round_rows()), "");
+  EXPECT_EQ(wrong_arguments(shaders::quantize_activations.words, arguments_of_quantize_activations()), "");
 }
 
 TEST(PushBlock, TellsOfAnArgumentTooFewOrTooMany) {
-  Arguments more = arguments_of_round_rows();
+  Arguments more = arguments_of_quantize_activations();
   more.number(3.0f);
-  EXPECT_EQ(wrong_arguments(shaders::round_rows.words, more), "36 bytes of arguments; the shader declares 32");
-  EXPECT_EQ(wrong_arguments(shaders::round_rows.words, Arguments()), "0 bytes of arguments; the shader declares 32");
+  EXPECT_EQ(wrong_arguments(shaders::quantize_activations.words, more),
+            "36 bytes of arguments; the shader declares 32");
+  EXPECT_EQ(wrong_arguments(shaders::quantize_activations.words, Arguments()),
+            "0 bytes of arguments; the shader declares 32");
 }
 
 TEST(PushBlock, TellsOfAnAddressInThePlaceOfANumber) {
@@ -36,7 +38,8 @@ TEST(PushBlock, TellsOfAnAddressInThePlaceOfANumber) {
   a.number(1u);
   a.number(16u);
   a.write({512, {512, 64}});
-  EXPECT_EQ(wrong_arguments(shaders::round_rows.words, a), "an address at byte 24, where the shader declares a number");
+  EXPECT_EQ(wrong_arguments(shaders::quantize_activations.words, a),
+            "an address at byte 24, where the shader declares a number");
 }
 
 }  // namespace

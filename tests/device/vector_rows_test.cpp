@@ -14,23 +14,13 @@
 #include <etna/tensor/ops/activations/internal/cpu.h>
 #include <etna/tensor/ops/activations/internal/table.h>
 
+#include "device/instruction_sets.h"
+
 namespace etna::cpu {
 namespace {
 
-/// Runs every test with each instruction set that was compiled in and that the processor supports.
-class VectorRows : public testing::TestWithParam<std::int64_t> {
- protected:
-  void SetUp() override { allow(GetParam()); }
-  void TearDown() override { allow(0); }
-
- private:
-  static void allow(std::int64_t targets) {
-    hwy::SetSupportedTargetsForTest(targets);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-  }
-};
-INSTANTIATE_TEST_SUITE_P(By, VectorRows, testing::ValuesIn(hwy::SupportedAndGeneratedTargets()),
-                         [](const auto& info) { return std::string(hwy::TargetName(info.param)); });
+class VectorRows : public OnInstructionSets {};
+INSTANTIATE_TEST_SUITE_P(By, VectorRows, every_instruction_set(), instruction_set_name);
 
 TEST_P(VectorRows, RunOnTheInstructionsAskedFor) { EXPECT_STREQ(vector_target(), hwy::TargetName(GetParam())); }
 

@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <etna/tensor/io/checkpoint.h>
 #include <etna/tensor/io/safetensors.h>
 
 #include "wikitext_command.h"
@@ -64,6 +65,35 @@ TEST_F(Wikitext, AFolderThatHoldsARunIsRefused) {
   Outcome corpus = wikitext("train --device cpu --resume --text " + at("other.txt") + " --out " + at("run"));
   EXPECT_EQ(corpus.code, 4) << corpus.text;
   EXPECT_THAT(error_line(corpus), HasSubstr("the run was trained on"));
+}
+
+/// Gives the weights of a run's checkpoints the names that GPT-2's had in older versions.
+void name_as_older_versions(const fs::path& checkpoints) {
+  const std::pair<std::string, std::string> names[] = {
+      {"token_embedding.", "wte."}, {"position_embedding.", "wpe."},  {".attention_norm.", ".norm1."},
+      {".attention.qkv.", ".qkv."}, {".attention.output.", ".proj."}, {".ffn_norm.", ".norm2."},
+      {".ffn.up.", ".up."},         {".ffn.down.", ".down."}};
+  for (const auto& entry : fs::directory_iterator(checkpoints)) {
+    etna::CheckpointState state = etna::read_checkpoint(entry.path());
+    for (auto& [name, tensor] : state.tensors) {
+      if (!name.starts_with("model.")) continue;
+      for (const auto& [now, then] : names)
+        if (const std::size_t at = name.find(now); at != name.npos) name.replace(at, now.size(), then);
+    }
+    etna::write_checkpoint(entry.path(), std::move(state));
+  }
+}
+
+TEST_F(Wikitext, AnOlderVersionsRunIsReadAndNotResumed) {
+  train_into("run");
+  name_as_older_versions(at("run/checkpoints"));
+  const Outcome resumed = wikitext("train --device cpu --resume --steps 5 --no-eval --out " + at("run"));
+  EXPECT_EQ(resumed.code, 4);
+  EXPECT_THAT(error_line(resumed), HasSubstr("an older version wrote this run's GPT-2, whose weights had other names "
+                                             "('wte.weight' is 'token_embedding.weight' now); eval and generate read "
+                                             "it, but it cannot be resumed: train anew in another folder"));
+  EXPECT_EQ(resumed.text.find("blocks.0"), std::string::npos) << resumed.text;
+  EXPECT_EQ(wikitext("generate --device cpu --words 3 --run " + at("run")).code, 0);
 }
 
 /// Runs the example, sends it a signal once its output has `text`, and waits for its end.

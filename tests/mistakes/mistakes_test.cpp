@@ -200,7 +200,7 @@ std::vector<Mistake> gradients_and_training() {
        [] {
          optim::Adam({parameter({2})}, {.betas = {1.5, 0.999}});
        }},
-      {"load_state_dict", "missing: bias weight", "strict = false", [] { nn::Linear(2, 3).load_state_dict({}); }},
+      {"load_state_dict", "missing: bias, weight", "strict = false", [] { nn::Linear(2, 3).load_state_dict({}); }},
       {"load_state_dict", "weight [2]", "wanted [3, 2]",
        [] {
          nn::Linear(2, 3).load_state_dict({{"weight", ones({2})}, {"bias", ones({3})}});

@@ -301,6 +301,31 @@ TEST(FamilyConfig, BitNet) {
               HasSubstr(R"(weights of "o_proj" that are not rounded)"));
 }
 
+TEST(FamilyConfig, RefusesWeightsOfOtherQuantizers) {
+  const std::string rest =
+      "do not run here; supported is 'bitnet'; try the model in f32, f16 or bf16, or as a GGUF file";
+  for (const std::string method : {"awq", "gptq", "bitsandbytes", "fp8", "compressed-tensors", "BitNet"}) {
+    EXPECT_EQ(family_config_refusal(bitnet(R"({"bits": 4, "quant_method": ")" + method + "\"}")),
+              "config.json: weights quantized by '" + method + "' ('quant_method' of quantization_config) " + rest);
+  }
+  // bitsandbytes' first files do not name it.
+  EXPECT_EQ(
+      family_config_refusal(bitnet(R"({"load_in_8bit": true})")),
+      "config.json: weights quantized by a method without a name ('quant_method' of quantization_config) " + rest);
+  EXPECT_THAT(family_config_refusal(bitnet(R"("awq")")),
+              HasSubstr("'quantization_config' is \"awq\"; wanted an object"));
+  EXPECT_THAT(family_config_refusal(bitnet(R"(null, "compression_config": {"quant_method": "compressed-tensors"})")),
+              HasSubstr("'compressed-tensors' ('quant_method' of compression_config) do not run here"));
+  EXPECT_THAT(family_config_refusal(bitnet(R"({"quant_method": "bitnet"})")),
+              HasSubstr("BitNet with packed weights ('linear_class' of quantization_config is 'bitlinear')"));
+  // Models of several kinds of input have it beside the text's part.
+  const std::string text = bitnet("null");
+  EXPECT_THAT(
+      family_config_refusal(R"({"text_config": )" + text + R"(, "quantization_config": {"quant_method": "fp8"}})"),
+      HasSubstr("weights quantized by 'fp8'"));
+  EXPECT_EQ(family_config_refusal(R"({"text_config": )" + text + "}"), "");
+}
+
 TEST(FamilyConfig, RopeInOneObject) {
   const DecoderConfig c = read(R"({"model_type": "llama", "vocab_size": 100, "hidden_size": 64,
     "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 64, "max_position_embeddings": 131072,

@@ -73,7 +73,7 @@ TEST(Module, LoadsWhatItSaved) {
   EXPECT_EQ(b.count.item<std::int64_t>(), 7);
 }
 
-TEST(Module, ListsEveryNameThatDoesNotFitAndCopiesNothing) {
+TEST(Module, NamesWhatDoesNotFitAndCopiesNothing) {
   ModuleNet net;
   StateDict state = net.state_dict();
   auto kept = net.first.bias.to_vector<float>();
@@ -89,6 +89,20 @@ TEST(Module, ListsEveryNameThatDoesNotFitAndCopiesNothing) {
   state["first.weight"] = zeros({3, 3});
   EXPECT_THAT([&] { net.load_state_dict(state, false); },
               ThrowsMessage<ShapeError>(HasSubstr("first.weight [3, 3] (wanted [2, 3])")));
+}
+
+TEST(Module, NamesThreeOfManyThatDoNotFit) {
+  Sequential net(Linear(2, 2), Linear(2, 2), Linear(2, 2));
+  StateDict others;
+  for (int i = 0; i < 48; ++i) others["older." + std::to_string(i)] = zeros({1});
+  EXPECT_THAT(
+      [&] { net.load_state_dict(others); },
+      ThrowsMessage<Error>(
+          "load_state_dict: the names differ; missing: 0.bias, 0.weight, 1.bias and 3 more; not known: older.0, "
+          "older.1, older.10 and 45 more; pass strict = false to load the rest"));
+  for (const auto& [name, tensor] : net.state_dict()) others[name] = zeros({1});
+  EXPECT_THAT([&] { net.load_state_dict(others, false); },
+              ThrowsMessage<ShapeError>(HasSubstr("0.weight [1] (wanted [2, 2]), 1.bias [1] (wanted [2]) and 3 more")));
 }
 
 TEST(Module, RefusesANameTwice) {

@@ -46,7 +46,7 @@ TEST(Files, ShadersOpenWithWhatBoundsThem) {
 // (docs/adding-an-architecture.md).
 TEST(Files, OnlyTheTableOfArchitecturesNamesThem) {
   static const std::regex asks(R"re(architecture\s*(==|!=|\.starts_with\()\s*"|)re"
-                               R"re((==|!=)\s*"(llama|mistral|qwen|gemma|phi|gpt|starcoder)[0-9-]*")re");
+                               R"re((==|!=)\s*"(llama|mistral|qwen|gemma|phi|gpt|starcoder|bitnet)[0-9-]*")re");
   int files = 0;
   for (const Source& source : sources({".h", ".cpp"})) {
     if (source.folder() == "tests" || source.path.starts_with("models/internal/architecture.")) continue;

@@ -1,11 +1,11 @@
 #include <structure/public_names.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cstdio>
-#include <regex>
 #include <sstream>
 #include <vector>
+
+#include <structure/tokens.h>
 
 namespace etna::structure {
 namespace {
@@ -30,47 +30,12 @@ std::string declarations() {
   return text;
 }
 
-/// The words and signs of a text, without literals.
-std::vector<std::string> tokens_of(const std::string& text) {
-  static const std::regex token(R"re("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|/\*[^]*?\*/|[A-Za-z_]\w*|::|[^\s\w])re");
-  std::vector<std::string> tokens;
-  for (std::sregex_iterator at(text.begin(), text.end(), token), end; at != end; ++at) {
-    const char first = at->str()[0];
-    if (first != '"' && first != '\'' && !at->str().starts_with("/*")) tokens.push_back(at->str());
-  }
-  return tokens;
-}
-
-bool is_word(const std::string& token) { return std::isalpha(static_cast<unsigned char>(token[0])) || token[0] == '_'; }
-
 /// What a brace opens: a namespace, a class, or something else, whose inside is not looked at.
 struct Scope {
   enum class Kind { names, type, other } kind = Kind::other;
   std::string name;
   bool is_public = true;
 };
-
-using Tokens = std::vector<std::string>;
-
-/// What stands between the commas of a list, outside of all brackets.
-std::vector<Tokens> split(const Tokens& tokens, std::size_t begin, std::size_t end) {
-  std::vector<Tokens> parts;
-  int depth = 0, angles = 0;
-  for (std::size_t i = begin; i < end; ++i) {
-    const std::string& token = tokens[i];
-    if (token == "," && depth == 0 && angles == 0) {
-      parts.emplace_back();
-      continue;
-    }
-    if (token == "(" || token == "{" || token == "[") ++depth;
-    if (token == ")" || token == "}" || token == "]") --depth;
-    if (token == "<" && i > begin && is_word(tokens[i - 1])) ++angles;
-    if (token == ">" && angles > 0) --angles;
-    if (parts.empty()) parts.emplace_back();
-    parts.back().push_back(token);
-  }
-  return parts;
-}
 
 /// A declaration without its initial value: what comes before "=", "{" or "[".
 Tokens declarator(const Tokens& declaration) {

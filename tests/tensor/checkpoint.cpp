@@ -94,6 +94,20 @@ TEST(Checkpoint, ObjectsWithoutNamesAreNumbered) {
             run.model.state_dict().at("bias").to_vector<float>());
 }
 
+TEST(Checkpoint, LeavesOptionalItemsThatAFileLacks) {
+  const TemporaryFolder folder;
+  std::int64_t count = 3, later = 7;
+  save(folder / "run", {{"count", count}});
+  count = 0;
+  load(folder / "run", {{"count", count}, CheckpointItem("later", later).optional()});
+  EXPECT_EQ(count, 3);
+  EXPECT_EQ(later, 7);
+  save(folder / "run", {{"count", count}, CheckpointItem("later", later).optional()});
+  later = 0;
+  load(folder / "run", {CheckpointItem("later", later).optional()});
+  EXPECT_EQ(later, 7);
+}
+
 TEST(Checkpoint, SaysWhatDoesNotFit) {
   const TemporaryFolder folder;
   Training run(1);

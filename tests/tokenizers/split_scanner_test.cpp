@@ -7,10 +7,10 @@
 
 #include <runner/libraries.h>
 
+#include <etna/data/internal/utf8_character.h>
 #include <etna/data/tokenizers/internal/splits/published_patterns.h>
 #include <etna/data/tokenizers/internal/splits/regex_splitter.h>
 #include <etna/data/tokenizers/internal/splits/split_scanners.h>
-#include <etna/data/tokenizers/internal/unicode/utf8_character.h>
 
 namespace {
 

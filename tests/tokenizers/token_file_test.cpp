@@ -9,8 +9,8 @@
 
 #include <data/temporary_folder.h>
 #include <etna/data/batches.h>
-#include <etna/data/internal/token_hash.h>
 #include <etna/device/error.h>
+#include <etna/tensor/io/internal/xxh3.h>
 
 namespace etna::data {
 namespace {
@@ -100,7 +100,7 @@ TEST(TokenFile, RefusesFieldsAtTheirLimitsEvenWithTheRightHash) {
   const auto forge = [&](std::size_t field, const void* value, std::size_t size) {
     std::string bad = whole;
     bad.replace(trailer + field, size, static_cast<const char*>(value), size);
-    TokenHash hash;
+    io::Xxh3 hash;
     hash.add(bad.data() + trailer, 48);
     const std::uint64_t sum = hash.value();
     bad.replace(trailer + 48, 8, reinterpret_cast<const char*>(&sum), 8);

@@ -1,6 +1,7 @@
 #include <etna/train/fit.h>
 
 #include <csignal>
+#include <filesystem>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,6 +9,7 @@
 #include <etna/data/data.h>
 #include <etna/nn/nn.h>
 #include <etna/optim/optim.h>
+#include <etna/tensor/io/checkpoint.h>
 #include <etna/tensor/ops.h>
 #include <etna/train/checkpointer.h>
 #include <etna/train/metrics.h>
@@ -94,6 +96,34 @@ TEST(Fit, GoesOnWithTheSameBits) {
   const FitResult result = second.fit({.epochs = 6, .folder = folder / "run", .existing = ExistingRun::resume});
   EXPECT_EQ(result.steps, 48);
   EXPECT_EQ(second.weights(), through.weights());
+}
+
+/// Takes an object out of a run's checkpoints, as if an older version had written them.
+void take_out(const FilePath& checkpoints, const std::string& name) {
+  for (const auto& entry : std::filesystem::directory_iterator(checkpoints)) {
+    CheckpointState state = read_checkpoint(entry.path());
+    std::erase_if(state.tensors, [&](const auto& tensor) { return tensor.first.starts_with(name + "."); });
+    std::string& objects = state.metadata.at("etna.checkpoint");
+    const std::size_t at = objects.find(name + "\n");
+    ASSERT_NE(at, objects.npos);
+    objects.erase(at, name.size() + 1);
+    write_checkpoint(entry.path(), std::move(state));
+  }
+}
+
+TEST(Fit, GoesOnWithRunsThatDoNotSayWhenTheyValidated) {
+  const TemporaryFolder folder;
+  Job through(1);
+  through.fit({.epochs = 6, .folder = folder / "through"});
+  Job first(1);
+  first.fit({.epochs = 3, .folder = folder / "run"});
+  take_out(folder / "run/checkpoints", "validated_at");
+  Job second(2);
+  second.x.copy_(first.x);
+  second.y.copy_(first.y);
+  second.fit({.epochs = 6, .folder = folder / "run", .existing = ExistingRun::resume});
+  EXPECT_EQ(second.weights(), through.weights());
+  EXPECT_EQ(read_metrics(folder / "run").points("valid_loss").size(), 6u);
 }
 
 TEST(Fit, StopsAtCtrlC) {

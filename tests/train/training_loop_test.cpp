@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <etna/nn/nn.h>
+#include <etna/tensor/io/checkpoint.h>
 #include <etna/tensor/ops.h>
 #include <etna/train/checkpointer.h>
 #include <etna/train/metrics.h>
@@ -133,6 +134,39 @@ TEST(TrainingLoop, GoesOnFromItsCheckpointAndNotPastItsReport) {
   nn::init::constant_(model.weight, 7);
   loop.take_best(model);
   EXPECT_TRUE(equal(model.weight, now)) << "the best is an earlier one";
+}
+
+TEST(TrainingLoop, ValidatesAgainWhereARunDoesNotSayWhenItDid) {
+  const TemporaryFolder folder;
+  nn::Linear model(2, 1);
+  std::int64_t step = 0;
+  int validations = 0;
+  const auto options = [&](bool resume) {
+    return TrainingLoopOptions{.steps = 4,
+                               .steps_per_epoch = 2,
+                               .validate = [&] { return 1.0 / ++validations; },
+                               .folder = folder.path(),
+                               .items = {{"model", model}, {"step", step}},
+                               .resume = resume,
+                               .progress = false};
+  };
+  {
+    TrainingLoop loop(step, options(false));
+    run(loop, step);
+    EXPECT_EQ(validations, 2) << "the last one is at the end already";
+  }
+  for (const FilePath& file : find_checkpoints(folder / "checkpoints").steps) {
+    CheckpointState state = read_checkpoint(file);
+    std::erase_if(state.tensors, [](const auto& tensor) { return tensor.first.starts_with("validated_at."); });
+    std::string& objects = state.metadata.at("etna.checkpoint");
+    objects.erase(objects.find("validated_at\n"), 13);
+    write_checkpoint(file, std::move(state));
+  }
+  TrainingLoop loop(step, options(true));
+  EXPECT_EQ(step, 4);
+  run(loop, step);
+  EXPECT_EQ(validations, 3);
+  EXPECT_EQ(loop.valid_loss(), 1.0 / 3);
 }
 
 TEST(TrainingLoop, ALostLossEndsIt) {

@@ -211,13 +211,13 @@ test('quantized_linear_shared of f32 with a norm, silu gate and residual', async
   );
 });
 
-test('round_rows', async () => {
+test('quantize_activations', async () => {
   const gpu = await open(),
     k = 64,
     blocks = (2 * k) / 16,
     x = random(2 * k),
     y = gpu.empty('u8', 2 * k + 2 * 4 * blocks);
-  await gpu.run('round_rows', { args: { x: gpu.f32(x), y, rows: 2, k }, groups: [1, 2] });
+  await gpu.run('quantize_activations', { args: { x: gpu.f32(x), y, rows: 2, k }, groups: [1, 2] });
   const bytes = await gpu.read(y),
     codes = new Int8Array(bytes.buffer, bytes.byteOffset, 2 * k),
     scales = new Float32Array(bytes.buffer.slice(2 * k, 2 * k + 4 * blocks));

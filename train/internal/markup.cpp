@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include <etna/train/internal/utf8.h>
+#include <etna/data/internal/utf8_character.h>
 
 namespace etna::training {
 
@@ -10,12 +10,12 @@ std::string escape_markup(std::string_view text) {
   std::string out;
   out.reserve(text.size());
   while (!text.empty()) {
-    const Character character = first_character(text);
-    const char32_t c = character.code;
+    const data::Utf8Character character = data::utf8_character(text, 0);
+    const char32_t c = character.point;
     const bool control = (c < 0x20 && c != '\t' && c != '\n' && c != '\r') || (c >= 0x7f && c < 0xa0);
     const bool allowed = character.valid && !control && (c & 0xfffe) != 0xfffe && !(c >= 0xfdd0 && c < 0xfdf0);
     if (!allowed) {
-      append_utf8(out, 0xfffd);
+      data::append_utf8(out, 0xfffd);
     } else if (c == '&') {
       out += "&amp;";
     } else if (c == '<') {
@@ -27,9 +27,9 @@ std::string escape_markup(std::string_view text) {
     } else if (c == '\'') {
       out += "&#39;";
     } else {
-      out += text.substr(0, character.bytes);
+      out += text.substr(0, character.length);
     }
-    text.remove_prefix(character.bytes);
+    text.remove_prefix(character.length);
   }
   return out;
 }

@@ -1,7 +1,6 @@
 #include <etna/tensor/io/internal/content_hash.h>
 
 #include <algorithm>
-#include <string_view>
 
 #include <fmt/format.h>
 
@@ -9,27 +8,9 @@
 #include <etna/tensor/op.h>
 
 namespace etna {
-namespace {
-
-class Hash {
- public:
-  void add(const void* bytes, std::size_t count) { hash_.add(bytes, count); }
-  void add(std::uint64_t number) { add(&number, sizeof number); }
-  /// Includes the length, so that "ab", "c" differs from "a", "bc".
-  void add(std::string_view text) {
-    add(static_cast<std::uint64_t>(text.size()));
-    add(text.data(), text.size());
-  }
-  std::uint64_t value() const { return hash_.value(); }
-
- private:
-  io::Xxh3 hash_;
-};
-
-}  // namespace
 
 std::string content_hash(const NamedTensors& tensors, const Metadata& metadata) {
-  Hash hash;
+  io::Xxh3 hash;
   hash.add(static_cast<std::uint64_t>(metadata.size()));
   for (const auto& [key, value] : metadata) {
     hash.add(key);

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string_view>
 
 namespace etna::io {
 
@@ -16,6 +17,12 @@ class Xxh3 {
   Xxh3& operator=(Xxh3&&) noexcept;
 
   void add(const void* bytes, std::size_t count);
+  void add(std::uint64_t number) { add(&number, sizeof number); }
+  /// With its length, so that "ab", "c" differs from "a", "bc".
+  void add(std::string_view text) {
+    add(static_cast<std::uint64_t>(text.size()));
+    add(text.data(), text.size());
+  }
   std::uint64_t value() const;
 
  private:

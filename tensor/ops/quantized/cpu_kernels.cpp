@@ -29,7 +29,7 @@ struct Vector {
   /// Scales and minimums of 16 elements each; minimums include kZero.
   template <typename F>
   static ETNA_INLINE void scales(const std::byte* b, float (&scales)[kSubs], float (&minimums)[kSubs]) {
-    Portable::template sixteen_scales<F>(b, scales, minimums);
+    Portable::template scales_per_16<F>(b, scales, minimums);
     if constexpr (F::kZero == 0) return;
     for (int s = 0; s < kSubs; ++s) {
       const float zero = static_cast<float>(F::kZero) * scales[s];

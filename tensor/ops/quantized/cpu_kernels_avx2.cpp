@@ -46,7 +46,7 @@ struct Vector {
 
   /// The number of scales that group() stores for a group and a row of x.
   template <typename F>
-  static constexpr int kStored = kIsSixteens<F> ? 16 : 8;
+  static constexpr int kStored = kHasFloatsPer16<F> ? 16 : 8;
 
   /// Adds the products of 32 quants. @param small for each half of a group, in formats with scales of 16 elements
   template <typename F, int C, int M>
@@ -54,7 +54,7 @@ struct Vector {
                               const __m256i (&small)[2], Sum (&sums)[M]) {
     const __m256i quants = quants_of<Avx2, F, C>(b);
     __m256i factors = _mm256_set1_epi16(1);
-    if constexpr (kIsSmall<F>) {
+    if constexpr (kHasIntegersPer16<F>) {
       constexpr int kFirst = 0x0100 + 0x0404 * (C % 4), kSecond = kFirst + 0x0202;
       const __m256i places = _mm256_set_m128i(_mm_set1_epi16(kSecond), _mm_set1_epi16(kFirst));
       factors = _mm256_shuffle_epi8(small[C / 4], places);
@@ -66,7 +66,7 @@ struct Vector {
       const __m256 product = _mm256_cvtepi32_ps(_mm256_madd_epi16(pairs, factors));
       __m256& sum = sums[m].parts[C % kChains<M>];
       const float* scale = scales + kStored<F> * m + kStored<F> / 8 * C;
-      if constexpr (kIsSixteens<F>)
+      if constexpr (kHasFloatsPer16<F>)
         sum = _mm256_fmadd_ps(product, _mm256_set_m128(_mm_broadcast_ss(scale + 1), _mm_broadcast_ss(scale)), sum);
       else
         sum = _mm256_fmadd_ps(product, _mm256_broadcast_ss(scale), sum);
@@ -77,7 +77,7 @@ struct Vector {
   static ETNA_INLINE void group(const std::byte* b, const QuantizedGroup* x, Sum (&sums)[M]) {
     alignas(32) float scales[M][kStored<F>];
     __m256i small[2] = {};
-    if constexpr (kIsSmall<F>) {
+    if constexpr (kHasIntegersPer16<F>) {
       const Avx2::SmallScales own_scales = Avx2::small_scales<F>(b);
       small[0] = _mm256_permute2x128_si256(own_scales.scales, own_scales.scales, 0x00);
       small[1] = _mm256_permute2x128_si256(own_scales.scales, own_scales.scales, 0x11);
@@ -89,8 +89,8 @@ struct Vector {
         sum = _mm256_fnmadd_ps(minimums, _mm256_mul_ps(own_scales.least, own), sum);
         _mm256_store_ps(scales[m], _mm256_mul_ps(own_scales.unit, own));
       }
-    } else if constexpr (kIsSixteens<F>) {
-      const SixteenScales own_scales = F::template sixteen_scales<Avx2>(b);
+    } else if constexpr (kHasFloatsPer16<F>) {
+      const ScalesPer16 own_scales = F::template scales_per_16<Avx2>(b);
       const __m256 zero = _mm256_set1_ps(kZeroOf<F>);
       for (int m = 0; m < M; ++m) {
         _mm256_store_ps(scales[m], _mm256_mul_ps(own_scales.first, _mm256_load_ps(x[m].scales)));
@@ -128,7 +128,7 @@ struct Vector {
   template <typename F>
   static ETNA_INLINE void dequantize(const std::byte* b, float* out) {
     alignas(32) float scales[kSubs], minimums[kSubs];
-    Avx2::sixteen_scales<F, true>(b, scales, minimums);
+    Avx2::scales_per_16<F, true>(b, scales, minimums);
     unrolled<8>([&](auto run) ETNA_INLINE_LAMBDA { dequantize_run<F, run()>(b, scales, minimums, out); });
   }
   static ETNA_INLINE void round_bf16(const float* x, std::uint16_t* y) { quant::round_bf16(x, y); }
@@ -251,23 +251,23 @@ struct Ternary {
 constexpr int kPanelLanes = 8;  // interleaved rows of a weight
 
 /// 256 elements of 8 rows: u32s of four quants, [64, 8], the scales of the quants, and the sums of each 32 values.
-struct PackedRuns {
+struct PackedFloatsPer32 {
   alignas(32) std::byte quants[kGroup * kPanelLanes];
   float scales[8][kPanelLanes], minimums[8][kPanelLanes], totals[8][kPanelLanes];
 };
 /// The same with scales of 16 elements, in pairs: each one twice, or those of two neighbouring sub-blocks.
-struct PackedSmall {
+struct PackedIntegersPer16 {
   alignas(32) std::byte quants[kGroup * kPanelLanes];
   std::int16_t scales[kSubs][2 * kPanelLanes], minimums[8][2 * kPanelLanes];
   float unit[kPanelLanes], least[kPanelLanes], totals[8][kPanelLanes];
 };
-struct PackedSixteens {
+struct PackedFloatsPer16 {
   alignas(32) std::byte quants[kGroup * kPanelLanes];
   float scales[kSubs][kPanelLanes], minimums[kSubs][kPanelLanes], totals[8][kPanelLanes];
 };
 template <typename F>
-using PackedOf = std::conditional_t<kIsSmall<F>, PackedSmall,  //
-                                    std::conditional_t<kIsSixteens<F>, PackedSixteens, PackedRuns>>;
+using PackedOf = std::conditional_t<kHasIntegersPer16<F>, PackedIntegersPer16,  //
+                                    std::conditional_t<kHasFloatsPer16<F>, PackedFloatsPer16, PackedFloatsPer32>>;
 
 ETNA_INLINE __m256i loaded(const void* from) { return _mm256_load_si256(static_cast<const __m256i*>(from)); }
 ETNA_INLINE void stored(__m256i x, void* to) { _mm256_store_si256(static_cast<__m256i*>(to), x); }
@@ -289,7 +289,7 @@ ETNA_INLINE void pack_floats(const __m256 (&rows)[kPanelLanes], float (*to)[kPan
 
 template <typename F>
 ETNA_INLINE void pack_scales(const std::byte* const (&rows)[kPanelLanes], PackedOf<F>& to) {
-  if constexpr (kIsSmall<F>) {
+  if constexpr (kHasIntegersPer16<F>) {
     // In pairs: two sub-blocks of a row form a u32.
     __m256i scales[kPanelLanes], minimums[kPanelLanes];
     constexpr short kZero = F::kMinimums ? 1 : F::kZero;
@@ -309,10 +309,10 @@ ETNA_INLINE void pack_scales(const std::byte* const (&rows)[kPanelLanes], Packed
       stored(_mm256_shuffle_epi8(scales[i], odd), to.scales[2 * i + 1]);
       stored(minimums[i], to.minimums[i]);
     }
-  } else if constexpr (kIsSixteens<F>) {
+  } else if constexpr (kHasFloatsPer16<F>) {
     __m256 first[kPanelLanes], last[kPanelLanes];
     for (int r = 0; r < kPanelLanes; ++r) {
-      const SixteenScales own = F::template sixteen_scales<Avx2>(rows[r]);
+      const ScalesPer16 own = F::template scales_per_16<Avx2>(rows[r]);
       first[r] = own.first;
       last[r] = own.last;
     }
@@ -358,7 +358,7 @@ ETNA_INLINE __m256i half_run(const __m256i (&w)[8], const std::byte* signs, cons
   }
   if constexpr (kInSixteenBits<F> >= 4) {
     const __m256i all = _mm256_add_epi16(_mm256_add_epi16(pairs[0], pairs[1]), _mm256_add_epi16(pairs[2], pairs[3]));
-    return kInSixteenBits<F> == 8 && F::kScaleKind == ScaleKind::runs ? all : _mm256_madd_epi16(all, factors);
+    return kInSixteenBits<F> == 8 && F::kScaleKind == ScaleKind::floats_per_32 ? all : _mm256_madd_epi16(all, factors);
   } else if constexpr (kInSixteenBits<F> == 2) {
     return _mm256_add_epi32(_mm256_madd_epi16(_mm256_add_epi16(pairs[0], pairs[1]), factors),
                             _mm256_madd_epi16(_mm256_add_epi16(pairs[2], pairs[3]), factors));
@@ -397,7 +397,7 @@ struct Panel {
       const std::int8_t* own = x[m].quants + 32 * c;
       const __m256 scale = _mm256_broadcast_ss(x[m].run_scales + c);
       __m256 sum = _mm256_load_ps(sums + kLanes * m);
-      if constexpr (kIsSmall<F>) {
+      if constexpr (kHasIntegersPer16<F>) {
         __m256i product = _mm256_add_epi32(half_run<F, 0>(w, quants, own, loaded(packed.scales[2 * c])),
                                            half_run<F, 4>(w, quants, own, loaded(packed.scales[2 * c + 1])));
         const __m256i minimum = _mm256_madd_epi16(loaded(packed.minimums[c]), u32_everywhere(x[m].quant_sums + 2 * c));
@@ -407,7 +407,7 @@ struct Panel {
           product = _mm256_sub_epi32(product, minimum);
         }
         sum = _mm256_fmadd_ps(_mm256_cvtepi32_ps(product), _mm256_mul_ps(_mm256_load_ps(packed.unit), scale), sum);
-      } else if constexpr (kIsSixteens<F>) {
+      } else if constexpr (kHasFloatsPer16<F>) {
         const __m256i products[2] = {half_run<F, 0>(w, quants, own, ones), half_run<F, 4>(w, quants, own, ones)};
         for (int part = 0; part < 2; ++part) {
           const __m256 factors = _mm256_mul_ps(_mm256_load_ps(packed.scales[2 * c + part]), scale);

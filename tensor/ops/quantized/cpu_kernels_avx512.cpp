@@ -387,7 +387,7 @@ struct Factors {
   ETNA_INLINE void add(__m512i low, __m512i high, const QuantizedGroup& x, int c, float* sums) const {
     const __m512 own = _mm512_set1_ps(x.run_scales[c]);
     __m512 sum = _mm512_load_ps(sums);
-    if constexpr (F::kScaleKind != ScaleKind::runs) {
+    if constexpr (F::kScaleKind != ScaleKind::floats_per_32) {
       sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(low), _mm512_mul_ps(scale, own), sum);
       sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(high), _mm512_mul_ps(second_scale, own), sum);
       sum = _mm512_fnmadd_ps(minimum, _mm512_set1_ps(x.sums[2 * c]), sum);

@@ -105,7 +105,7 @@ bool multiplies_bytes(const LinearAttrs& a, const std::array<BlockMatrix, kMostW
 
 void enqueue_quantizing(const OpCall& call, const Tensor& x, const Tensor& norm, const Tensor& y, std::int64_t rows,
                         std::int64_t k) {
-  gpu::Kernel(shaders::round_rows, call)
+  gpu::Kernel(shaders::quantize_activations, call)
       .spec(gpu::u32(x.dtype()), gpu_rows_load_width(x, norm, k), dtype_or_none(norm))
       .read(x)
       .read(norm)

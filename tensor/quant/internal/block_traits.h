@@ -20,7 +20,7 @@
 ///   kElements, kBytes     of a block (from Block)
 ///   kPacking, kZero, kLast  how quants are packed, the quant of 0 and the largest one
 ///   quants_at(run), low(run), high(run), fifth_at(run), kLevels  where a run's quants are; see Packing
-///   kScaleKind, kMinimums, kF16, scales<V>(), small_scales() or sixteen_scales<V>()  scales and minimums; see scales.h
+///   kScaleKind, kMinimums, kF16, scales<V>(), small_scales() or scales_per_16<V>()  scales and minimums; see scales.h
 ///   encode()              a block from its values and their weights
 ///
 /// All functions that a kernel calls are consteval or force-inlined, so that they are compiled for the instruction set

@@ -61,9 +61,9 @@ template <typename F>
 ETNA_INLINE void decode_group(const std::byte* group, float* out) {
   alignas(32) float scales[kSubs], minimums[kSubs];
 #ifdef ETNA_DECODE_AVX2
-  Avx2::sixteen_scales<F, false>(group, scales, minimums);
+  Avx2::scales_per_16<F, false>(group, scales, minimums);
 #else
-  Portable::sixteen_scales<F>(group, scales, minimums);
+  Portable::scales_per_16<F>(group, scales, minimums);
 #endif
   unrolled<8>([&](auto run) ETNA_INLINE_LAMBDA { decode_run<F, run()>(group, scales, minimums, out); });
 }

@@ -20,7 +20,7 @@ struct Q2_K : Block<256, 84> {
   static constexpr int kZero = 0, kLast = 3;
   static consteval Field low(int run) { return {16 + run / 4 * 32, run % 4 * 2, 2}; }
 
-  static constexpr ScaleKind kScaleKind = ScaleKind::small;
+  static constexpr ScaleKind kScaleKind = ScaleKind::integers_per_16;
   static constexpr bool kMinimums = true;
   static constexpr F16Fields kF16 = {80, 82};
   static ETNA_INLINE B16 small_scales(const std::byte* b) { return four_bits<0>(bits_at<B16>(b)); }
@@ -36,7 +36,7 @@ struct Q3_K : Block<256, 110> {
   static consteval Field low(int run) { return {32 + run / 4 * 32, run % 4 * 2, 2}; }
   static consteval Field high(int run) { return {0, run, 1}; }
 
-  static constexpr ScaleKind kScaleKind = ScaleKind::small;
+  static constexpr ScaleKind kScaleKind = ScaleKind::integers_per_16;
   static constexpr bool kMinimums = false;
   static constexpr F16Fields kF16 = {108, -1};
   /// 6-bit scales with an offset of 32 in 12 bytes: low nibbles in the first eight, pairs of high bits in the last

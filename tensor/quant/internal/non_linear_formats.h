@@ -29,7 +29,7 @@ struct IQ4_XS : Block<256, 136>, NonLinear {
                                                "8 sub-blocks: 6-bit scales, 4-bit indices into a table of 16 levels"};
   static consteval int quants_at(int run) { return 8 + 16 * run; }
 
-  static constexpr ScaleKind kScaleKind = ScaleKind::runs;
+  static constexpr ScaleKind kScaleKind = ScaleKind::floats_per_32;
   static constexpr bool kMinimums = false;
   static constexpr F16Fields kF16 = {0, -1};
   template <class V>

@@ -16,11 +16,11 @@ struct NVFP4 : Block<64, 36> {
   static constexpr int kZero = 12, kLast = 24;
   static consteval int quants_at(int run) { return block(run) + 4 + run % 2 * 16; }
 
-  static constexpr ScaleKind kScaleKind = ScaleKind::sixteens;
+  static constexpr ScaleKind kScaleKind = ScaleKind::floats_per_16;
   static constexpr bool kMinimums = false;
   static constexpr F16Fields kF16 = {-1, -1};
   template <class V>
-  static ETNA_INLINE SixteenScales sixteen_scales(const std::byte* b) {
+  static ETNA_INLINE ScalesPer16 scales_per_16(const std::byte* b) {
     return {V::f16s_of(f16_bits(b), f16_bits(b + kBytes)) * kUnit,
             V::f16s_of(f16_bits(b + 2 * kBytes), f16_bits(b + 3 * kBytes)) * kUnit};
   }

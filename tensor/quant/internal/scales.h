@@ -23,14 +23,14 @@ typedef std::int32_t I8 __attribute__((vector_size(32)));  ///< the same
 typedef std::int8_t B16 __attribute__((vector_size(16)));  ///< one for each 16 elements
 
 enum class ScaleKind {
-  runs,     ///< scales<V>(): a float for each run of 32
-  small,    ///< small_scales(), small_minimums(): integers for each 16 elements, in units of an f16 d and an f16 dmin
-  sixteens  ///< sixteen_scales<V>(): a float for each 16 elements, no minimums
+  floats_per_32,    ///< scales<V>(): a float for each run of 32
+  integers_per_16,  ///< small_scales(), small_minimums(): for each 16 elements, in units of an f16 d and an f16 dmin
+  floats_per_16     ///< scales_per_16<V>(): a float for each 16 elements, no minimums
 };
 template <typename F>
-inline constexpr bool kIsSmall = F::kScaleKind == ScaleKind::small;
+inline constexpr bool kHasIntegersPer16 = F::kScaleKind == ScaleKind::integers_per_16;
 template <typename F>
-inline constexpr bool kIsSixteens = F::kScaleKind == ScaleKind::sixteens;
+inline constexpr bool kHasFloatsPer16 = F::kScaleKind == ScaleKind::floats_per_16;
 
 /// Whether the scale at kF16.first applies to a whole group.
 template <typename F>
@@ -42,7 +42,7 @@ struct RunScales {
   F8 scales, minimums = F8{};
 };
 
-struct SixteenScales {
+struct ScalesPer16 {
   F8 first, last;
 };
 
@@ -61,7 +61,7 @@ ETNA_INLINE B16 four_bits(B16 bytes) {
 /// An f16 d at the start of a block.
 template <typename F>
 struct F16Scale {
-  static constexpr ScaleKind kScaleKind = ScaleKind::runs;
+  static constexpr ScaleKind kScaleKind = ScaleKind::floats_per_32;
   static constexpr bool kMinimums = false;
   static constexpr F16Fields kF16 = {0, -1};
   template <class V>
@@ -72,7 +72,7 @@ struct F16Scale {
 /// An f16 d and an f16 m, which is added.
 template <typename F>
 struct F16ScaleAndMinimum {
-  static constexpr ScaleKind kScaleKind = ScaleKind::runs;
+  static constexpr ScaleKind kScaleKind = ScaleKind::floats_per_32;
   static constexpr bool kMinimums = true;
   static constexpr F16Fields kF16 = {0, 2};
   template <class V>
@@ -84,7 +84,7 @@ struct F16ScaleAndMinimum {
 /// An f16 d and an f16 z, the zero point minus kZero.
 template <typename F>
 struct F16ScaleAndZeroPoint {
-  static constexpr ScaleKind kScaleKind = ScaleKind::runs;
+  static constexpr ScaleKind kScaleKind = ScaleKind::floats_per_32;
   static constexpr bool kMinimums = true;
   static constexpr F16Fields kF16 = {0, 2};
   template <class V>
@@ -97,7 +97,7 @@ struct F16ScaleAndZeroPoint {
 template <int At>
 struct F16ScaleOf256 {
   static constexpr bool kOneScale = true;
-  static constexpr ScaleKind kScaleKind = ScaleKind::runs;
+  static constexpr ScaleKind kScaleKind = ScaleKind::floats_per_32;
   static constexpr bool kMinimums = false;
   static constexpr F16Fields kF16 = {At, -1};
   template <class V>
@@ -109,7 +109,7 @@ struct F16ScaleOf256 {
 /// 2^(e - 127) divided by two, for a byte e at the start of a block. The two smallest are subnormal.
 template <typename F>
 struct HalfPowerScale {
-  static constexpr ScaleKind kScaleKind = ScaleKind::runs;
+  static constexpr ScaleKind kScaleKind = ScaleKind::floats_per_32;
   static constexpr bool kMinimums = false;
   static constexpr F16Fields kF16 = {-1, -1};
   template <class V>
@@ -127,7 +127,7 @@ struct HalfPowerScale {
 /// byte each; the low bits of the others are in the last four bytes, their high bits in the top bits of the first
 /// eight.
 struct SixBitScalesAndMinimums {
-  static constexpr ScaleKind kScaleKind = ScaleKind::runs;
+  static constexpr ScaleKind kScaleKind = ScaleKind::floats_per_32;
   static constexpr bool kMinimums = true;
   static constexpr F16Fields kF16 = {0, 2};
   template <class V>
@@ -149,7 +149,7 @@ struct SixBitScalesAndMinimums {
 /// Sixteen i8 scales at byte At, in units of an f16 d at byte Unit.
 template <int At, int Unit>
 struct ByteScales {
-  static constexpr ScaleKind kScaleKind = ScaleKind::small;
+  static constexpr ScaleKind kScaleKind = ScaleKind::integers_per_16;
   static constexpr bool kMinimums = false;
   static constexpr F16Fields kF16 = {Unit, -1};
   static ETNA_INLINE B16 small_scales(const std::byte* b) { return bits_at<B16>(b + At); }

@@ -34,7 +34,7 @@ struct I2_S : Block<128, 32> {
   static constexpr int kZero = 1, kLast = 3;
   static consteval Field low(int run) { return {block(run), 6 - run % 4 * 2, 2}; }
 
-  static constexpr ScaleKind kScaleKind = ScaleKind::runs;
+  static constexpr ScaleKind kScaleKind = ScaleKind::floats_per_32;
   static constexpr bool kMinimums = false;
   static constexpr F16Fields kF16 = {-1, -1};
   template <class V>

@@ -170,13 +170,13 @@ struct Avx2 : ScalesAvx2 {
 
   /// Scales and minimums of 16 elements each: the format's own, or with kZeroOf included.
   template <typename F, bool WithZero>
-  static ETNA_INLINE void sixteen_scales(const std::byte* b, float (&scales)[kSubs], float (&minimums)[kSubs]) {
-    if constexpr (kIsSmall<F>) {
+  static ETNA_INLINE void scales_per_16(const std::byte* b, float (&scales)[kSubs], float (&minimums)[kSubs]) {
+    if constexpr (kHasIntegersPer16<F>) {
       const SmallScales own = small_scales<F>(b);
       store_floats(own.scales, own.unit, scales);
       if constexpr (F::kMinimums || WithZero) store_floats(own.minimums, own.least, minimums);
-    } else if constexpr (kIsSixteens<F>) {
-      const SixteenScales own = F::template sixteen_scales<Avx2>(b);
+    } else if constexpr (kHasFloatsPer16<F>) {
+      const ScalesPer16 own = F::template scales_per_16<Avx2>(b);
       std::memcpy(scales, &own, sizeof own);
       for (int i = 0; WithZero && i < kSubs; ++i) minimums[i] = scales[i] * static_cast<float>(kZeroOf<F>);
     } else {

@@ -125,11 +125,11 @@ struct Avx512 : ScalesAvx2 {
   template <typename F>
   static ETNA_INLINE Scales scales(const std::byte* b) {
     Scales s;
-    if constexpr (kIsSmall<F>) {
+    if constexpr (kHasIntegersPer16<F>) {
       s.scales = floats(F::small_scales(b), b + F::kF16.first);
       if constexpr (F::kMinimums) s.minimums = floats(F::small_minimums(b), b + F::kF16.second);
-    } else if constexpr (kIsSixteens<F>) {
-      const SixteenScales all = F::template sixteen_scales<Avx512>(b);
+    } else if constexpr (kHasFloatsPer16<F>) {
+      const ScalesPer16 all = F::template scales_per_16<Avx512>(b);
       s.scales = _mm512_insertf32x8(_mm512_castps256_ps512(all.first), all.last, 1);
     } else if constexpr (kHasOneScale<F>) {
       s.scales = everywhere(b + F::kF16.first);

@@ -130,8 +130,8 @@ struct Portable {
   static ETNA_INLINE F8 f16_everywhere(const std::byte* at) { return F8{} + f16_at(at); }
   /// The scales and the format's own minimums, one for each 16 elements.
   template <typename F>
-  static ETNA_INLINE void sixteen_scales(const std::byte* b, float (&scales)[kSubs], float (&minimums)[kSubs]) {
-    if constexpr (kIsSmall<F>) {
+  static ETNA_INLINE void scales_per_16(const std::byte* b, float (&scales)[kSubs], float (&minimums)[kSubs]) {
+    if constexpr (kHasIntegersPer16<F>) {
       const float d = f16_at(b + F::kF16.first);
       const B16 small = F::small_scales(b);
       for (std::size_t i = 0; i < kSubs; ++i) scales[i] = d * static_cast<float>(small[i]);
@@ -140,8 +140,8 @@ struct Portable {
         const B16 minimum = F::small_minimums(b);
         for (std::size_t i = 0; i < kSubs; ++i) minimums[i] = least * static_cast<float>(minimum[i]);
       }
-    } else if constexpr (kIsSixteens<F>) {
-      const SixteenScales all = F::template sixteen_scales<Portable>(b);
+    } else if constexpr (kHasFloatsPer16<F>) {
+      const ScalesPer16 all = F::template scales_per_16<Portable>(b);
       for (std::size_t i = 0; i < kSubs; ++i) scales[i] = i < 8 ? all.first[i] : all.last[i - 8];
       for (std::size_t i = 0; i < kSubs; ++i) minimums[i] = 0;
     } else {

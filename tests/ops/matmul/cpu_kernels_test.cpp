@@ -4,8 +4,6 @@
 #include <numeric>
 
 #include <gtest/gtest.h>
-#include <hwy/highway.h>
-#include <hwy/targets.h>
 
 #include <etna/autograd/autograd.h>
 #include <etna/tensor/ops.h>
@@ -16,6 +14,7 @@
 #include <etna/tensor/ops/pooling/pooling.h>
 #include <etna/tensor/ops/sorting/sorting.h>
 
+#include "device/instruction_sets.h"
 #include "ops/numerics.h"
 
 // Sizes at which kernels of the CPU take other paths than for the samples of the conformance test.
@@ -27,20 +26,8 @@ using namespace numerics;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kCpuKernelsNaN = std::numeric_limits<double>::quiet_NaN();
 
-/// Once for each instruction set.
-class CpuKernels : public testing::TestWithParam<std::int64_t> {
- protected:
-  void SetUp() override { allow(GetParam()); }
-  void TearDown() override { allow(0); }
-
- private:
-  static void allow(std::int64_t targets) {
-    hwy::SetSupportedTargetsForTest(targets);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-  }
-};
-INSTANTIATE_TEST_SUITE_P(By, CpuKernels, testing::ValuesIn(hwy::SupportedAndGeneratedTargets()),
-                         [](const auto& info) { return std::string(hwy::TargetName(info.param)); });
+class CpuKernels : public cpu::OnInstructionSets {};
+INSTANTIATE_TEST_SUITE_P(By, CpuKernels, cpu::every_instruction_set(), cpu::instruction_set_name);
 
 struct Pooled {
   double value = -kInfinity;

@@ -25,7 +25,7 @@ Sample quantized_plain(const char* name, DType dtype, Shape x, std::int64_t rows
         if (options.eps > 0.5) with.bias = in[2];
         if (options.eps > 1.5) with.norm = in[3];
         with.eps = 1e-5;
-        const QuantizedTensor weight = QuantizedTensor::plain(in[1].to(dtype));
+        const QuantizedTensor weight = QuantizedTensor::unquantized(in[1].to(dtype));
         return linear(in[0], std::span(&weight, 1), with).y;
       })
       .in_dtypes({f32, f16})
@@ -38,7 +38,7 @@ Sample table(const char* op, const char* name, std::int64_t rows, std::int64_t i
       .constant()
       .index({indices}, 0, std::max<std::int64_t>(rows, 1))
       .calls([op](const TensorList& in) {
-        const QuantizedTensor values = QuantizedTensor::plain(in[0].to(f32));
+        const QuantizedTensor values = QuantizedTensor::unquantized(in[0].to(f32));
         const DType dtype = in[0].dtype();
         return std::string_view(op) == "dequantize" ? dequantize(values, dtype)
                                                     : quantized_embedding(in[1], values, dtype);
@@ -156,8 +156,8 @@ Sample of_16_bits(const char* name, Shape x, std::int64_t rows, LinearOptions op
       .constant()
       .calls([=](const TensorList& in) {
         const ActivationRows given = quantize_activations(in[0], {}, f16);
-        const QuantizedTensor weights[] = {QuantizedTensor::plain(in[1].slice(0, 0, rows).to(f16)),
-                                           QuantizedTensor::plain(in[1].slice(0, rows, 2 * rows).to(f16))};
+        const QuantizedTensor weights[] = {QuantizedTensor::unquantized(in[1].slice(0, 0, rows).to(f16)),
+                                           QuantizedTensor::unquantized(in[1].slice(0, rows, 2 * rows).to(f16))};
         LinearOptions with = options;
         with.residual = in[2];
         if (with.next && normed) with.next_norm = in[3];

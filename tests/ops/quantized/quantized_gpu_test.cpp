@@ -456,7 +456,7 @@ TEST_P(QuantizedGpu, TakesWhatIsEmpty) {
     EXPECT_EQ(quantized_linear(x, both).to_vector<float>(), quantized_linear(x, w).to_vector<float>());
   }
   const Tensor bias = values({4}, 3, f32).to(kVulkan);
-  const QuantizedTensor flat = QuantizedTensor::plain(empty({4, 0}, {f32, kVulkan}));
+  const QuantizedTensor flat = QuantizedTensor::unquantized(empty({4, 0}, {f32, kVulkan}));
   for (std::int64_t rows : {2, 20}) {
     const Tensor y = quantized_linear(empty({rows, 0}, {f32, kVulkan}), flat, {.bias = bias});
     EXPECT_EQ(y.to_vector<float>(), bias.expand({rows, 4}).to_vector<float>());

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include <etna/data/tokenizers/internal/unicode/utf8_character.h>
+#include <etna/data/internal/utf8_character.h>
 #include <etna/data/tokenizers/model_tokenizer.h>
 
 namespace etna::data {

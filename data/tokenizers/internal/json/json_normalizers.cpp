@@ -1,10 +1,10 @@
 #include <fmt/format.h>
 
+#include <etna/data/internal/utf8_character.h>
 #include <etna/data/tokenizers/internal/json/json_steps.h>
 #include <etna/data/tokenizers/internal/splits/regex_splitter.h>
 #include <etna/data/tokenizers/internal/unicode/charsmap.h>
 #include <etna/data/tokenizers/internal/unicode/unicode_normal.h>
-#include <etna/data/tokenizers/internal/unicode/utf8_character.h>
 
 namespace etna::data {
 namespace {

@@ -11,8 +11,8 @@
 #include <pcre2.h>
 #endif
 
+#include <etna/data/internal/utf8_character.h>
 #include <etna/data/text_file.h>
-#include <etna/data/tokenizers/internal/unicode/utf8_character.h>
 #include <etna/device/error.h>
 
 namespace etna::data {

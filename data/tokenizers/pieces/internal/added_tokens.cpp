@@ -6,8 +6,8 @@
 #include <utf8proc.h>
 #endif
 
+#include <etna/data/internal/utf8_character.h>
 #include <etna/data/tokenizers/internal/unicode/unicode_classes.h>
-#include <etna/data/tokenizers/internal/unicode/utf8_character.h>
 #include <etna/device/error.h>
 
 namespace etna::data {

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <etna/data/tokenizers/internal/unicode/utf8_character.h>
+#include <etna/data/internal/utf8_character.h>
 #include <etna/data/tokenizers/pieces/internal/merge_symbols.h>
 #include <etna/data/tokenizers/pieces/internal/segment_model.h>
 #include <etna/data/tokenizers/pieces/internal/space_symbol.h>

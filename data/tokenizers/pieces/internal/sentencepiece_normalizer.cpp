@@ -1,6 +1,6 @@
 #include <etna/data/tokenizers/pieces/internal/sentencepiece_normalizer.h>
 
-#include <etna/data/tokenizers/internal/unicode/utf8_character.h>
+#include <etna/data/internal/utf8_character.h>
 #include <etna/data/tokenizers/pieces/internal/space_symbol.h>
 
 namespace etna::data {

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <limits>
 
-#include <etna/data/tokenizers/internal/unicode/utf8_character.h>
+#include <etna/data/internal/utf8_character.h>
 #include <etna/data/tokenizers/pieces/internal/prefix_trie.h>
 #include <etna/data/tokenizers/pieces/internal/segment_model.h>
 

@@ -6,7 +6,7 @@
 // kernel sums the squares of each block. A few kilobytes, so bound by latency. Two threads per block, eight elements
 // each.
 //
-// variant: round_rows
+// variant: quantize_activations
 
 #include "rounding.glsl"
 #include "vectors.glsl"

@@ -1,4 +1,4 @@
-#include <etna/data/tokenizers/internal/unicode/utf8_character.h>
+#include <etna/data/internal/utf8_character.h>
 
 namespace etna::data {
 
