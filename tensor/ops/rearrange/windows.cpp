@@ -198,7 +198,10 @@ const OpDef kOverlapAdd = {.name = "overlap_add",
 Tensor sliding_windows(const Tensor& x, std::int64_t dim, std::int64_t size, std::int64_t step) {
   detail::require_defined("sliding_windows", x);
   if (x.dim() == 0) throw ShapeError("sliding_windows: got a 0-d tensor; wanted at least one dimension");
-  return apply1(kSlidingWindows, {x}, Attrs::of(WindowsAttrs{wrap_dim(dim, x.dim(), "sliding_windows"), size, step}));
+  WindowsAttrs a{wrap_dim(dim, x.dim(), "sliding_windows"), size, step};
+  // A larger step leaves one window, too, but may not fit the 32 bits of kernels.
+  a.step = std::min(step, std::max<std::int64_t>(1, x.shape()[a.dim]));
+  return apply1(kSlidingWindows, {x}, Attrs::of(a));
 }
 
 Tensor overlap_add(const Tensor& x, std::int64_t dim, std::int64_t step, std::int64_t length) {
@@ -209,6 +212,7 @@ Tensor overlap_add(const Tensor& x, std::int64_t dim, std::int64_t step, std::in
   WindowsAttrs a{wrap_dim(dim, x.dim() - 1, "overlap_add"), x.shape().back(), step, length};
   if (length == 0)
     a.length = checked_sum(checked_product(x.shape()[a.dim] - 1, step, "overlap_add"), a.size, "overlap_add");
+  a.step = std::min(step, std::max<std::int64_t>(1, a.length));
   return apply1(kOverlapAdd, {x}, Attrs::of(a));
 }
 

@@ -55,6 +55,20 @@ TEST(OverlapAdd, CountsTheWindowsThatHoldAnElement) {
   }
 }
 
+TEST(SlidingWindows, AreOneWhereTheStepIsLongerThanTheDimension) {
+  for (Device device : devices()) {
+    const Tensor x = arange(0, 5).to(device);
+    for (const std::int64_t step : {5, 1 << 30}) {
+      for (const std::int64_t far : {step, step << 20}) {
+        const Tensor window = sliding_windows(x, 0, 3, far);
+        EXPECT_EQ(window.shape(), (Shape{1, 3}));
+        EXPECT_EQ(window.to_vector<double>(), (std::vector<double>{0, 1, 2}));
+        EXPECT_EQ(overlap_add(window.to(f32), 0, far, 5).to_vector<double>(), (std::vector<double>{0, 1, 2, 0, 0}));
+      }
+    }
+  }
+}
+
 TEST(SlidingWindows, SayWhatIsWrong) {
   const Tensor x = ones({2, 5});
   expect_shape_error([&] { sliding_windows(x, 1, 6); },
