@@ -24,7 +24,7 @@ if(WIN32)
   target_compile_options(etna_options INTERFACE -Wa,-mbig-obj,-muse-unaligned-vector-move)
 endif()
 # A call inside libetna is a call of what libetna defines: without the dynamic linker's table, and inlined where it pays.
-if(NOT WIN32 AND NOT EMSCRIPTEN)
+if(NOT WIN32 AND NOT APPLE AND NOT EMSCRIPTEN)
   target_compile_options(etna_options INTERFACE -fno-semantic-interposition)
 endif()
 # -march=native has another meaning on another processor. A definition records which, so that a build folder that is

@@ -38,6 +38,7 @@ std::int64_t rows_of(const Call& matmul) {
 /// The weights of a quantized_linear call.
 std::vector<QuantizedTensor> weights_of(const TensorList& in, const LinearAttrs& a) {
   std::vector<QuantizedTensor> weights;
+  weights.reserve(a.weights);
   for (int i = 0; i < a.weights; ++i) {
     weights.emplace_back(a.block_format(i), Shape{a.rows[i], columns_of_x(in[kX], a)},
                          in[static_cast<std::size_t>(kBlocks + i)]);
@@ -312,7 +313,7 @@ bool read_form(const fusion::Form& form, Call& call) {
   if (wanted_form(call, true) != dtype) return false;
   Shape shape = call.in[kX].shape();
   if (f.in_bytes) shape.back() = activation_bytes(shape.back());
-  call.in[kX] = form.data[0].reshape(shape);
+  call.in[kX] = form.data[0].shape() == shape ? form.data[0] : form.data[0].reshape(shape);
   call.in[kFactor] = form.data[1];
   a.in_bytes = f.in_bytes;
   a.normed = f.normed;
