@@ -23,7 +23,7 @@ if(WIN32)
   # assembler can take unaligned moves instead, which are as fast.
   target_compile_options(etna_options INTERFACE -Wa,-mbig-obj,-muse-unaligned-vector-move)
 endif()
-# A call inside libetna is a call of what libetna defines: without the dynamic linker's table, and inlined where it pays.
+# A call inside libetna is one of what libetna defines: without the dynamic linker's table, and inlined where it pays.
 if(NOT WIN32 AND NOT APPLE AND NOT EMSCRIPTEN)
   target_compile_options(etna_options INTERFACE -fno-semantic-interposition)
 endif()

@@ -16,13 +16,14 @@ struct VkPhysicalDeviceCooperativeMatrixFeaturesKHR {
 };
 inline constexpr auto VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR =
     static_cast<VkStructureType>(1000506000);
-enum VkComponentTypeKHR {
+// A driver lists elements of types that are not named here; an enum with a type holds them.
+enum VkComponentTypeKHR : std::uint32_t {
   VK_COMPONENT_TYPE_FLOAT16_KHR = 0,
   VK_COMPONENT_TYPE_FLOAT32_KHR = 1,
   VK_COMPONENT_TYPE_SINT8_KHR = 3,
   VK_COMPONENT_TYPE_SINT32_KHR = 5
 };
-enum VkScopeKHR { VK_SCOPE_SUBGROUP_KHR = 3 };
+enum VkScopeKHR : std::uint32_t { VK_SCOPE_SUBGROUP_KHR = 3 };
 struct VkCooperativeMatrixPropertiesKHR {
   VkStructureType sType;
   void* pNext;

@@ -28,12 +28,12 @@ void expose_kernel_writes(const VolkDeviceTable& vk, VkCommandBuffer commands);
 void leave_at_exit();
 
 /// The only code that queues commands and emits barriers. Work is queued in order. It is submitted once about a
-/// hundred dispatches or 256 MiB of touched bytes have accumulated, or when somebody waits; after four times as many while
-/// the GPU has two batches to do.
+/// hundred dispatches or 256 MiB of touched bytes have accumulated, or when somebody waits; after four times as many
+/// while the GPU has two batches to do.
 ///
 /// Why batches: a submit costs the host 4 to 11 µs and an H100 12, a dispatch 0.2. Why no larger ones: the GPU should
-/// start while the host still queues. Why ranges: on an NVIDIA H200 a dispatch after a barrier costs 2.1 µs, without one
-/// 0.17.
+/// start while the host still queues. Why ranges: on an NVIDIA H200 a dispatch after a barrier costs 2.1 µs, without
+/// one 0.17.
 ///
 /// A failure drops the commands of the open batch and leaves the queue ready for the next one; a lost device stays
 /// lost. Not thread-safe: callers hold the device's mutex.
