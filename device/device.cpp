@@ -1,10 +1,13 @@
 #include <etna/device/device.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cctype>
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <optional>
 #include <ostream>
 #include <string>
@@ -111,6 +114,36 @@ std::string absence(Device wanted) {
                      wanted.index < found.size() ? "it cannot be used" : "there is no such adapter", list, usable);
 }
 
+/// Names of devices that people bring from other programs.
+struct ForeignName {
+  std::string_view name;
+  const char* devices;  ///< "NVIDIA's GPUs"; null: none that Etna computes on
+};
+constexpr ForeignName kForeignNames[] = {{"cuda", "NVIDIA's GPUs"}, {"nvidia", "NVIDIA's GPUs"},
+                                         {"hip", "AMD's GPUs"},     {"rocm", "AMD's GPUs"},
+                                         {"amd", "AMD's GPUs"},     {"xpu", "Intel's GPUs"},
+                                         {"sycl", "Intel's GPUs"},  {"intel", "Intel's GPUs"},
+                                         {"metal", "Apple's GPUs"}, {"mps", "Apple's GPUs"},
+                                         {"opencl", "GPUs"},        {"directml", "GPUs"},
+                                         {"dml", "GPUs"},           {"gpu", "GPUs"},
+                                         {"npu", nullptr},          {"tpu", nullptr}};
+
+/// What to write in place of "cuda:1", as an error; empty for words that nobody brings.
+std::string advice_for_foreign(std::string_view text) {
+  std::string word(text.substr(0, text.find(':')));
+  std::transform(word.begin(), word.end(), word.begin(), [](unsigned char c) { return std::tolower(c); });
+  const auto* known = std::find_if(std::begin(kForeignNames), std::end(kForeignNames),
+                                   [&](const ForeignName& foreign) { return foreign.name == word; });
+  if (known == std::end(kForeignNames)) return {};
+  if (known->devices == nullptr)
+    return fmt::format("device '{}': Etna computes on GPUs and on the CPU; write vulkan:0, cpu", text);
+  int index = 0;
+  if (const std::size_t colon = text.find(':'); colon != text.npos)
+    std::from_chars(text.data() + colon + 1, text.data() + text.size(), index);
+  if (index < 0 || index >= kMostDevices) index = 0;
+  return fmt::format("device '{}': Etna reaches {} through Vulkan; write vulkan:{}", text, known->devices, index);
+}
+
 }  // namespace
 
 Device Device::parse(std::string_view text) {
@@ -131,6 +164,7 @@ Device Device::parse(std::string_view text) {
     if (index >= 0 && index < kMostDevices) return {static_cast<DeviceType>(type), index};
     throw DeviceError(fmt::format("device '{}' has a number outside 0 to {}; write {}", text, kMostDevices - 1, known));
   }
+  if (const std::string advice = advice_for_foreign(text); !advice.empty()) throw DeviceError(advice);
   throw DeviceError(fmt::format("device '{}' is not a device's name; write {}", text, known));
 }
 

@@ -5,6 +5,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <etna/device/device.h>
 #include <etna/tensor/ops/matmul/gemm/internal/cpu/blas.h>
@@ -22,6 +23,40 @@ TEST(EtnaProgram, DevicesListsEveryAdapterAndTheChoice) {
   EXPECT_EQ(run.code, 0);
   for (const AdapterInfo& a : adapters()) EXPECT_THAT(run.output, HasSubstr(a.name));
   EXPECT_THAT(run.output, HasSubstr("auto takes " + select_device("auto").str()));
+}
+
+TEST(EtnaProgram, DevicesAreAlsoThereAsJson) {
+  const Result run = etna("devices --json", "-u ETNA_DEVICE");
+  EXPECT_EQ(run.code, 0);
+  const auto all = nlohmann::json::parse(run.output);
+  ASSERT_EQ(all.size(), adapters().size());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const AdapterInfo& a = adapters()[i];
+    EXPECT_EQ(all[i]["device"], a.device.str());
+    EXPECT_EQ(all[i]["name"], a.name);
+    EXPECT_EQ(all[i]["memory"], a.memory_bytes);
+    EXPECT_EQ(all[i]["usable"], a.rejected.empty());
+    EXPECT_EQ(all[i]["chosen_by_auto"], a.device == select_device("auto"));
+    EXPECT_EQ(all[i]["features"].size(), a.features.size());
+  }
+}
+
+TEST(EtnaProgram, DevicesAreThoseThatAreVisible) {
+  if (!kHasVulkan || adapters().size() < 2) GTEST_SKIP() << "no Vulkan device is there";
+  const auto devices = [](const std::string& visible) {
+    return etna("devices", "-u ETNA_DEVICE ETNA_VISIBLE_DEVICES=" + visible);
+  };
+  EXPECT_THAT(devices("0").output, testing::AllOf(HasSubstr("vulkan:0"), testing::Not(HasSubstr("vulkan:1"))));
+  for (const char* hidden : {"none", "''"}) {
+    const Result run = devices(hidden);
+    EXPECT_EQ(run.code, 0);
+    EXPECT_THAT(run.output, testing::Not(HasSubstr("vulkan:")));
+    EXPECT_THAT(run.output, HasSubstr("which hides all; unset it"));
+  }
+  const Result wrong = devices("77");
+  EXPECT_EQ(wrong.code, 3);
+  EXPECT_THAT(wrong.output, HasSubstr("ETNA_VISIBLE_DEVICES is '77', but "));
+  EXPECT_EQ(etna("doctor --bench --device cpu --quick", "ETNA_VISIBLE_DEVICES=x").code, 3);
 }
 
 TEST(EtnaProgram, DoctorTellsDriverFeaturesAndLimitsAndChecksArithmetic) {

@@ -144,7 +144,25 @@ TEST_F(SelectDevice, SaysWhatWasFoundWhereADeviceIsMissing) {
 }
 
 TEST_F(SelectDevice, RefusesAWordThatIsNoDevice) {
-  EXPECT_THAT(error_of("cuda"), testing::AllOf(HasSubstr("cuda"), HasSubstr("auto")));
+  EXPECT_THAT(error_of("banana"), testing::StartsWith("device 'banana' is not a device's name; write cpu, "));
+  EXPECT_THAT(error_of("cudagpu"), HasSubstr("is not a device's name"));
+  EXPECT_THAT(error_of(":1"), HasSubstr("is not a device's name"));
+}
+
+TEST_F(SelectDevice, SaysWhatToWriteInPlaceOfTheNamesOfOtherPrograms) {
+  EXPECT_EQ(error_of("cuda"), "device 'cuda': Etna reaches NVIDIA's GPUs through Vulkan; write vulkan:0, gpu or auto");
+  EXPECT_THAT(error_of("CUDA:3"), HasSubstr("NVIDIA's GPUs through Vulkan; write vulkan:3,"));
+  EXPECT_THAT(error_of("cuda:99"), HasSubstr("write vulkan:0,"));
+  EXPECT_THAT(error_of("cuda:-1"), HasSubstr("write vulkan:0,"));
+  EXPECT_THAT(error_of("cuda:x"), HasSubstr("write vulkan:0,"));
+  EXPECT_THAT(error_of("hip:1"), HasSubstr("AMD's GPUs through Vulkan; write vulkan:1,"));
+  EXPECT_THAT(error_of("mps"), HasSubstr("Apple's GPUs"));
+  EXPECT_THAT(error_of("xpu"), HasSubstr("Intel's GPUs"));
+  EXPECT_THAT(error_of("opencl"), HasSubstr("reaches GPUs through Vulkan"));
+  EXPECT_THAT(error_of("gpu:2"), HasSubstr("write vulkan:2,"));
+  EXPECT_EQ(error_of("npu"), "device 'npu': Etna computes on GPUs and on the CPU; write vulkan:0, cpu, gpu or auto");
+  Variable environment("ETNA_DEVICE", "rocm");
+  EXPECT_THAT(error_of({}), testing::EndsWith("gpu or auto (by ETNA_DEVICE)"));
 }
 
 TEST_F(SelectDevice, LineNamesRequestFindingsAndChoice) {

@@ -110,6 +110,23 @@ TEST_F(VulkanMemory, UnknownAdaptersAreAnError) {
   EXPECT_THROW(capabilities(kCPU), DeviceError);
 }
 
+TEST(VulkanAdapters, AreThoseThatAListNames) {
+  using List = std::vector<std::size_t>;
+  EXPECT_EQ(visible_adapters("1,0", 3), (List{1, 0}));
+  EXPECT_EQ(visible_adapters("vulkan:2", 3), List{2});
+  EXPECT_EQ(visible_adapters("", 3), List{});
+  EXPECT_EQ(visible_adapters("none", 0), List{});
+  const auto error_of = [](const char* list, std::size_t count) {
+    return message_of<DeviceError>([&] { visible_adapters(list, count); });
+  };
+  for (const char* list : {"x", "-1", "0,", ",0", "0 1", "1.5", "vulkan:", "cuda:0", "99999999999999999999"})
+    EXPECT_THAT(error_of(list, 3), HasSubstr("write numbers of devices")) << list;
+  EXPECT_EQ(error_of("3", 3), "ETNA_VISIBLE_DEVICES is '3', but the Vulkan devices are 0 to 2");
+  EXPECT_THAT(error_of("1", 1), HasSubstr("the only Vulkan device is 0"));
+  EXPECT_THAT(error_of("0", 0), HasSubstr("no Vulkan device is there"));
+  EXPECT_THAT(error_of("2,1,2", 3), HasSubstr("names 2 twice"));
+}
+
 /// Each test has its own cache in an empty folder.
 class VulkanPipelineCache : public VulkanTest {
  protected:

@@ -64,6 +64,7 @@ class VulkanBackend final : public Backend, public Launcher {
   const std::vector<AdapterInfo>& adapters() override { return vulkan::adapters(); }
   std::string why_no_adapters() override { return vulkan::why_no_adapters(); }
   std::string advice() override {
+    if (why_no_adapters().starts_with("ETNA_VISIBLE_DEVICES")) return "unset it, or use --device cpu";
     const bool loader = why_no_adapters().find("no Vulkan loader") == std::string::npos;
     return fmt::format("install {}a driver (mesa-vulkan-drivers, or your GPU vendor's), or use --device cpu",
                        loader ? "" : "libvulkan1 and ");

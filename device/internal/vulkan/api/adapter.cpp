@@ -1,12 +1,15 @@
 #include <etna/device/internal/vulkan/api/adapter.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cstdlib>
 #include <optional>
 #include <set>
 #include <thread>
 
 #include <fmt/format.h>
 
+#include <etna/device/error.h>
 #include <etna/device/internal/vulkan/api/adapters.h>
 #include <etna/device/internal/vulkan/api/instance.h>
 
@@ -283,6 +286,12 @@ Adapter inspect(VkPhysicalDevice handle) {
   return a;
 }
 
+/// $ETNA_VISIBLE_DEVICES, or nullopt.
+std::optional<std::string> visible_devices() {
+  const char* value = std::getenv("ETNA_VISIBLE_DEVICES");
+  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
+
 std::vector<Adapter> find_adapters() {
   std::vector<Adapter> found;
   if (!instance().handle) return found;
@@ -292,6 +301,11 @@ std::vector<Adapter> find_adapters() {
   vkEnumeratePhysicalDevices(instance().handle, &count, handles.data());
   for (VkPhysicalDevice handle : handles) found.push_back(inspect(handle));
   std::stable_sort(found.begin(), found.end(), [](const Adapter& a, const Adapter& b) { return rank(a) < rank(b); });
+  if (const std::optional<std::string> list = visible_devices()) {
+    std::vector<Adapter> visible;
+    for (const std::size_t i : visible_adapters(*list, found.size())) visible.push_back(found[i]);
+    found = std::move(visible);
+  }
   for (std::size_t i = 0; i < found.size(); ++i) {
     found[i].info.device = Device(DeviceType::vulkan, static_cast<int>(i));
   }
@@ -299,6 +313,33 @@ std::vector<Adapter> find_adapters() {
 }
 
 }  // namespace
+
+std::vector<std::size_t> visible_adapters(std::string_view list, std::size_t count) {
+  std::vector<std::size_t> visible;
+  if (list.empty() || list == "none") return visible;
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t end = std::min(list.find(',', begin), list.size());
+    std::string_view entry = list.substr(begin, end - begin);
+    begin = end + 1;
+    if (entry.starts_with("vulkan:")) entry.remove_prefix(7);
+    std::size_t index = 0;
+    const auto [at, error] = std::from_chars(entry.data(), entry.data() + entry.size(), index);
+    if (entry.empty() || error != std::errc{} || at != entry.data() + entry.size()) {
+      throw DeviceError(fmt::format(
+          "ETNA_VISIBLE_DEVICES is '{}'; write numbers of devices with commas between, as 1,0, or none", list));
+    }
+    if (index >= count) {
+      throw DeviceError(fmt::format("ETNA_VISIBLE_DEVICES is '{}', but {}", list,
+                                    count == 0   ? "no Vulkan device is there"
+                                    : count == 1 ? "the only Vulkan device is 0"
+                                                 : fmt::format("the Vulkan devices are 0 to {}", count - 1)));
+    }
+    if (std::find(visible.begin(), visible.end(), index) != visible.end())
+      throw DeviceError(fmt::format("ETNA_VISIBLE_DEVICES is '{}', which names {} twice", list, index));
+    visible.push_back(index);
+  }
+  return visible;
+}
 
 std::string missing_features(const Features& has, const VkPhysicalDeviceVulkan11Properties& subgroups) {
   std::string missing;
@@ -359,6 +400,8 @@ const std::vector<AdapterInfo>& adapters() {
 const std::string& why_no_adapters() {
   static const auto* why = [] {
     if (!all_adapters().empty()) return new std::string;
+    if (const auto list = visible_devices(); list && instance().missing.empty())
+      return new std::string(fmt::format("ETNA_VISIBLE_DEVICES is '{}', which hides all", *list));
     return new std::string(instance().missing.empty() ? "no Vulkan driver offers a device (the loader is there)"
                                                       : instance().missing);
   }();

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <etna/device/device.h>
@@ -56,8 +57,12 @@ struct Adapter {
 /// What every adapter must offer and this one does not, by Vulkan's names with commas between; empty: nothing.
 std::string missing_features(const Features& has, const VkPhysicalDeviceVulkan11Properties& subgroups);
 
+/// The positions of the adapters that $ETNA_VISIBLE_DEVICES lists, in its order: "1,0", "vulkan:1"; none for "none" or
+/// an empty text. @param count of all adapters @throws DeviceError for other words, positions not there, repeats
+std::vector<std::size_t> visible_adapters(std::string_view list, std::size_t count);
+
 /// All adapters: usable before unusable, then discrete, integrated, virtual, software; then in the driver's order. The
-/// position is the Device's index.
+/// position is the Device's index. $ETNA_VISIBLE_DEVICES chooses among them. @throws DeviceError if it cannot be read
 const std::vector<Adapter>& all_adapters();
 
 }  // namespace etna::vulkan
