@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -29,9 +30,10 @@ TEST(EtnaProgram, DevicesAreAlsoThereAsJson) {
   const Result run = etna("devices --json", "-u ETNA_DEVICE");
   EXPECT_EQ(run.code, 0);
   const auto all = nlohmann::json::parse(run.output);
-  ASSERT_EQ(all.size(), adapters().size());
+  const std::vector<AdapterInfo> there = adapters();
+  ASSERT_EQ(all.size(), there.size());
   for (std::size_t i = 0; i < all.size(); ++i) {
-    const AdapterInfo& a = adapters()[i];
+    const AdapterInfo& a = there[i];
     EXPECT_EQ(all[i]["device"], a.device.str());
     EXPECT_EQ(all[i]["name"], a.name);
     EXPECT_EQ(all[i]["memory"], a.memory_bytes);

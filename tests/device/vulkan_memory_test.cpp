@@ -110,7 +110,9 @@ TEST_F(VulkanMemory, UnknownAdaptersAreAnError) {
   EXPECT_THROW(capabilities(kCPU), DeviceError);
 }
 
-TEST(VulkanAdapters, AreThoseThatAListNames) {
+class VulkanAdapters : public VulkanTest {};
+
+TEST_F(VulkanAdapters, AreThoseThatAListNames) {
   using List = std::vector<std::size_t>;
   EXPECT_EQ(visible_adapters("1,0", 3), (List{1, 0}));
   EXPECT_EQ(visible_adapters("vulkan:2", 3), List{2});
