@@ -23,6 +23,8 @@ struct OpState {
 constinit thread_local OpState op_state;
 
 constexpr std::int64_t kMostElements = 0x7fffffff;  ///< the most that kernels can index
+/// Results of more bytes take memory at once, so that OutOfMemory is an error of the call that asked for them.
+constexpr std::int64_t kMostBytesWhenUsed = std::int64_t{16} << 20;
 
 /// The device an op runs on: the first GPU among its inputs, else the CPU.
 Device device_of(const OpDef& op, std::span<const Tensor> inputs) {
@@ -62,14 +64,16 @@ TensorList allocate_outputs(const OpCall& call, Device device, const std::vector
       out.push_back(call.in[static_cast<std::size_t>(spec.alias)]);
       out.back().storage()->count_write(call.op.name);
     } else {
-      if (numel(spec.shape, call.op.name) > kMostElements) {
+      const std::int64_t elements = numel(spec.shape, call.op.name);
+      if (elements > kMostElements) {
         throw ShapeError(
             fmt::format("{}: the result {} has more than 2^31 elements, which kernels do not index; split it",
                         call.op.name, str(spec.shape)));
       }
       const TensorOptions options{spec.dtype, device};
-      out.push_back(later ? detail::empty_when_used(call.op.name, spec.shape, options)
-                          : detail::empty(call.op.name, spec.shape, options));
+      const bool when_used = later && elements * static_cast<std::int64_t>(item_size(spec.dtype)) <= kMostBytesWhenUsed;
+      out.push_back(when_used ? detail::empty_when_used(call.op.name, spec.shape, options)
+                              : detail::empty(call.op.name, spec.shape, options));
     }
   }
   return out;
