@@ -209,7 +209,8 @@ std::vector<Mistake> gradients_and_training() {
       {"MultiheadAttention", "3 heads", "embed_dim 8", [] { nn::MultiheadAttention(8, 3); }},
       {"/nowhere/x.safetensors", "cannot be opened", "No such file",
        [] { load_safetensors("/nowhere/x.safetensors"); }},
-      {"device 'cuda'", "not a device's name", "write cpu", [=] { a.to("cuda"); }},
+      {"device 'cuda'", "through Vulkan", "write vulkan:0", [=] { a.to("cuda"); }},
+      {"device 'banana'", "not a device's name", "write cpu", [=] { a.to("banana"); }},
       {"item", "while a step is captured", "a replay would not see it",
        [=] {
          auto step = capture([=] {
