@@ -1,13 +1,12 @@
 #include <algorithm>
 #include <bit>
-#include <chrono>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include <etna/autograd/autograd.h>
 #include <etna/models/internal/draft.h>
 #include <etna/models/internal/generator_slots.h>
-#include <etna/models/model_file.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/random/random.h>
 
@@ -16,9 +15,8 @@ namespace {
 
 constexpr std::int64_t kGeneratorFirstWidth = 8;
 constexpr std::int64_t kMaxSlots = 1 << 16;
-
-using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+/// Records of ended sequences.
+constexpr std::int64_t kMaxEnded = 1 << 16;
 
 GeneratorOptions with_defaults(GeneratorOptions options, std::int64_t context) {
   nn::checked_size("Generator", "chunk", options.chunk, 0);
@@ -36,20 +34,6 @@ GeneratorOptions with_defaults(GeneratorOptions options, std::int64_t context) {
   return options;
 }
 
-void check_tokens(std::span<const std::int32_t> tokens, std::int64_t vocabulary, const char* text) {
-  for (const std::int32_t token : tokens) {
-    if (token < 0 || token >= vocabulary)
-      throw IndexError(
-          fmt::format("Generator: {} has token {}; the model's vocabulary is 0 to {}", text, token, vocabulary - 1));
-  }
-}
-
-void check_options(const GenerationOptions& options, std::int64_t vocabulary) {
-  options.sampling.check(vocabulary);
-  nn::checked_size("Generator", "max_tokens", options.max_tokens, 0);
-  nn::checked_size("Generator", "sinks", options.sinks, 0);
-}
-
 }  // namespace
 
 const char* name(StopReason reason) {
@@ -62,6 +46,8 @@ const char* name(StopReason reason) {
       return "length";
     case StopReason::context_full:
       return "context full";
+    case StopReason::failed:
+      return "error";
     case StopReason::left:
       break;
   }
@@ -103,20 +89,41 @@ Generator::~Generator() = default;
 KvCache* Generator::draft_cache() { return draft_ ? &draft_->cache() : nullptr; }
 
 bool Generator::has_room() const {
-  return std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return !slot.running(); });
+  return std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return !slot.taken(); });
+}
+
+std::int64_t Generator::running() const {
+  return std::count_if(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.taken(); });
 }
 
 Generator::Slot* Generator::slot_of(Id sequence) {
   const auto found = std::find_if(slots_.begin(), slots_.end(),
-                                  [&](const Slot& slot) { return slot.running() && slot.sequence == sequence; });
+                                  [&](const Slot& slot) { return slot.taken() && slot.sequence == sequence; });
   return found == slots_.end() ? nullptr : &*found;
 }
 
-StopReason Generator::stopped(Id sequence) const {
-  if (sequence < 0 || sequence >= std::ssize(ended_))
-    throw IndexError(fmt::format("Generator: no sequence has id {}; {} have joined", sequence, ended_.size()));
-  return ended_[static_cast<std::size_t>(sequence)];
+const Generator::Ended& Generator::ended(Id sequence) const {
+  const auto found = ended_.find(sequence);
+  if (found != ended_.end()) return found->second;
+  if (sequence < 0 || sequence >= next_)
+    throw IndexError(fmt::format("Generator: no sequence has id {}; {} have begun", sequence, next_));
+  throw IndexError(fmt::format("Generator: sequence {} has ended and was forgotten", sequence));
 }
+
+StopReason Generator::stopped(Id sequence) const {
+  return slot_of(sequence) != nullptr ? StopReason::none : ended(sequence).reason;
+}
+
+std::string Generator::error_of(Id sequence) const {
+  return slot_of(sequence) != nullptr ? std::string() : ended(sequence).error;
+}
+
+std::int64_t Generator::reused(Id sequence) const {
+  const Slot* slot = slot_of(sequence);
+  return slot != nullptr ? slot->reused : ended(sequence).reused;
+}
+
+void Generator::forget(Id sequence) { ended_.erase(sequence); }
 
 /// The block table grows by doubling, because each width needs another captured step.
 void Generator::widen(std::int64_t blocks) {
@@ -124,7 +131,7 @@ void Generator::widen(std::int64_t blocks) {
   width_ = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max(blocks, kGeneratorFirstWidth))));
   table_ = full({options_.slots, width_}, -1, {i32, options_.device});
   for (std::size_t i = 0; i < slots_.size(); ++i)
-    if (slots_[i].running()) write_row(i);
+    if (slots_[i].taken()) write_row(i);
 }
 
 void Generator::write_row(std::size_t i) {
@@ -150,7 +157,7 @@ Tensor Generator::decode() {
 void Generator::launch() {
   bool greedy = true;
   for (Slot& slot : slots_) {
-    if (!slot.running()) continue;
+    if (!slot.decoding()) continue;
     greedy = greedy && slot.options.sampling.greedy() && !slot.options.sampling.penalizes();
   }
   const StepKind kind{false, greedy && !bias_.defined(), counts_.defined(), bias_.defined(), width_};
@@ -175,58 +182,6 @@ void Generator::launch() {
     ++slot.generated;
     slot.pending.push_back(tokens[i]);
   }
-}
-
-Generator::Id Generator::join(std::span<const std::int32_t> prompt, const GenerationOptions& options) {
-  const auto begin = Clock::now();
-  if (prompt.empty()) throw Error("Generator: the prompt is empty; give it at least one token, such as BOS");
-  check_tokens(prompt, model_.config.vocabulary, "the prompt");
-  check_options(options, model_.config.vocabulary);
-  const auto length = static_cast<std::int64_t>(prompt.size());
-  if (length > model_.config.context) {
-    throw Error(
-        fmt::format("Generator: the prompt has {} tokens; the model's context is {}", length, model_.config.context));
-  }
-  const auto free = std::find_if(slots_.begin(), slots_.end(), [](const Slot& slot) { return !slot.running(); });
-  if (free == slots_.end())
-    throw Error(fmt::format("Generator: all {} slots are in use; wait until a sequence has ended, or create more",
-                            slots_.size()));
-  const NoGrad no_grad;
-  const auto index = static_cast<std::int64_t>(free - slots_.begin());
-  const KvCache::Started started = cache_.start(prompt);
-  try {
-    cache_.reserve(started.id, length);
-  } catch (...) {
-    cache_.finish(started.id, {});
-    throw;
-  }
-  Slot& slot = *free;
-  slot = Slot();
-  slot.sequence = std::ssize(ended_);
-  ended_.push_back(StopReason::none);
-  slot.cached = started.id;
-  slot.options = options;
-  slot.tokens.assign(prompt.begin(), prompt.end());
-  slot.prompt = length;
-  slot.blocks = (length - 1) / kCacheBlock + 1;
-  const Id sequence = slot.sequence;
-  try {
-    if (slot.blocks > width_)
-      widen(slot.blocks);
-    else
-      write_row(static_cast<std::size_t>(index));
-    write_sampling(slot);
-    read_prompt(slot, prompt, started.reused);
-    slot.generated = 1;
-    slot.pending.back().get();
-    if (draft_) draft_->join(static_cast<std::size_t>(index), slot.tokens);
-  } catch (...) {
-    finish(slot, StopReason::left);
-    throw;
-  }
-  times_.prompt_tokens += length - started.reused;
-  times_.prompt_seconds += seconds_since(begin);
-  return sequence;
 }
 
 /// Writes a sequence's sampling options to the device.
@@ -263,46 +218,22 @@ void Generator::write_counts(const Slot& slot) {
   counts_.select(0, &slot - slots_.data()).copy_(from_vector(counts));
 }
 
-/// Reads tokens from `at` on and queues sampling the next one.
-void Generator::read_prompt(Slot& slot, std::span<const std::int32_t> prompt, std::int64_t at) {
-  const auto index = static_cast<std::int64_t>(&slot - slots_.data()),
-             length = static_cast<std::int64_t>(prompt.size());
-  Tensor last;
-  const Tensor row = table_.slice(0, index, index + 1);
-  while (at < length) {
-    const std::int64_t count = std::min(options_.chunk, length - at);
-    const std::vector<std::int32_t> part(prompt.begin() + at, prompt.begin() + at + count);
-    const Tensor positions = from_vector(std::vector<std::int32_t>{static_cast<std::int32_t>(at)}, options_.device);
-    const Tensor x =
-        model_.extend(from_vector(part, {1, count}, options_.device), {&cache_.layers(), {row, positions, at + count}});
-    at += count;
-    if (at == length) last = x.select(1, count - 1);
-  }
-  const Tensor logits = model_.head(last);
-  tokens_.slice(0, index, index + 1).copy_(pick(logits, index, index + 1));
-  draws_.select(0, index).add_(1);
-  positions_.select(0, index).fill_(static_cast<double>(length));
-  active_.select(0, index).fill_(1);
-  slot.active = true;
-  slot.position = length;
-  slot.pending.push_back(read_later(tokens_.select(0, index)));
-  check_logits(logits, "the prompt");
-}
-
-void Generator::finish(Slot& slot, StopReason reason) {
+void Generator::finish(Slot& slot, StopReason reason, const std::string& error) {
   const NoGrad no_grad;
   const auto index = static_cast<std::int64_t>(&slot - slots_.data());
+  // First the host's part, so that a slot is free again even where the device fails.
+  const Slot old = std::exchange(slot, Slot());
+  ended_[old.sequence] = {reason, old.reused, error};
+  if (std::ssize(ended_) > kMaxEnded) ended_.erase(ended_.begin());
+  // The model has not read the last token that the host has seen, or reads it in a queued step.
+  std::vector<std::int32_t> cached(old.tokens);
+  if (old.dropped > 0 || reason == StopReason::failed) cached.clear();
+  const std::int64_t written = std::min<std::int64_t>(old.position, static_cast<std::int64_t>(cached.size()));
+  cache_.finish(old.cached, std::span(cached).first(static_cast<std::size_t>(written)));
+  if (draft_) draft_->leave(static_cast<std::size_t>(index), old.tokens);
   positions_.select(0, index).fill_(-1);
   active_.select(0, index).fill_(0);
   table_.select(0, index).fill_(-1);
-  // The model has not read the last token that the host has seen, or reads it in a queued step.
-  std::vector<std::int32_t> cached(slot.tokens);
-  if (slot.dropped > 0) cached.clear();
-  const std::int64_t written = std::min<std::int64_t>(slot.position, static_cast<std::int64_t>(cached.size()));
-  cache_.finish(slot.cached, std::span(cached).first(static_cast<std::size_t>(written)));
-  if (draft_) draft_->leave(static_cast<std::size_t>(index), slot.tokens);
-  ended_[static_cast<std::size_t>(slot.sequence)] = reason;
-  slot = Slot();
 }
 
 void Generator::leave(Id sequence) {
@@ -323,33 +254,6 @@ StopReason Generator::generate(std::span<const std::int32_t> prompt, const Gener
     throw;
   }
   return stopped(sequence);
-}
-
-Tensor Generator::logits(std::span<const std::int32_t> tokens) {
-  const NoGrad no_grad;
-  const auto length = static_cast<std::int64_t>(tokens.size());
-  check_tokens(tokens, model_.config.vocabulary, "the text");
-  if (length == 0) return zeros({0, model_.config.vocabulary}, options_.device);
-  const KvCache::Started started = cache_.start({});
-  std::vector<Tensor> parts;
-  try {
-    cache_.reserve(started.id, length);
-    const Tensor row = from_vector(cache_.row(started.id, (length - 1) / kCacheBlock + 1),
-                                   {1, (length - 1) / kCacheBlock + 1}, options_.device);
-    for (std::int64_t at = 0; at < length; at += options_.chunk) {
-      const std::int64_t count = std::min(options_.chunk, length - at);
-      const std::vector<std::int32_t> part(tokens.begin() + at, tokens.begin() + at + count);
-      const Tensor positions = from_vector(std::vector<std::int32_t>{static_cast<std::int32_t>(at)}, options_.device);
-      const Tensor x = model_.extend(from_vector(part, {1, count}, options_.device),
-                                     {&cache_.layers(), {row, positions, at + count}});
-      parts.push_back(model_.head(x.select(0, 0)));
-    }
-  } catch (...) {
-    cache_.finish(started.id, {});
-    throw;
-  }
-  cache_.finish(started.id, {});
-  return parts.size() == 1 ? parts[0] : cat(parts, 0);
 }
 
 }  // namespace etna::models

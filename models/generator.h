@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <etna/models/decoder.h>
@@ -16,6 +18,7 @@
 namespace etna::models {
 
 class Draft;
+class TokenGrammar;
 
 struct GeneratorOptions {
   Device device = {};      ///< of the model
@@ -36,16 +39,27 @@ struct GenerationOptions {
   /// When the context is full, continue without the middle of the text; the first `sinks` tokens are kept.
   bool endless = false;
   std::int64_t sinks = 4;
+  /// The form that the text must have: tokens that cannot continue it are not sampled. Sequences may share a grammar.
+  std::shared_ptr<TokenGrammar> grammar = {};
+  /// Log-probabilities with each token: -1: none; else of the token and of this many most probable ones, up to 20.
+  std::int64_t logprobs = -1;
 };
 
-enum class StopReason : std::uint8_t { none, stop_token, max_tokens, context_full, left };
+enum class StopReason : std::uint8_t { none, stop_token, max_tokens, context_full, left, failed };
 /// "stop token", "length", ...
 const char* name(StopReason reason);
 
-/// A generated token and its sequence.
+/// The largest GenerationOptions::logprobs.
+inline constexpr std::int64_t kMaxLogprobs = 20;
+
+/// A generated token and its sequence. Log-probabilities, where the sequence has them, are those of the model: natural
+/// logarithms of softmax(logits), before biases, penalties, grammar, temperature and filters.
 struct GeneratedToken {
   std::int64_t sequence;
   std::int32_t token;
+  float logprob = 0;  ///< of the token; 0 without GenerationOptions::logprobs
+  /// The most probable tokens, best first; the token itself need not be among them.
+  std::vector<std::pair<std::int32_t, float>> top = {};
 };
 
 /// Counts and times of generation, summed over all sequences.
@@ -57,7 +71,8 @@ struct GenerationTimes {
 
 /// Generates text with a decoder (continuous batching): reads prompts in chunks, then decodes all sequences together,
 /// one token per step. Decoding is a captured step: positions, sampling and the next token are tensors on the device,
-/// so the host only reads tokens, one step behind. Sequences join and leave between steps. Not thread-safe.
+/// so the host only reads tokens, one step behind. Sequences join and leave between steps. An error of one sequence ends
+/// that sequence only. Not thread-safe.
 class Generator {
  public:
   using Id = std::int64_t;
@@ -70,19 +85,37 @@ class Generator {
   Generator(const Generator&) = delete;
   Generator& operator=(const Generator&) = delete;
 
-  /// Reads a prompt. @param prompt at least one token
+  /// Takes a slot and cache blocks for a prompt, but reads nothing: the next calls of step() read it, in chunks between
+  /// the steps of running sequences. @param prompt at least one token
   /// @throws Error if no slot is free, the prompt is empty or an option is out of range; IndexError for a token outside
-  /// the vocabulary; CacheFull; SuspiciousWeights if the logits after the prompt are NaN, infinite or all equal
+  /// the vocabulary; CacheFull. Nothing changes then, and has_room() and another call may succeed later.
+  Id begin(std::span<const std::int32_t> prompt, const GenerationOptions& options = {});
+  /// Like begin(), and reads the whole prompt at once.
+  /// @throws as begin(), and SuspiciousWeights if the logits after the prompt are NaN, infinite or all equal
   Id join(std::span<const std::int32_t> prompt, const GenerationOptions& options = {});
   bool has_room() const;
-  /// Decodes the next token of each running sequence, or several with guesses. Empty once all have ended. A sequence
-  /// for which the cache has no free block waits until another one ends.
+  /// Whether any sequence is being read or running: step() has something to do.
+  bool busy() const { return running() > 0; }
+  std::int64_t running() const;  ///< sequences that have a slot: those being read and those decoded
+  /// Reads at most GeneratorOptions::chunk tokens of prompts that wait, and decodes the next token of each running
+  /// sequence, or several with guesses. Prompts take turns, so that a short one does not wait for a long one's end.
+  /// Empty once all have ended, and where there are only prompts that are still being read: ask busy(). A sequence for
+  /// which the cache has no free block waits until another one ends. Where reading or checking one sequence fails
+  /// (SuspiciousWeights, OutOfMemory), it ends with StopReason::failed, and others go on.
   /// @throws CacheFull if all sequences wait; call leave() for one of them to continue
   std::vector<GeneratedToken> step();
-  /// Why a sequence ended; none while it runs. @throws IndexError for one that never joined
+  /// Why a sequence ended; none while it is being read or runs.
+  /// @throws IndexError for one that never began, or that was forgotten
   StopReason stopped(Id sequence) const;
-  /// Ends a sequence; does nothing if it has already ended.
+  /// The message of the error that ended a sequence; empty unless stopped() is failed. @throws IndexError as stopped()
+  std::string error_of(Id sequence) const;
+  /// How many tokens of the prompt were found in the cache. @throws IndexError as stopped()
+  std::int64_t reused(Id sequence) const;
+  /// Ends a sequence, also one that is being read; does nothing if it has already ended.
   void leave(Id sequence);
+  /// Drops what is remembered of an ended sequence: stopped() and the like then throw. Does nothing for one that runs or
+  /// was forgotten. Of sequences that nobody forgets, the last 65,536 that ended are remembered.
+  void forget(Id sequence);
 
   /// Generates one whole text. @param seen is called with each token; returning false ends the text
   StopReason generate(std::span<const std::int32_t> prompt, const GenerationOptions& options,
@@ -100,8 +133,16 @@ class Generator {
  private:
   struct Slot;
   struct Steps;
+  /// What is remembered of a sequence that has ended.
+  struct Ended {
+    StopReason reason = StopReason::none;
+    std::int64_t reused = 0;
+    std::string error;
+  };
 
   Slot* slot_of(Id sequence);
+  const Slot* slot_of(Id sequence) const { return const_cast<Generator*>(this)->slot_of(sequence); }
+  const Ended& ended(Id sequence) const;
   void launch();
   bool penalizes() const;
   bool can_guess() const;
@@ -109,11 +150,16 @@ class Generator {
   void check_guesses(bool greedy);
   void guess(std::vector<GeneratedToken>& tokens);
   bool give(Slot& slot, std::int32_t token, std::vector<GeneratedToken>& tokens);
-  void finish(Slot& slot, StopReason reason);
+  void finish(Slot& slot, StopReason reason, const std::string& error = {});
   bool is_full(const Slot& slot) const;
   bool waits(const Slot& slot) const;
   void make_room(Slot& slot, std::int64_t rows = 1);
-  void read_prompt(Slot& slot, std::span<const std::int32_t> prompt, std::int64_t at);
+  Slot& take_slot(std::span<const std::int32_t> prompt, const GenerationOptions& options);
+  void read_chunk(Slot& slot);
+  Tensor read_rows(const Slot& slot, std::span<const std::int32_t> tokens, std::int64_t at);
+  void draw_first(Slot& slot, const Tensor& last);
+  void check_range(Slot& slot);
+  void read_prompts();
   void read_again(Slot& slot);
   std::optional<CacheFull> queue_steps();
   bool prepare(Slot& slot);
@@ -130,7 +176,9 @@ class Generator {
   const GeneratorOptions options_;
   KvCache cache_;
   std::vector<Slot> slots_;
-  std::vector<StopReason> ended_;  ///< by sequence id; none while it runs
+  std::map<Id, Ended> ended_;
+  Id next_ = 0;
+  std::int64_t turn_ = 0;  ///< counts chunks, so that prompts take turns
   std::int64_t width_ = 0;
   Tensor tokens_, positions_, active_, table_, numbers_, seeds_, draws_, counts_, bias_;
   Tensor guessed_;  ///< [2, slots, 1 + guesses] i32: the tokens that a step with guesses reads and samples

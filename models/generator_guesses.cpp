@@ -14,7 +14,7 @@ namespace etna::models {
 
 bool Generator::penalizes() const {
   return std::any_of(slots_.begin(), slots_.end(),
-                     [](const Slot& slot) { return slot.running() && slot.options.sampling.penalizes(); });
+                     [](const Slot& slot) { return slot.decoding() && slot.options.sampling.penalizes(); });
 }
 
 /// Whether the next step may read guessed tokens: the host knows all tokens, and there is room for the guesses.
@@ -22,7 +22,7 @@ bool Generator::can_guess() const {
   if (options_.guesses == 0 || penalizes() || bias_.defined()) return false;
   const std::int64_t most = std::min(model_.config.context, cache_.capacity());
   return std::all_of(slots_.begin(), slots_.end(), [&](const Slot& slot) {
-    return !slot.running() || (slot.pending.empty() && slot.position + 1 + options_.guesses <= most);
+    return !slot.decoding() || (slot.pending.empty() && slot.position + 1 + options_.guesses <= most);
   });
 }
 
@@ -33,7 +33,7 @@ std::vector<std::int64_t> Generator::find_guesses(std::vector<std::int32_t>& rea
   std::vector<std::int64_t> found(slots_.size());
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     const Slot& slot = slots_[i];
-    if (!slot.running()) continue;
+    if (!slot.decoding()) continue;
     const auto row = read.begin() + static_cast<std::int64_t>(i) * rows;
     std::fill_n(row, rows, slot.tokens.back());
     if (draft_) {
@@ -74,7 +74,7 @@ void Generator::guess(std::vector<GeneratedToken>& tokens) {
   std::vector<std::int32_t> read(static_cast<std::size_t>(slots * rows)), next(slots_.size()), count(slots_.size());
   try {
     for (Slot& slot : slots_)
-      if (slot.running()) make_room(slot, rows);
+      if (slot.decoding()) make_room(slot, rows);
   } catch (const CacheFull&) {
     return;  // there may be room for one token, but not for several
   }
@@ -82,16 +82,16 @@ void Generator::guess(std::vector<GeneratedToken>& tokens) {
   const std::int64_t all = std::accumulate(found.begin(), found.end(), std::int64_t{0});
   if (all == 0) return;
   for (Slot& slot : slots_)
-    if (slot.running()) activate(slot, true);
+    if (slot.decoding()) activate(slot, true);
   times_.guessed += all;
   const bool greedy = std::all_of(slots_.begin(), slots_.end(),
-                                  [](const Slot& slot) { return !slot.running() || slot.options.sampling.greedy(); });
+                                  [](const Slot& slot) { return !slot.decoding() || slot.options.sampling.greedy(); });
   guessed_.select(0, 0).copy_(from_vector(read, {slots, rows}));
   if (draft_) draft_->guess(guessed_.select(0, 0).slice(1, 1, rows), greedy);
   check_guesses(greedy);
   const std::vector<std::int32_t> both = guessed_.to_vector<std::int32_t>();
   for (std::size_t i = 0; i < slots_.size(); ++i) {
-    if (!slots_[i].running()) continue;
+    if (!slots_[i].decoding()) continue;
     const std::int32_t *guesses = both.data() + static_cast<std::int64_t>(i) * rows + 1,
                        *own = guesses + slots * rows - 1;
     std::int64_t right = 0;

@@ -3,6 +3,7 @@
 
 #include <etna/autograd/autograd.h>
 #include <etna/models/internal/generator_slots.h>
+#include <etna/models/model_file.h>
 #include <etna/tensor/ops.h>
 
 // Scheduling: which sequences take part in the next step, and what happens to those without room for another position.
@@ -59,13 +60,20 @@ void Generator::read_again(Slot& slot) {
   slot.blocks = (static_cast<std::int64_t>(tokens.size()) - 1) / kCacheBlock + 1;
   write_row(static_cast<std::size_t>(&slot - slots_.data()));
   if (!slot.active) write_counts(slot);
-  read_prompt(slot, tokens, started.reused);
+  Tensor last;
+  for (std::int64_t at = started.reused; at < std::ssize(tokens); at += options_.chunk) {
+    const std::int64_t count = std::min(options_.chunk, std::ssize(tokens) - at);
+    last = read_rows(slot, std::span(tokens).subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(count)), at)
+               .select(1, count - 1);
+  }
+  slot.position = std::ssize(tokens);
+  draw_first(slot, last);
   ++slot.generated;
 }
 
 /// Whether this sequence takes part in the next step; if so, makes room for it. @throws CacheFull
 bool Generator::prepare(Slot& slot) {
-  if (!slot.running() || slot.generated >= slot.options.max_tokens) return false;
+  if (!slot.decoding() || slot.generated >= slot.options.max_tokens) return false;
   const bool seen = slot.pending.empty();
   if (!slot.active && !seen) return false;  // steps without it have overwritten its last token on the device
   if (waits(slot)) {
@@ -99,7 +107,7 @@ std::optional<CacheFull> Generator::queue_steps() {
   // A guess needs all tokens before it.
   const std::int64_t ahead = options_.guesses > 0 ? 1 : kAhead;
   const auto wants = [ahead](const Slot& slot) {
-    return slot.running() && std::ssize(slot.pending) < ahead && slot.generated < slot.options.max_tokens;
+    return slot.decoding() && std::ssize(slot.pending) < ahead && slot.generated < slot.options.max_tokens;
   };
   std::optional<CacheFull> full;
   while (std::any_of(slots_.begin(), slots_.end(), wants)) {
@@ -115,7 +123,7 @@ std::optional<CacheFull> Generator::queue_steps() {
     if (std::none_of(slots_.begin(), slots_.end(), [&](const Slot& slot) { return slot.drawing && wants(slot); }))
       break;
     for (Slot& slot : slots_)
-      if (slot.running()) activate(slot, slot.drawing);
+      if (slot.decoding()) activate(slot, slot.drawing);
     launch();
   }
   return full;
@@ -144,6 +152,12 @@ void Generator::take_tokens(std::vector<GeneratedToken>& tokens) {
       finish(slot, StopReason::max_tokens);
       continue;
     }
+    try {
+      check_range(slot);
+    } catch (const SuspiciousWeights& error) {
+      finish(slot, StopReason::failed, error.what());
+      continue;
+    }
     const auto token = static_cast<std::int32_t>(slot.pending.front().get());
     slot.pending.pop_front();
     give(slot, token, tokens);
@@ -151,15 +165,21 @@ void Generator::take_tokens(std::vector<GeneratedToken>& tokens) {
 }
 
 std::vector<GeneratedToken> Generator::step() {
-  const auto begin = std::chrono::steady_clock::now();
   const NoGrad no_grad;
+  read_prompts();
+  const auto begin = std::chrono::steady_clock::now();
   std::vector<GeneratedToken> tokens;
-  while (tokens.empty() && std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.running(); })) {
+  const auto decoding = [this] {
+    return std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.decoding(); });
+  };
+  while (tokens.empty() && decoding()) {
     if (can_guess()) guess(tokens);
     if (!tokens.empty()) break;
     const std::optional<CacheFull> full = queue_steps();
-    if (full && std::all_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.pending.empty(); }))
+    if (full && std::all_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.pending.empty(); })) {
+      if (std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.reading; })) break;
       throw *full;
+    }
     take_tokens(tokens);
   }
   times_.decode_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

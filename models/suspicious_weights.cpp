@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <etna/autograd/autograd.h>
+#include <etna/models/internal/logits_check.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/quant/block_format.h>
 
@@ -24,22 +25,26 @@ void check_tensor(const std::string& name, const QuantizedTensor& tensor) {
 
 }  // namespace
 
-void check_logits(const Tensor& logits, const char* text) {
-  const NoGrad no_grad;
-  const Tensor values = logits.detach();
-  const std::vector<double> range = stack({values.min(), values.max()}).to_vector<double>();
-  if (!std::isfinite(range[0]) || !std::isfinite(range[1])) {
+void check_logits_range(double least, double most, bool several, const char* text) {
+  if (!std::isfinite(least) || !std::isfinite(most)) {
     throw SuspiciousWeights(fmt::format(
         "what the model computes from {} is NaN or infinite, so its weights are damaged; etna inspect --check names "
         "damaged ones",
         text));
   }
-  if (range[0] == range[1] && values.numel() > 1) {
+  if (least == most && several) {
     throw SuspiciousWeights(fmt::format(
         "to the model, all tokens behind {} are equally likely, so its weights are damaged; etna inspect --check names "
         "damaged ones",
         text));
   }
+}
+
+void check_logits(const Tensor& logits, const char* text) {
+  const NoGrad no_grad;
+  const Tensor values = logits.detach();
+  const std::vector<double> range = stack({values.min(), values.max()}).to_vector<double>();
+  check_logits_range(range[0], range[1], values.numel() > 1, text);
 }
 
 void check_weights(Decoder& decoder) {

@@ -25,15 +25,20 @@ struct Generator::Slot {
   std::vector<std::int32_t> tokens;  ///< the tokens that the host has seen
   std::int64_t prompt = 0;           ///< the first so many of them are the prompt
   std::deque<PendingValue> pending;
-  std::int64_t position = 0;   ///< of the token that the next step reads
-  std::int64_t generated = 0;  ///< tokens, queued steps included
-  std::int64_t given = 0;      ///< tokens returned to the caller
-  std::int64_t dropped = 0;    ///< positions that an endless text has dropped
-  std::int64_t blocks = 0;     ///< in the block table on the device
-  bool drawing = false;        ///< it takes part in the next step
-  bool active = false;         ///< its position on the device is not -1
+  std::vector<PendingValue> range;  ///< of the logits behind the prompt: least and largest; empty once checked
+  std::int64_t position = 0;        ///< of the token that is read next
+  std::int64_t generated = 0;       ///< tokens, queued steps included
+  std::int64_t given = 0;           ///< tokens returned to the caller
+  std::int64_t dropped = 0;         ///< positions that an endless text has dropped
+  std::int64_t blocks = 0;          ///< in the block table on the device
+  std::int64_t reused = 0;          ///< tokens of the prompt that were in the cache
+  std::int64_t turn = 0;            ///< of all prompts, the one with the least reads next
+  bool reading = false;             ///< its prompt is not read yet
+  bool drawing = false;             ///< it takes part in the next step
+  bool active = false;              ///< its position on the device is not -1
 
-  bool running() const { return sequence >= 0; }
+  bool taken() const { return sequence >= 0; }
+  bool decoding() const { return taken() && !reading; }
 };
 
 struct Generator::Steps {

@@ -13,7 +13,7 @@ namespace {
 /// top and independent of each other.
 const std::map<std::string, int> kStoreys = {
     {"tables", 0}, {"shaders", 1}, {"device", 2},   {"tensor", 3}, {"autograd", 4}, {"nn", 5},
-    {"optim", 5},  {"data", 6},    {"models", 7},   {"train", 7},  {"serve", 7},    {"etna.h", 8},
+    {"optim", 5},  {"data", 6},    {"models", 7},   {"train", 7},  {"serve", 8},    {"etna.h", 8},
     {"cli", 9},    {"bench", 9},   {"examples", 9}, {"web", 9},    {"tests", 9}};
 
 /// The path of an included file of the tree, relative to the root; empty for other files.

@@ -1,0 +1,210 @@
+#include <algorithm>
+#include <chrono>
+
+#include <fmt/format.h>
+
+#include <etna/autograd/autograd.h>
+#include <etna/models/internal/draft.h>
+#include <etna/models/internal/generator_slots.h>
+#include <etna/models/internal/logits_check.h>
+#include <etna/tensor/ops.h>
+
+// Prompts: what may begin, and reading it in chunks.
+namespace etna::models {
+namespace {
+
+using PromptClock = std::chrono::steady_clock;
+
+double prompt_seconds_since(PromptClock::time_point begin) {
+  return std::chrono::duration<double>(PromptClock::now() - begin).count();
+}
+
+void check_tokens(std::span<const std::int32_t> tokens, std::int64_t vocabulary, const char* text) {
+  for (const std::int32_t token : tokens) {
+    if (token < 0 || token >= vocabulary)
+      throw IndexError(
+          fmt::format("Generator: {} has token {}; the model's vocabulary is 0 to {}", text, token, vocabulary - 1));
+  }
+}
+
+void check_options(const GenerationOptions& options, std::int64_t vocabulary) {
+  options.sampling.check(vocabulary);
+  nn::checked_size("Generator", "max_tokens", options.max_tokens, 0);
+  nn::checked_size("Generator", "sinks", options.sinks, 0);
+  if (options.logprobs < -1 || options.logprobs > kMaxLogprobs) {
+    throw Error(fmt::format("Generator: logprobs is {}; wanted -1 (none) or 0 to {} alternatives", options.logprobs,
+                            kMaxLogprobs));
+  }
+  if (options.logprobs >= 0 || options.grammar)
+    throw Error("Generator: log-probabilities and grammars are not built in");
+}
+
+}  // namespace
+
+/// Checks a prompt and gives it a slot and cache blocks.
+Generator::Slot& Generator::take_slot(std::span<const std::int32_t> prompt, const GenerationOptions& options) {
+  if (prompt.empty()) throw Error("Generator: the prompt is empty; give it at least one token, such as BOS");
+  check_tokens(prompt, model_.config.vocabulary, "the prompt");
+  check_options(options, model_.config.vocabulary);
+  const auto length = static_cast<std::int64_t>(prompt.size());
+  if (length > model_.config.context) {
+    throw Error(
+        fmt::format("Generator: the prompt has {} tokens; the model's context is {}", length, model_.config.context));
+  }
+  const auto free = std::find_if(slots_.begin(), slots_.end(), [](const Slot& slot) { return !slot.taken(); });
+  if (free == slots_.end())
+    throw Error(fmt::format("Generator: all {} slots are in use; wait until a sequence has ended, or create more",
+                            slots_.size()));
+  const NoGrad no_grad;
+  const KvCache::Started started = cache_.start(prompt);
+  try {
+    cache_.reserve(started.id, length);
+  } catch (...) {
+    cache_.finish(started.id, {});
+    throw;
+  }
+  Slot& slot = *free;
+  slot = Slot();
+  slot.sequence = next_++;
+  slot.cached = started.id;
+  slot.options = options;
+  slot.tokens.assign(prompt.begin(), prompt.end());
+  slot.prompt = length;
+  slot.blocks = (length - 1) / kCacheBlock + 1;
+  slot.reused = slot.position = started.reused;
+  slot.reading = true;
+  slot.turn = ++turn_;
+  try {
+    if (slot.blocks > width_)
+      widen(slot.blocks);
+    else
+      write_row(static_cast<std::size_t>(&slot - slots_.data()));
+    write_sampling(slot);
+  } catch (...) {
+    finish(slot, StopReason::left);
+    throw;
+  }
+  return slot;
+}
+
+Generator::Id Generator::begin(std::span<const std::int32_t> prompt, const GenerationOptions& options) {
+  return take_slot(prompt, options).sequence;
+}
+
+Generator::Id Generator::join(std::span<const std::int32_t> prompt, const GenerationOptions& options) {
+  const auto begin = PromptClock::now();
+  Slot& slot = take_slot(prompt, options);
+  const Id sequence = slot.sequence;
+  const NoGrad no_grad;
+  try {
+    while (slot.reading) read_chunk(slot);
+    check_range(slot);
+  } catch (...) {
+    finish(slot, StopReason::left);
+    throw;
+  }
+  times_.prompt_seconds += prompt_seconds_since(begin);
+  return sequence;
+}
+
+/// Reads the next chunk of a prompt. Where it was the last one, the sequence takes part in the next step.
+void Generator::read_chunk(Slot& slot) {
+  const std::int64_t at = slot.position, count = std::min(options_.chunk, slot.prompt - at);
+  const Tensor x = read_rows(
+      slot, std::span(slot.tokens).subspan(static_cast<std::size_t>(at)).first(static_cast<std::size_t>(count)), at);
+  slot.position += count;
+  times_.prompt_tokens += count;
+  if (slot.position < slot.prompt) return;
+  slot.reading = false;
+  slot.generated = 1;
+  // Steps of other sequences have counted tokens in its row.
+  write_counts(slot);
+  draw_first(slot, x.select(1, count - 1));
+  if (draft_) draft_->join(static_cast<std::size_t>(&slot - slots_.data()), slot.tokens);
+}
+
+/// Reads chunks of prompts, in turns, as many as one chunk has tokens. A sequence's chunks are the same whoever else is
+/// being read: a prompt waits for the next step rather than that its chunk is cut.
+void Generator::read_prompts() {
+  const auto begin = PromptClock::now();
+  std::int64_t room = options_.chunk;
+  bool any = false;
+  while (true) {
+    Slot* next = nullptr;
+    for (Slot& slot : slots_)
+      if (slot.reading && (next == nullptr || slot.turn < next->turn)) next = &slot;
+    if (next == nullptr) break;
+    const std::int64_t count = std::min(options_.chunk, next->prompt - next->position);
+    if (count > room) break;
+    room -= count;
+    any = true;
+    next->turn = ++turn_;
+    try {
+      read_chunk(*next);
+    } catch (const DeviceLost&) {
+      throw;
+    } catch (const std::exception& error) {
+      finish(*next, StopReason::failed, error.what());
+    }
+  }
+  if (any) times_.prompt_seconds += prompt_seconds_since(begin);
+}
+
+/// Reads tokens into a slot's part of the cache, the first of them at position `at`. @return [1, tokens, width]
+Tensor Generator::read_rows(const Slot& slot, std::span<const std::int32_t> tokens, std::int64_t at) {
+  const auto index = static_cast<std::int64_t>(&slot - slots_.data()), count = std::ssize(tokens);
+  const Tensor positions = from_vector(std::vector<std::int32_t>{static_cast<std::int32_t>(at)}, options_.device);
+  return model_.extend(
+      from_vector(std::vector<std::int32_t>(tokens.begin(), tokens.end()), {1, count}, options_.device),
+      {&cache_.layers(), {table_.slice(0, index, index + 1), positions, at + count}});
+}
+
+/// Queues sampling the token after a text of slot.position tokens. @param last [1, width], of the text's last token
+void Generator::draw_first(Slot& slot, const Tensor& last) {
+  const auto index = static_cast<std::int64_t>(&slot - slots_.data());
+  const Tensor logits = model_.head(last);
+  tokens_.slice(0, index, index + 1).copy_(pick(logits, index, index + 1));
+  draws_.select(0, index).add_(1);
+  positions_.select(0, index).fill_(static_cast<double>(slot.position));
+  active_.select(0, index).fill_(1);
+  slot.active = true;
+  slot.pending.push_back(read_later(tokens_.select(0, index)));
+  slot.range = read_each_later(stack({logits.min(), logits.max()}));
+}
+
+/// Waits for the range of the logits after a prompt, once. @throws SuspiciousWeights
+void Generator::check_range(Slot& slot) {
+  if (slot.range.empty()) return;
+  const double least = slot.range[0].get(), most = slot.range[1].get();
+  slot.range.clear();
+  check_logits_range(least, most, model_.config.vocabulary > 1, "the prompt");
+}
+
+Tensor Generator::logits(std::span<const std::int32_t> tokens) {
+  const NoGrad no_grad;
+  const auto length = static_cast<std::int64_t>(tokens.size());
+  check_tokens(tokens, model_.config.vocabulary, "the text");
+  if (length == 0) return zeros({0, model_.config.vocabulary}, options_.device);
+  const KvCache::Started started = cache_.start({});
+  std::vector<Tensor> parts;
+  try {
+    cache_.reserve(started.id, length);
+    const Tensor row = from_vector(cache_.row(started.id, (length - 1) / kCacheBlock + 1),
+                                   {1, (length - 1) / kCacheBlock + 1}, options_.device);
+    for (std::int64_t at = 0; at < length; at += options_.chunk) {
+      const std::int64_t count = std::min(options_.chunk, length - at);
+      const std::vector<std::int32_t> part(tokens.begin() + at, tokens.begin() + at + count);
+      const Tensor positions = from_vector(std::vector<std::int32_t>{static_cast<std::int32_t>(at)}, options_.device);
+      const Tensor x = model_.extend(from_vector(part, {1, count}, options_.device),
+                                     {&cache_.layers(), {row, positions, at + count}});
+      parts.push_back(model_.head(x.select(0, 0)));
+    }
+  } catch (...) {
+    cache_.finish(started.id, {});
+    throw;
+  }
+  cache_.finish(started.id, {});
+  return parts.size() == 1 ? parts[0] : cat(parts, 0);
+}
+
+}  // namespace etna::models
