@@ -68,3 +68,12 @@ tokenizers, no Unicode normal forms, no .gz, .npz, .pt, PNG, JPEG")
   endif()
   message(STATUS "Minimal build: ${without}")
 endif()
+
+# etna_httplib: cpp-httplib (libcpp-httplib-dev), of the server alone. pkg-config knows with which options the library
+# was compiled, which its header must be told.
+if(NOT ETNA_MINIMAL AND NOT CMAKE_CROSSCOMPILING AND NOT WIN32)
+  find_package(PkgConfig REQUIRED)
+  pkg_check_modules(HTTPLIB REQUIRED IMPORTED_TARGET cpp-httplib)
+  add_library(etna_httplib INTERFACE)
+  target_link_libraries(etna_httplib INTERFACE PkgConfig::HTTPLIB)
+endif()

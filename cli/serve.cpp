@@ -1,0 +1,186 @@
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include <etna/data/tokenizers/chat_template.h>
+#include <etna/device/error.h>
+#include <etna/serve/engine.h>
+#include <etna/serve/http_server.h>
+#include <etna/serve/service.h>
+#include <etna/train/progress.h>
+
+#include "arguments.h"
+#include "commands.h"
+#include "generation.h"
+#include "output.h"
+#include "text_answer.h"
+
+namespace etna::cli {
+namespace {
+
+using training::printable;
+
+struct ServeOptions : ModelOptions {
+  std::string alias, key_file, chat_format;
+  std::vector<std::string> adapters;  ///< NAME=FILE
+  std::int64_t parallel = 4, drain_seconds = 30, queue_seconds = 60, answer_seconds = 600, body_mib = 8;
+  bool exit_on_failure = false;
+  serve::EngineOptions engine;
+  serve::ServiceOptions service;
+  serve::HttpOptions http;
+};
+
+/// As clients call a model: its file's name without the ending, or its folder's.
+std::string model_name(const std::string& path) {
+  std::filesystem::path name(path);
+  if (!name.has_filename()) name = name.parent_path();
+  const std::string kind = name.extension().string();
+  const bool ends = kind == ".gguf" || kind == ".bin" || kind == ".safetensors";
+  const std::string stem = ends ? name.stem().string() : name.filename().string();
+  return stem.empty() ? "model" : stem;
+}
+
+/// The model, and the model again with each of the named adapters.
+class Models {
+ public:
+  explicit Models(const ServeOptions& options) : options_(options) {
+    open(options, options.alias.empty() ? model_name(options.model) : options.alias);
+    for (const std::string& given : options.adapters) {
+      const std::size_t equals = given.find('=');
+      if (equals == std::string::npos || equals == 0 || equals + 1 == given.size())
+        throw FormatError(fmt::format("--named-adapter {}: wanted NAME=FILE", given));
+      ModelOptions adapted = options;
+      adapted.adapter = given.substr(equals + 1);
+      adapted.quiet = true;
+      open(adapted, given.substr(0, equals));
+    }
+  }
+
+  const std::vector<serve::ServedModel>& served() const { return served_; }
+  double seconds() const { return seconds_; }
+
+ private:
+  void open(const ModelOptions& options, const std::string& name) {
+    for (const serve::ServedModel& other : served_)
+      if (other.name == name) throw FormatError(fmt::format("two models have the name '{}'", name));
+    loaded_.push_back(open_model(options, options_.parallel));
+    LoadedModel& model = loaded_.back();
+    model.model.decoder->eval();
+    seconds_ += model.seconds;
+    const std::int64_t most = model.model.decoder->config.context;
+    const std::int64_t context = options.context > 0 ? std::min(options.context, most) : most;
+    served_.push_back({name, model.model.decoder.get(), model.generator.get(), model.model.tokenizer.get(),
+                       model.device, options_.parallel, context});
+  }
+
+  const ServeOptions& options_;
+  std::vector<LoadedModel> loaded_;
+  std::vector<serve::ServedModel> served_;
+  double seconds_ = 0;
+};
+
+int serve_models(ServeOptions options) try {
+  if (!options.key_file.empty()) options.http.keys = serve::read_keys(options.key_file);
+  const training::Interrupt interrupt;
+  const Models models(options);
+  options.engine.queue_time = std::chrono::seconds(options.queue_seconds);
+  options.engine.answer_time = std::chrono::seconds(options.answer_seconds);
+  options.service.chat_format = options.chat_format;
+  options.http.body_bytes = static_cast<std::size_t>(options.body_mib) << 20;
+  options.http.log = !options.quiet;
+  serve::Engine engine(models.served(), options.engine);
+  serve::Service service(engine, options.service);
+  serve::HttpServer server(service, options.http);
+  const int port = server.start();
+  const serve::ServedModel& first = models.served().front();
+  const bool v6 = options.http.host.find(':') != std::string::npos;
+  print_now(fmt::format("serving {} on http://{}{}{}:{}, {} slots of {} tokens\n", printable(first.name), v6 ? "[" : "",
+                        options.http.host, v6 ? "]" : "", port, first.slots, first.context));
+  if (!options.quiet) std::fprintf(stderr, "loaded in %.1f s; Ctrl-C or SIGTERM ends it\n", models.seconds());
+  const auto pause = [] { std::this_thread::sleep_for(std::chrono::milliseconds(50)); };
+  while (!interrupt.requested()) {
+    pause();
+    if (options.exit_on_failure && !engine.state().failure.empty()) {
+      print_error(engine.state().failure);
+      return 3;
+    }
+  }
+  engine.drain();
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(options.drain_seconds);
+  if (!options.quiet) std::fprintf(stderr, "ending: no new requests; the running ones finish\n");
+  while (!engine.idle() && std::chrono::steady_clock::now() < until) pause();
+  // Replies that are finished are written before connections end.
+  for (int i = 0; i < 10 && engine.idle(); ++i) pause();
+  server.stop();
+  return 0;
+} catch (const FormatError& error) {
+  print_error(printable(error.what()));
+  return 4;
+}
+
+void add_limits(CLI::App& command, ServeOptions& options) {
+  const auto seconds = number_in(training::integers(1, 86'400));
+  command.add_option("--parallel", options.parallel, "sequences that are generated at once")
+      ->check(number_in(training::integers(1, 1024)))
+      ->capture_default_str();
+  command.add_option("--max-queue", options.engine.max_queue, "sequences that wait for a slot; more get status 429")
+      ->check(number_in(training::integers(0, 1'000'000)))
+      ->capture_default_str();
+  command.add_option("--queue-seconds", options.queue_seconds, "what has waited longer gets status 503")
+      ->check(seconds)
+      ->capture_default_str();
+  command.add_option("--request-seconds", options.answer_seconds, "the longest that a request takes")
+      ->check(seconds)
+      ->capture_default_str();
+  command.add_option("--drain-seconds", options.drain_seconds, "after SIGTERM, running requests may take so long")
+      ->check(number_in(training::integers(0, 86'400)))
+      ->capture_default_str();
+  command
+      .add_option("--max-tokens", options.service.max_tokens, "the most tokens of one answer (default: the context)")
+      ->check(number_in(training::integers(1)));
+  command.add_option("--max-choices", options.service.max_choices, "the most texts of one request")
+      ->check(number_in(training::integers(1, 128)))
+      ->capture_default_str();
+  command.add_option("--max-body", options.body_mib, "the largest body of a request, in MiB")
+      ->check(number_in(training::integers(1, 1024)))
+      ->capture_default_str();
+  command
+      .add_option("--connections", options.http.connections, "connections that are open at once; more get status 503")
+      ->check(number_in(training::integers(1, 10'000)))
+      ->capture_default_str();
+  command.add_flag("--exit-on-failure", options.exit_on_failure,
+                   "end with exit code 3 when the device is lost (default: go on, and answer 503)");
+}
+
+}  // namespace
+
+Command add_serve(CLI::App& app) {
+  const auto options = std::make_shared<ServeOptions>();
+  CLI::App* command = app.add_subcommand("serve", "Serve a language model over HTTP, as OpenAI's API");
+  add_model_options(*command, *options);
+  command->add_option("--alias", options->alias, "the model's name for clients (default: that of its file)");
+  command
+      ->add_option("--named-adapter", options->adapters,
+                   "NAME=FILE: serve the model with these adapters, too, as a model of this name; may be given several "
+                   "times")
+      ->take_all()
+      ->allow_extra_args(false);
+  std::vector<std::string> formats{"jinja"};
+  for (const std::string_view name : data::chat_formats()) formats.emplace_back(name);
+  command->add_option("--chat-format", options->chat_format, "of chats (default: that of the model's template)")
+      ->check(CLI::IsMember(formats));
+  command->add_option("--host", options->http.host, "the address to listen on; 0.0.0.0: all of this machine's")
+      ->capture_default_str();
+  command->add_option("--port", options->http.port, "0: any free one")
+      ->check(number_in(training::integers(0, 65'535)))
+      ->capture_default_str();
+  command->add_option("--api-key-file", options->key_file, "a file of keys, one per line; each request must have one");
+  add_guess_options(*command, *options);
+  add_limits(*command, *options);
+  return {command, [options] { return serve_models(*options); }};
+}
+
+}  // namespace etna::cli

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <etna/serve/answer_fields.h>
+#include <etna/serve/chat_request.h>
+#include <etna/serve/fields.h>
+
+namespace etna::serve {
+
+/// Reads `messages` of OpenAI's chat API. @throws ApiError 400
+std::vector<Message> read_messages(Fields& fields);
+/// Reads `tools`, `tool_choice` and `parallel_tool_calls`. @throws ApiError 400
+void read_tools(Fields& fields, ChatRequest& request);
+/// All of a chat request but for how it is sent back.
+ChatRequest read_chat_request(Fields& fields, const Service& service);
+
+}  // namespace etna::serve

@@ -1,0 +1,171 @@
+#include <ctime>
+
+#include <fmt/format.h>
+
+#include <etna/data/tokenizers/stream_decoder.h>
+#include <etna/data/tokenizers/tokenizer.h>
+#include <etna/serve/answer_fields.h>
+#include <etna/serve/api_error.h>
+#include <etna/serve/collect.h>
+#include <etna/serve/endpoints.h>
+#include <etna/serve/openai_json.h>
+#include <etna/serve/text_input.h>
+
+// POST /v1/completions
+namespace etna::serve {
+namespace {
+
+constexpr std::size_t kMaxPrompts = 64;
+
+struct CompletionRequest {
+  std::size_t model = 0;
+  std::vector<TextInput> prompts;
+  AnswerOptions options;
+  bool echo = false;
+
+  std::int64_t choices() const { return std::ssize(prompts) * options.choices; }
+  const TextInput& prompt_of(std::int64_t choice) const {
+    return prompts[static_cast<std::size_t>(choice / options.choices)];
+  }
+};
+
+CompletionRequest read_completion(Fields& fields, const Service& service) {
+  CompletionRequest request;
+  request.model = service.model_index(fields.string("model"));
+  request.prompts = read_inputs(fields, "prompt", service, request.model, kMaxPrompts);
+  request.options = read_answer_options(fields, service);
+  // OpenAI's default for this endpoint.
+  if (!request.options.max_tokens) request.options.max_tokens = 16;
+  request.echo = fields.flag_if("echo").value_or(false);
+  if (const auto top = fields.integer_if("logprobs", {.least = 0, .most = models::kMaxLogprobs})) {
+    request.options.logprobs = true;
+    request.options.top_logprobs = *top;
+    if (request.echo)
+      throw bad_request("logprobs",
+                        "log-probabilities of the prompt are not supported; send echo or logprobs, not both",
+                        "unsupported_value");
+  }
+  fields.neutral("suffix", {""}, "text is written at the end only");
+  fields.neutral("best_of", {1, request.options.choices});
+  read_neutral_fields(fields);
+  if (request.choices() > service.options().max_choices) {
+    throw bad_request(
+        "n",
+        fmt::format("{} prompts with n = {} are {} texts; this server writes at most {} for a request",
+                    request.prompts.size(), request.options.choices, request.choices(), service.options().max_choices));
+  }
+  return request;
+}
+
+std::shared_ptr<EventSource> write_texts(Service& service, const CompletionRequest& request, const HttpRequest& http) {
+  const std::uint64_t seed = request.options.seed.value_or(new_seed());
+  Job job{request.model, {}, http.client, request.options.priority};
+  for (const TextInput& prompt : request.prompts) {
+    for (std::int64_t i = 0; i < request.options.choices; ++i) {
+      job.sequences.push_back(
+          {prompt.tokens,
+           generation_options(request.options, service, request.model, std::ssize(prompt.tokens), i, seed),
+           request.options.stop});
+    }
+  }
+  return service.engine().submit(std::move(job));
+}
+
+/// The prompt as text.
+std::string echoed(const Service& service, const CompletionRequest& request, std::int64_t choice) {
+  const TextInput& prompt = request.prompt_of(choice);
+  if (!prompt.text.empty() || service.model(request.model).tokenizer == nullptr) return prompt.text;
+  return data::replace_invalid_utf8(service.tokenizer(request.model).decode(prompt.tokens));
+}
+
+/// @param offset of the first token in the text; moved behind the last one
+Json legacy_logprobs(const std::vector<TokenLogprobs>& tokens, std::size_t& offset) {
+  Json result = {{"tokens", Json::array()},
+                 {"token_logprobs", Json::array()},
+                 {"top_logprobs", Json::array()},
+                 {"text_offset", Json::array()}};
+  for (const TokenLogprobs& token : tokens) {
+    result["tokens"].push_back(data::replace_invalid_utf8(token.chosen.text));
+    result["token_logprobs"].push_back(token.chosen.logprob);
+    Json top = Json::object();
+    for (const TokenProbability& other : token.top) top[data::replace_invalid_utf8(other.text)] = other.logprob;
+    result["top_logprobs"].push_back(std::move(top));
+    result["text_offset"].push_back(offset);
+    offset += token.chosen.text.size();
+  }
+  return result;
+}
+
+Json reply_head(const Service& service, const CompletionRequest& request, const std::string& id) {
+  return {{"id", id},
+          {"object", "text_completion"},
+          {"created", std::time(nullptr)},
+          {"model", service.model(request.model).name}};
+}
+
+void stream_texts(Service& service, const CompletionRequest& request, SentEvents& sent, bool include_usage) {
+  Json chunk = reply_head(service, request, new_id("cmpl-"));
+  std::vector<std::size_t> offsets(static_cast<std::size_t>(request.choices()));
+  const auto send = [&](std::int64_t index, const std::string& text, Json logprobs, Json finish) {
+    chunk["choices"] = Json::array(
+        {{{"text", text}, {"index", index}, {"logprobs", std::move(logprobs)}, {"finish_reason", std::move(finish)}}});
+    if (include_usage) chunk["usage"] = nullptr;
+    sent.send(json_text(chunk));
+  };
+  if (request.echo)
+    for (std::int64_t i = 0; i < request.choices(); ++i) send(i, echoed(service, request, i), nullptr, nullptr);
+  Usage usage;
+  while (const std::optional<AnswerEvent> event = sent.next()) {
+    const bool last = event->kind == EventKind::finish;
+    if (last && event->finish == FinishReason::failed) {
+      sent.send(json_text(stream_error_json(event->error)));
+      return;
+    }
+    Json logprobs;
+    if (!event->logprobs.empty())
+      logprobs = legacy_logprobs(event->logprobs, offsets[static_cast<std::size_t>(event->choice)]);
+    send(event->choice, event->text, std::move(logprobs), last ? Json(openai_name(event->finish)) : Json());
+    if (last) add_usage(usage, event->usage, event->choice % request.options.choices == 0);
+  }
+  if (sent.gone()) return;
+  if (include_usage) {
+    chunk["choices"] = Json::array();
+    chunk["usage"] = usage_json(usage);
+    sent.send(json_text(chunk));
+  }
+  sent.send("[DONE]");
+}
+
+}  // namespace
+
+HttpReply answer_completions(Service& service, const HttpRequest& http) {
+  const Json body = parse_json(http.body);
+  Fields fields(body, "");
+  const CompletionRequest request = read_completion(fields, service);
+  const StreamFields stream = read_stream_fields(fields);
+  fields.finish();
+  std::shared_ptr<EventSource> source = write_texts(service, request, http);
+  if (!stream.stream) {
+    const std::vector<CollectedChoice> choices = collect(*source, request.choices(), http);
+    Json reply = reply_head(service, request, new_id("cmpl-"));
+    for (std::size_t i = 0; i < choices.size(); ++i) {
+      const auto index = static_cast<std::int64_t>(i);
+      std::size_t offset = 0;
+      reply["choices"].push_back(
+          {{"text", (request.echo ? echoed(service, request, index) : "") + choices[i].text},
+           {"index", i},
+           {"logprobs", request.options.logprobs ? legacy_logprobs(choices[i].logprobs, offset) : Json()},
+           {"finish_reason", openai_name(choices[i].finish)}});
+    }
+    reply["usage"] = usage_json(usage_of(choices, std::ssize(request.prompts)));
+    reply["timings"] = timings_json(choices.back().timings);
+    return {.body = json_text(reply)};
+  }
+  source = with_first(first_event(*source, http), source);
+  return {.type = "text/event-stream", .pieces = [=, &service](const PieceWriter& write) {
+            SentEvents sent(source, http, write, service.options().comment_seconds);
+            stream_texts(service, request, sent, stream.include_usage);
+          }};
+}
+
+}  // namespace etna::serve

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <etna/serve/http.h>
+
+/// One function for each row of the table of endpoints; each is in a source named after it.
+namespace etna::serve {
+
+HttpReply answer_chat_completions(Service& service, const HttpRequest& request);
+HttpReply answer_completions(Service& service, const HttpRequest& request);
+HttpReply answer_embeddings(Service& service, const HttpRequest& request);
+HttpReply answer_rerank(Service& service, const HttpRequest& request);
+HttpReply answer_models(Service& service, const HttpRequest& request);
+HttpReply answer_model(Service& service, const HttpRequest& request);
+HttpReply answer_tokenize(Service& service, const HttpRequest& request);
+HttpReply answer_detokenize(Service& service, const HttpRequest& request);
+HttpReply answer_apply_template(Service& service, const HttpRequest& request);
+HttpReply answer_health(Service& service, const HttpRequest& request);
+HttpReply answer_metrics(Service& service, const HttpRequest& request);
+HttpReply answer_slots(Service& service, const HttpRequest& request);
+HttpReply answer_root(Service& service, const HttpRequest& request);
+
+}  // namespace etna::serve

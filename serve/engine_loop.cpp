@@ -1,0 +1,324 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <etna/device/error.h>
+#include <etna/serve/engine.h>
+#include <etna/serve/internal/engine_sequence.h>
+
+// The engine's thread. It holds the mutex while it changes what other threads read, never while a generator works.
+namespace etna::serve {
+namespace {
+
+using EngineClock = std::chrono::steady_clock;
+
+double engine_seconds(EngineClock::duration span) { return std::chrono::duration<double>(span).count(); }
+
+FinishReason finish_of(models::StopReason reason) {
+  return reason == models::StopReason::stop_token ? FinishReason::stop : FinishReason::length;
+}
+
+AnswerError late(const char* what) {
+  return {503, fmt::format("the request {}; try again, or ask for fewer tokens", what), "timeout"};
+}
+
+}  // namespace
+
+/// Ends a sequence for its client, who gets the last of the text. The caller removes it and holds the mutex.
+void Engine::finish(Sequence& sequence, FinishReason reason, const AnswerError& error) {
+  const EngineClock::time_point now = EngineClock::now();
+  std::string rest = sequence.text.finish();
+  if (!rest.empty() || !sequence.logprobs.empty()) {
+    sequence.stream->push(
+        {.choice = sequence.choice, .text = std::move(rest), .logprobs = std::move(sequence.logprobs)});
+  }
+  const bool ran = sequence.id >= 0;
+  AnswerEvent event{.kind = EventKind::finish, .choice = sequence.choice, .finish = reason};
+  if (sequence.text.stopped()) {
+    event.finish = FinishReason::stop;
+    event.stop_text = sequence.text.stop_text();
+  }
+  event.usage = {std::ssize(sequence.request.prompt), sequence.cached_tokens, sequence.tokens, 0};
+  event.timings = {engine_seconds((ran ? sequence.started : now) - sequence.taken), sequence.first_token,
+                   engine_seconds(now - sequence.taken), sequence.longest_gap};
+  event.error = error;
+  const bool unwanted = sequence.stream->cancelled();
+  ++(unwanted ? state_.cancelled : reason == FinishReason::failed ? state_.failed : state_.finished);
+  if (ran && !unwanted && reason != FinishReason::failed) {
+    state_.total_seconds.add(event.timings.total);
+    const double seconds = engine_seconds(now - sequence.started);
+    seconds_per_sequence_ = seconds_per_sequence_ == 0 ? seconds : 0.9 * seconds_per_sequence_ + 0.1 * seconds;
+  }
+  sequence.stream->push(std::move(event));
+}
+
+void Engine::end_everything(int status, const std::string& code, const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  const AnswerError error{status, why, code};
+  for (std::size_t i = 0; i < models_.size(); ++i) {
+    for (auto& sequence : running_[i]) finish(*sequence, FinishReason::failed, error);
+    running_[i].clear();
+    if (held_[i]) finish(*held_[i], FinishReason::failed, error);
+    held_[i].reset();
+    waiting_[i].remove_if([](const auto&) { return true; },
+                          [&](auto sequence) { finish(*sequence, FinishReason::failed, error); });
+  }
+  while (const auto task = tasks_.pop()) {
+    (*task)->error = std::make_exception_ptr(Error(why));
+    (*task)->done = true;
+    (*task)->changed.notify_all();
+  }
+}
+
+/// Ends what has waited too long, and what nobody waits for any more.
+void Engine::expire() {
+  const std::lock_guard lock(mutex_);
+  const EngineClock::time_point now = EngineClock::now();
+  const auto over = [&](const std::unique_ptr<Sequence>& sequence) {
+    return sequence->stream->cancelled() || now - sequence->taken > options_.queue_time;
+  };
+  const auto end = [&](const std::unique_ptr<Sequence>& sequence) {
+    finish(*sequence, FinishReason::failed, late("waited too long for its turn"));
+  };
+  for (std::size_t i = 0; i < models_.size(); ++i) {
+    waiting_[i].remove_if(over, end);
+    if (held_[i] && over(held_[i])) {
+      end(held_[i]);
+      held_[i].reset();
+    }
+  }
+  tasks_.remove_if([](const auto& task) { return task->abandoned; }, [](const auto&) {});
+}
+
+/// Works on one model's generator. An error of the device ends everything; another one, what runs on this model.
+/// @return false after an error
+bool Engine::lane_works(std::size_t model, const std::function<void()>& work) {
+  std::string why;
+  bool lost = false;
+  try {
+    work();
+    return true;
+  } catch (const DeviceError& error) {
+    why = error.what();
+    lost = true;
+  } catch (const std::exception& error) {
+    why = error.what();
+  } catch (...) {
+    why = "an unknown error";
+  }
+  try {
+    for (const auto& sequence : running_[model]) models_[model].generator->leave(sequence->id);
+  } catch (const std::exception& error) {
+    lost = true;
+    why += fmt::format("; then {}", error.what());
+  }
+  if (lost) {
+    {
+      const std::lock_guard lock(mutex_);
+      state_.failure = why;
+    }
+    end_everything(503, "device_lost", "the model cannot run any more: " + why);
+    return false;
+  }
+  const std::lock_guard lock(mutex_);
+  for (auto& sequence : running_[model]) finish(*sequence, FinishReason::failed, {500, why, "generation_failed"});
+  running_[model].clear();
+  return false;
+}
+
+/// Begins one sequence; where the cache has no room for it, it is the first to be tried again.
+void Engine::start(std::unique_ptr<Sequence> sequence) {
+  const std::size_t model = sequence->model;
+  models::Generator& generator = *models_[model].generator;
+  sequence->started = EngineClock::now();
+  AnswerError error{500, "", "generation_failed"};
+  const bool nothing = sequence->request.options.max_tokens == 0;
+  try {
+    if (!nothing) {
+      sequence->id = generator.begin(sequence->request.prompt, sequence->request.options);
+      sequence->cached_tokens = generator.reused(sequence->id);
+    }
+  } catch (const models::CacheFull& full) {
+    const std::lock_guard lock(mutex_);
+    if (!running_[model].empty()) {
+      held_[model] = std::move(sequence);
+      return;
+    }
+    error = {503, full.what(), "cache_full"};
+  } catch (const DeviceError&) {
+    {
+      const std::lock_guard lock(mutex_);
+      finish(*sequence, FinishReason::failed, {503, "the device was lost", "device_lost"});
+    }
+    throw;
+  } catch (const std::exception& other) {
+    error.message = other.what();
+  }
+  const std::lock_guard lock(mutex_);
+  if (sequence->id < 0) {
+    finish(*sequence, nothing ? FinishReason::length : FinishReason::failed, nothing ? AnswerError() : error);
+    return;
+  }
+  state_.queue_seconds.add(engine_seconds(sequence->started - sequence->taken));
+  state_.prompt_tokens += sequence->request.prompt.size();
+  state_.cached_tokens += static_cast<std::uint64_t>(sequence->cached_tokens);
+  running_[model].push_back(std::move(sequence));
+}
+
+void Engine::start_waiting() {
+  for (std::size_t i = 0; i < models_.size(); ++i) {
+    lane_works(i, [&] {
+      while (models_[i].generator->has_room()) {
+        std::unique_ptr<Sequence> next;
+        {
+          const std::lock_guard lock(mutex_);
+          if (held_[i])
+            next = std::move(held_[i]);
+          else if (auto first = waiting_[i].pop())
+            next = std::move(*first);
+        }
+        if (!next) return;
+        start(std::move(next));
+        if (held_[i]) return;
+      }
+    });
+  }
+}
+
+void Engine::run_task() {
+  std::shared_ptr<Task> task;
+  {
+    const std::lock_guard lock(mutex_);
+    if (auto next = tasks_.pop()) task = *next;
+    if (!task || task->abandoned) return;
+    task->begun = true;
+  }
+  task->changed.notify_all();
+  std::exception_ptr caught;
+  std::string lost;
+  try {
+    task->work();
+  } catch (const DeviceError& error) {
+    caught = std::current_exception();
+    lost = error.what();
+  } catch (...) {
+    caught = std::current_exception();
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    task->error = caught;
+    task->done = true;
+    if (!lost.empty()) state_.failure = lost;
+  }
+  task->changed.notify_all();
+  if (!lost.empty()) end_everything(503, "device_lost", "the model cannot run any more: " + lost);
+}
+
+void Engine::take(Sequence& sequence, const models::GeneratedToken& token) {
+  const EngineClock::time_point now = EngineClock::now();
+  if (sequence.tokens++ == 0) {
+    sequence.first_token = engine_seconds(now - sequence.taken);
+    state_.first_token_seconds.add(sequence.first_token);
+  } else {
+    const double gap = engine_seconds(now - sequence.last_token);
+    sequence.longest_gap = std::max(sequence.longest_gap, gap);
+    state_.gap_seconds.add(gap);
+  }
+  sequence.last_token = now;
+  ++state_.tokens;
+  if (sequence.request.options.logprobs >= 0) sequence.logprobs.push_back(sequence.text.logprobs(token));
+  std::string text = sequence.text.push(token.token);
+  if (text.empty()) return;
+  sequence.stream->push({.choice = sequence.choice, .text = std::move(text), .logprobs = std::move(sequence.logprobs)});
+  sequence.logprobs.clear();
+}
+
+void Engine::step(std::size_t model) {
+  models::Generator& generator = *models_[model].generator;
+  std::vector<models::GeneratedToken> tokens;
+  try {
+    tokens = generator.step();
+  } catch (const models::CacheFull& full) {
+    // All wait for blocks: the youngest gives way.
+    std::unique_ptr<Sequence> youngest = std::move(running_[model].back());
+    generator.leave(youngest->id);
+    const std::lock_guard lock(mutex_);
+    running_[model].pop_back();
+    finish(*youngest, FinishReason::failed, {503, full.what(), "cache_full"});
+    return;
+  }
+  const std::lock_guard lock(mutex_);
+  ++state_.steps;
+  for (const models::GeneratedToken& token : tokens) {
+    const auto found = std::find_if(running_[model].begin(), running_[model].end(),
+                                    [&](const auto& sequence) { return sequence->id == token.sequence; });
+    // With guesses there may be tokens after a stop text.
+    if (found != running_[model].end() && !(*found)->text.stopped()) take(**found, token);
+  }
+}
+
+/// Takes out sequences that have ended, and ends those that must.
+void Engine::sweep(std::size_t model) {
+  models::Generator& generator = *models_[model].generator;
+  const EngineClock::time_point now = EngineClock::now();
+  std::vector<std::unique_ptr<Sequence>>& running = running_[model];
+  for (std::size_t i = 0; i < running.size();) {
+    Sequence& sequence = *running[i];
+    const models::StopReason stopped = generator.stopped(sequence.id);
+    FinishReason reason = finish_of(stopped);
+    AnswerError error;
+    if (stopped == models::StopReason::failed) {
+      reason = FinishReason::failed;
+      error = {500, generator.error_of(sequence.id), "generation_failed"};
+    } else if (stopped == models::StopReason::none) {
+      if (sequence.text.stopped()) {
+        reason = FinishReason::stop;
+      } else if (sequence.stream->cancelled()) {
+        reason = FinishReason::failed;
+        error = {499, "the client went away", "cancelled"};
+      } else if (now - sequence.taken > options_.answer_time) {
+        reason = FinishReason::failed;
+        error = late("took too long");
+      } else if (sequence.stream->stalled() > options_.stall_time) {
+        reason = FinishReason::failed;
+        error = {503, "the client reads the answer too slowly", "slow_client"};
+      } else {
+        ++i;
+        continue;
+      }
+      generator.leave(sequence.id);
+    }
+    generator.forget(sequence.id);
+    const std::lock_guard lock(mutex_);
+    finish(sequence, reason, error);
+    running.erase(running.begin() + static_cast<std::ptrdiff_t>(i));
+    state_.caches[model] = generator.cache().stats();
+  }
+}
+
+void Engine::loop() {
+  for (;;) {
+    {
+      std::unique_lock lock(mutex_);
+      if (running() == 0) wake_.wait(lock, [&] { return stopping_ || waiting() > 0; });
+      if (stopping_) break;
+    }
+    expire();
+    start_waiting();
+    run_task();
+    for (std::size_t i = 0; i < models_.size(); ++i) {
+      if (running_[i].empty()) continue;
+      lane_works(i, [&] {
+        step(i);
+        sweep(i);
+      });
+    }
+  }
+  for (std::size_t i = 0; i < models_.size(); ++i)
+    lane_works(i, [&] {
+      for (const auto& sequence : running_[i]) models_[i].generator->leave(sequence->id);
+    });
+  end_everything(503, "shutting_down", "the server is shutting down");
+}
+
+}  // namespace etna::serve
