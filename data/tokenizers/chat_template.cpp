@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include <etna/data/tokenizers/internal/chat/chat_parts.h>
+#include <etna/data/tokenizers/internal/chat/chat_tools.h>
 #include <etna/device/error.h>
 
 namespace etna::data {
@@ -100,26 +102,11 @@ std::string trim(const std::string& text) {
   return first == std::string::npos ? "" : text.substr(first, text.find_last_not_of(spaces) - first + 1);
 }
 
-class Parts {
- public:
-  void markup(std::string_view text) { add(text, SpecialTokens::recognize); }
-  void content(std::string_view text) { add(text, SpecialTokens::as_text); }
-  std::vector<TextPart> take() { return std::move(parts_); }
-
- private:
-  void add(std::string_view text, SpecialTokens special) {
-    if (text.empty()) return;
-    if (parts_.empty() || parts_.back().special != special) parts_.push_back({"", special});
-    parts_.back().text += text;
-  }
-  std::vector<TextPart> parts_;
-};
-
 [[noreturn]] void refuse_role(std::string_view format, const std::string& role) {
   throw FormatError(fmt::format("chat format {}: unsupported role '{}'; use system, user or assistant", format, role));
 }
 
-void put(Parts& parts, std::string_view text, const std::string& role, const ChatOptions& options) {
+void put(ChatParts& parts, std::string_view text, const std::string& role, const ChatOptions& options) {
   for (const auto& [from, to] : {std::pair<std::string_view, std::string_view>("{role}", role),
                                  std::pair<std::string_view, std::string_view>("{eos}", options.eos)}) {
     const std::size_t at = text.find(from);
@@ -133,7 +120,7 @@ void put(Parts& parts, std::string_view text, const std::string& role, const Cha
 
 std::vector<TextPart> format_turns(const Format& format, std::span<const ChatMessage> messages,
                                    const ChatOptions& options) {
-  Parts parts;
+  ChatParts parts;
   parts.markup(format.begin);
   std::string system;
   for (const ChatMessage& message : messages) {
@@ -167,7 +154,7 @@ std::vector<TextPart> format_turns(const Format& format, std::span<const ChatMes
 }
 
 std::vector<TextPart> format_instructions(const InstructionFormat& format, std::span<const ChatMessage> messages) {
-  Parts parts;
+  ChatParts parts;
   bool open = false, first = true;
   for (const ChatMessage& message : messages) {
     check_chat_role(format.name, message.role);
@@ -212,6 +199,17 @@ void check_chat_role(std::string_view format, const std::string& role) {
         fmt::format("chat format {}: '{:.40}' is not a valid role; use system, user or assistant", format, role));
 }
 
+void check_tool_name(std::string_view format, const std::string& name) {
+  const bool plain = !name.empty() && name.size() <= 64 && std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
+           c == '.';
+  });
+  if (!plain)
+    throw FormatError(
+        fmt::format("chat format {}: '{:.80}' is not a name of a tool; wanted 1 to 64 letters, digits, '_', '-' or '.'",
+                    format, name));
+}
+
 std::vector<std::string_view> chat_formats() {
   std::vector<std::string_view> names;
   for (const Format& format : kFormats) names.push_back(format.name);
@@ -254,6 +252,12 @@ std::optional<std::string_view> recognize_chat_format(std::string_view jinja) {
 
 std::vector<TextPart> format_chat(std::string_view format, std::span<const ChatMessage> messages,
                                   const ChatOptions& options) {
+  if (!options.variables.empty())
+    throw FormatError(fmt::format("chat format {}: template variables need the model's own template; got {:.60}",
+                                  format, options.variables));
+  if (uses_tools(messages, options))
+    if (std::optional<std::vector<TextPart>> parts = format_tool_chat(format, messages, options))
+      return std::move(*parts);
   for (const Format& known : kFormats)
     if (known.name == format) return format_turns(known, messages, options);
   for (const InstructionFormat& known : kInstructionFormats)

@@ -3,9 +3,12 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <new>
 #include <stdexcept>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -16,6 +19,7 @@
 namespace {
 
 using etna::FormatError;
+using etna::data::BoundedWorker;
 using etna::data::run_bounded;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
@@ -106,6 +110,68 @@ TEST(BoundedProcess, LimitsOutput) {
   EXPECT_THAT([] { run_bounded([] { return std::string(1001, 'x'); }, "it", {.output = 1000}); },
               ThrowsMessage<FormatError>(HasSubstr("more than 1000 bytes")));
   EXPECT_EQ(run_bounded([] { return std::string(1000, 'x'); }, "it", {.output = 1000}).size(), 1000u);
+}
+
+TEST(BoundedWorker, KeepsOneProcessAndWhatItPrepared) {
+  BoundedWorker worker(
+      [count = 0](const std::string& request) mutable {
+        return request + " " + std::to_string(++count) + " " + std::to_string(getpid());
+      },
+      "it");
+  const std::string first = worker.run("a"), process = first.substr(first.rfind(' '));
+  EXPECT_NE(process, " " + std::to_string(getpid()));
+  EXPECT_EQ(worker.run("b"), "b 2" + process);
+  const std::string large(3 << 20, 'x');
+  EXPECT_EQ(worker.run(large), large + " 3" + process);
+  EXPECT_EQ(worker.run(""), " 4" + process);
+}
+
+TEST(BoundedWorker, OutlivesRequestsThatFail) {
+  const auto work = [count = 0](const std::string& request) mutable -> std::string {
+    ++count;
+    if (request == "crash") std::abort();
+    if (request == "throw") throw std::runtime_error("no such thing");
+    if (request == "long") return std::string(2000, 'x');
+    while (request == "forever") count = 1 - count;
+    return std::to_string(count);
+  };
+  BoundedWorker worker(work, "it", {.seconds = 1, .output = 1000});
+  EXPECT_EQ(worker.run(""), "1");
+  EXPECT_THAT([&] { worker.run("throw"); }, ThrowsMessage<FormatError>("it: no such thing"));
+  EXPECT_EQ(worker.run(""), "3") << "an error ends no process";
+  EXPECT_THAT([&] { worker.run("crash"); }, ThrowsMessage<FormatError>(HasSubstr("it crashed")));
+  EXPECT_EQ(worker.run(""), "1") << "a crash does, and the next request has another";
+  EXPECT_THAT([&] { worker.run("forever"); }, ThrowsMessage<FormatError>(HasSubstr("did not finish within 1 s")));
+  EXPECT_EQ(worker.run(""), "1");
+  EXPECT_THAT([&] { worker.run("long"); }, ThrowsMessage<FormatError>(HasSubstr("more than 1000 bytes")));
+  EXPECT_EQ(worker.run(""), "1");
+}
+
+TEST(BoundedWorker, HoldsNoFilesOfThisProcess) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  BoundedWorker worker([](const std::string& request) { return request; }, "it");
+  worker.start();
+  EXPECT_EQ(worker.run("x"), "x");
+  close(ends[1]);
+  char byte = 0;
+  EXPECT_EQ(read(ends[0], &byte, 1), 0) << "the end of the pipe arrives although the worker lives";
+  close(ends[0]);
+}
+
+TEST(BoundedWorker, TakesRequestsOfManyThreads) {
+  BoundedWorker worker([](const std::string& request) { return request + request; }, "it");
+  std::vector<std::thread> threads;
+  std::atomic<int> right = 0;
+  for (int i = 0; i < 8; ++i)
+    threads.emplace_back([&, i] {
+      for (int k = 0; k < 50; ++k) {
+        const std::string text = std::to_string(1000 * i + k);
+        right += worker.run(text) == text + text;
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(right, 400);
 }
 
 }  // namespace

@@ -118,7 +118,10 @@ TEST(ChatTemplate, SaysWhatItDoesNotHave) {
   EXPECT_THAT([] { format_chat("nonsense", {}); },
               ThrowsMessage<FormatError>(HasSubstr("known formats: chatml, llama3")));
   const std::vector<ChatMessage> tool{{"tool", "x"}};
-  EXPECT_THAT([&] { format_chat("vicuna", tool); }, ThrowsMessage<FormatError>(HasSubstr("unsupported role 'tool'")));
+  EXPECT_THAT([&] { format_chat("vicuna", tool); },
+              ThrowsMessage<FormatError>(HasSubstr("no published form for tools")));
+  const std::vector<ChatMessage> judge{{"judge", "x"}};
+  EXPECT_THAT([&] { format_chat("vicuna", judge); }, ThrowsMessage<FormatError>(HasSubstr("unsupported role 'judge'")));
   EXPECT_NO_THROW(format_chat("chatml", tool));
 }
 

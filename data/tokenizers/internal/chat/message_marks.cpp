@@ -1,6 +1,7 @@
 #include <etna/data/tokenizers/internal/chat/message_marks.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include <etna/data/internal/utf8_character.h>
 #include <etna/data/tokenizers/model_tokenizer.h>
@@ -52,6 +53,38 @@ std::string MessageMarks::mark(const ChatMessage& message) const {
     if (special) marked += kClose;
     at += length;
     if (at == end) marked += kClose;
+  }
+  return marked;
+}
+
+std::string MessageMarks::mark_assistant(const std::string& text) const { return mark({"assistant", text}); }
+
+nlohmann::ordered_json MessageMarks::mark_json(const nlohmann::ordered_json& value) const {
+  using nlohmann::ordered_json;
+  if (value.is_array()) {
+    ordered_json list = ordered_json::array();
+    for (const ordered_json& item : value) list.push_back(mark_json(item));
+    return list;
+  }
+  if (value.is_object()) {
+    ordered_json object = ordered_json::object();
+    for (const auto& item : value.items())
+      object[mark_json(ordered_json(item.key())).get_ref<const std::string&>()] = mark_json(item.value());
+    return object;
+  }
+  if (!value.is_string()) return value;
+  const std::string_view text = value.get_ref<const std::string&>();
+  std::string marked;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t length = utf8_character(text, at).length;
+    const std::string_view character = text.substr(at, length);
+    const bool word = length == 1 && std::isalnum(static_cast<unsigned char>(character[0])) != 0;
+    const bool own = character == kOpen || character == kClose;
+    const bool special = begins_special(text.substr(at), word);
+    if (special) marked += kOpen;
+    marked += own ? kReplacement : character;
+    if (special) marked += kClose;
+    at += length;
   }
   return marked;
 }

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include <etna/data/tokenizers/chat_template.h>
 #include <etna/data/tokenizers/tokenizer.h>
 
@@ -26,6 +28,11 @@ class MessageMarks {
   /// of each special token. In all others they surround the whole content and each character that may begin a special
   /// token, so that a template cannot create one even by editing the text.
   std::string mark(const ChatMessage& message) const;
+  /// Marks what the assistant wrote.
+  std::string mark_assistant(const std::string& text) const;
+  /// Adds marks to all strings and keys of JSON: each character that may begin a special token, except for letters and
+  /// digits that begin none here, so that templates still recognize the words of a schema.
+  nlohmann::ordered_json mark_json(const nlohmann::ordered_json& value) const;
   /// Removes the marks and splits the text into parts: special tokens are not recognized between two marks.
   std::vector<TextPart> split(std::string_view text) const;
 

@@ -11,9 +11,19 @@ namespace {
 
 using nlohmann::json;
 
-/// Whether JSON is nested deeper than any program writes it. Parsing it is safe, but printing it could overflow the
-/// stack.
-bool too_deep(std::string_view text) {
+bool has_type(const json& value, const char* type) {
+  const json* found = json_field(value, "type");
+  return found != nullptr && *found == type;
+}
+
+bool is_off(const json& object, const char* field) {
+  const json* value = json_field(object, field);
+  return value == nullptr || *value == false;
+}
+
+}  // namespace
+
+bool json_too_deep(std::string_view text) {
   std::size_t depth = 0;
   bool quoted = false;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -34,20 +44,8 @@ bool too_deep(std::string_view text) {
   return false;
 }
 
-bool has_type(const json& value, const char* type) {
-  const json* found = json_field(value, "type");
-  return found != nullptr && *found == type;
-}
-
-bool is_off(const json& object, const char* field) {
-  const json* value = json_field(object, field);
-  return value == nullptr || *value == false;
-}
-
-}  // namespace
-
 json parse_json_object(std::string_view text, const std::string& name, const char* what) {
-  if (too_deep(text)) throw FormatError(fmt::format("{}: not a {}: JSON nested more than 100 deep", name, what));
+  if (json_too_deep(text)) throw FormatError(fmt::format("{}: not a {}: JSON nested more than 100 deep", name, what));
   json root = json::parse(text, nullptr, false);
   if (!root.is_object())
     throw FormatError(fmt::format("{}: not a {}: {}", name, what,

@@ -9,6 +9,10 @@
 
 namespace etna::data {
 
+/// Whether JSON is nested deeper than any program writes it. Parsing it is safe, but printing it could overflow the
+/// stack.
+bool json_too_deep(std::string_view text);
+
 /// Parses a JSON object. @param name, what for errors: "NAME: not a WHAT: ..." @throws FormatError for invalid JSON,
 /// another type of value, and for nesting more than 100 deep
 nlohmann::json parse_json_object(std::string_view text, const std::string& name, const char* what = "tokenizer");

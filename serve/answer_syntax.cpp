@@ -1,0 +1,132 @@
+#include <etna/serve/answer_syntax.h>
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <etna/data/tokenizers/chat_template.h>
+#include <etna/serve/api_error.h>
+#include <etna/serve/internal/call_text.h>
+#include <etna/serve/json_text.h>
+
+namespace etna::serve {
+namespace {
+
+Json call_schema(const Tool& tool, const char* name_field, const char* arguments_field) {
+  Json arguments = {{"type", "object"}};
+  if (!tool.parameters.empty()) arguments = parse_json(tool.parameters, "tools");
+  return {{"type", "object"},
+          {"properties", {{name_field, {{"const", tool.name}}}, {arguments_field, std::move(arguments)}}},
+          {"required", {name_field, arguments_field}},
+          {"additionalProperties", false}};
+}
+
+}  // namespace
+
+AnswerSyntax recognize_answer_syntax(std::string_view chat_template) {
+  const auto has = [&](std::string_view text) { return chat_template.find(text) != std::string_view::npos; };
+  AnswerSyntax syntax;
+  if (has("</think>")) {
+    syntax.think_open = "<think>";
+    syntax.think_close = "</think>";
+  } else if (has("[THINK]")) {
+    syntax.think_open = "[THINK]";
+    syntax.think_close = "[/THINK]";
+  } else if (has("<|START_THINKING|>")) {
+    syntax.think_open = "<|START_THINKING|>";
+    syntax.think_close = "<|END_THINKING|>";
+  }
+  const std::string_view format = data::recognize_chat_format(chat_template).value_or("");
+  const bool name_only = format == chat_template;
+  if (has("[TOOL_CALLS]")) {
+    syntax.calls = CallForm::mistral;
+  } else if (has(kDeepseekCalls)) {
+    syntax.calls = CallForm::deepseek;
+  } else if (has("<|START_ACTION|>")) {
+    syntax.calls = CallForm::command;
+  } else if (has("<|tool_call|>")) {
+    syntax.calls = CallForm::granite;
+  } else if (has("<tool_call>")) {
+    syntax.calls = CallForm::tagged;
+    syntax.xml = has("<function=");
+  } else if (has("<|python_tag|>") || (has("<|start_header_id|>") && has("\"parameters\""))) {
+    syntax.calls = CallForm::llama;
+  } else if (name_only && format == "chatml") {
+    syntax.calls = CallForm::tagged;
+  } else if (name_only && format == "llama3") {
+    syntax.calls = CallForm::llama;
+  } else if (name_only && (format.starts_with("mistral-v3") || format.starts_with("mistral-v7"))) {
+    syntax.calls = CallForm::mistral;
+  }
+  return syntax;
+}
+
+std::vector<std::string> answer_markers(const AnswerSyntax& syntax) {
+  std::vector<std::string> markers = call_openers(syntax);
+  for (const std::string& closer : call_closers(syntax.calls)) markers.push_back(closer);
+  if (syntax.calls == CallForm::mistral) markers.insert(markers.end(), {"[ARGS]", "[CALL_ID]"});
+  if (syntax.calls == CallForm::deepseek) markers.emplace_back(kDeepseekSeparator);
+  if (!syntax.think_open.empty()) markers.insert(markers.end(), {syntax.think_open, syntax.think_close});
+  return markers;
+}
+
+bool opens_reasoning(const AnswerSyntax& syntax, std::string_view prompt) {
+  if (syntax.think_open.empty()) return false;
+  const std::size_t last = prompt.find_last_not_of(" \t\r\n");
+  return last != std::string_view::npos && prompt.substr(0, last + 1).ends_with(syntax.think_open);
+}
+
+ForcedCall force_call(const AnswerSyntax& syntax, std::span<const Tool> tools, const std::string& name, bool thinking) {
+  const bool command = syntax.calls == CallForm::command, llama = syntax.calls == CallForm::llama;
+  const auto form = [&](const Tool& tool) {
+    return call_schema(tool, command ? "tool_name" : "name", command || llama ? "parameters" : "arguments");
+  };
+  Json any = Json::array();
+  const Tool* only = nullptr;
+  for (const Tool& tool : tools) {
+    if (!name.empty() && tool.name != name) continue;
+    only = &tool;
+    any.push_back(form(tool));
+  }
+  if (any.empty()) throw bad_request("tool_choice", "tool_choice needs a call, but there is no tool to call");
+  if (any.size() > 1) only = nullptr;
+  Json call = any.size() == 1 ? any[0] : Json{{"anyOf", any}};
+  const Json calls = {{"type", "array"}, {"items", call}, {"minItems", 1}};
+  ForcedCall forced;
+  if (thinking) forced.begin = "\n" + syntax.think_close + "\n\n";
+  switch (syntax.calls) {
+    case CallForm::tagged:
+      if (syntax.xml) break;
+      forced.begin += "<tool_call>\n";
+      forced.schema = json_text(call);
+      return forced;
+    case CallForm::llama:
+      forced.schema = json_text(call);
+      return forced;
+    case CallForm::mistral:
+      forced.begin += "[TOOL_CALLS]";
+      forced.schema = json_text(calls);
+      return forced;
+    case CallForm::granite:
+      forced.begin += "<|tool_call|>";
+      forced.schema = json_text(calls);
+      return forced;
+    case CallForm::command:
+      forced.begin += "<|START_ACTION|>";
+      forced.schema = json_text(calls);
+      return forced;
+    case CallForm::deepseek:
+      if (only == nullptr) break;
+      forced.begin +=
+          fmt::format("{}{}function{}{}\n```json\n", kDeepseekCalls, kDeepseekCall, kDeepseekSeparator, only->name);
+      forced.schema = json_text(any[0]["properties"]["arguments"]);
+      return forced;
+    case CallForm::none:
+      break;
+  }
+  throw bad_request("tool_choice",
+                    "this model's calls of tools have no form that can be required of it; send tool_choice 'auto'",
+                    "unsupported_value");
+}
+
+}  // namespace etna::serve
