@@ -125,9 +125,8 @@ models::GenerationOptions generation_options(const AnswerOptions& options, const
   result.sampling.seed = seed + static_cast<std::uint64_t>(choice);
   const std::int64_t room = std::max<std::int64_t>(1, served.context - prompt_tokens + 1);
   const std::int64_t most = service.options().max_tokens > 0 ? service.options().max_tokens : room;
-  result.max_tokens = std::min(options.max_tokens.value_or(most), options.endless ? (std::int64_t{1} << 30) : room);
+  result.max_tokens = std::min(options.max_tokens.value_or(most), room);
   if (served.tokenizer != nullptr && !options.ignore_eos) result.stop_tokens = served.tokenizer->end_tokens();
-  result.endless = options.endless;
   if (options.logprobs) result.logprobs = options.top_logprobs;
   if (options.format.form != OutputForm::text)
     throw bad_request("response_format", "this server cannot force the form of an answer", "unsupported_value");

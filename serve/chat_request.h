@@ -57,7 +57,6 @@ struct AnswerOptions {
   bool logprobs = false;
   std::int64_t top_logprobs = 0;  ///< alternatives for each token
   bool ignore_eos = false;        ///< go on after tokens that would end the text
-  bool endless = false;           ///< go on when the context is full, without the middle of the text
   std::int64_t priority = 0;      ///< lower runs first among the waiting requests of one client
   OutputFormat format = {};
 };
