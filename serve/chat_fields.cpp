@@ -78,7 +78,8 @@ Message read_message(const Json& value, const std::string& path) {
   return message;
 }
 
-/// Names of tools become parts of prompts and grammars.
+}  // namespace
+
 void check_tool_name(const std::string& name, const std::string& path) {
   const auto fine = [](unsigned char c) {
     return (std::isalnum(c) != 0 && c < 128) || c == '_' || c == '-' || c == '.';
@@ -86,8 +87,6 @@ void check_tool_name(const std::string& name, const std::string& path) {
   if (!name.empty() && name.size() <= 64 && std::all_of(name.begin(), name.end(), fine)) return;
   throw bad_request(path, fmt::format("{} is '{:.80}'; wanted 1 to 64 letters, digits, '_', '-' and '.'", path, name));
 }
-
-}  // namespace
 
 std::vector<Message> read_messages(Fields& fields) {
   const Json& given = fields.array("messages");
@@ -170,6 +169,9 @@ ChatRequest read_chat_request(Fields& fields, const Service& service) {
   }
   if (const auto effort = fields.word_if("reasoning_effort", {"none", "minimal", "low", "medium", "high", "xhigh"}))
     request.reasoning_effort = *effort;
+  if (const Json* variables = fields.object_if("chat_template_kwargs"))
+    request.template_variables = json_text(*variables);
+  request.reasoning_tokens = fields.integer_if("reasoning_budget", {.least = 0, .most = 1 << 30});
   read_neutral_fields(fields);
   fields.neutral("modalities", {Json::array({"text"})});
   fields.neutral("audio", {});

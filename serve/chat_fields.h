@@ -10,6 +10,8 @@ namespace etna::serve {
 std::vector<Message> read_messages(Fields& fields);
 /// Reads `tools`, `tool_choice` and `parallel_tool_calls`. @throws ApiError 400
 void read_tools(Fields& fields, ChatRequest& request);
+/// Names of tools become parts of prompts and grammars. @throws ApiError 400
+void check_tool_name(const std::string& name, const std::string& path);
 /// All of a chat request but for how it is sent back.
 ChatRequest read_chat_request(Fields& fields, const Service& service);
 

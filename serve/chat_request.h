@@ -71,6 +71,12 @@ struct ChatRequest {
   /// "none", "minimal", "low", "medium", "high"; empty: the template's default. A template that knows no effort gets
   /// enable_thinking = false for "none".
   std::string reasoning_effort = {};
+  /// Whether the model may reason; unset: the template's default. Without a switch in the template nothing changes.
+  std::optional<bool> thinking = {};
+  /// Variables of the model's own template, a JSON object as text; empty: none.
+  std::string template_variables = {};
+  /// Tokens of reasoning, after which it is closed; needs one choice.
+  std::optional<std::int64_t> reasoning_tokens = {};
   AnswerOptions options = {};
 };
 

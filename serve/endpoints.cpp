@@ -4,6 +4,7 @@
 
 #include <etna/serve/api_error.h>
 #include <etna/serve/json_text.h>
+#include <etna/serve/messages_fields.h>
 
 namespace etna::serve {
 
@@ -11,6 +12,9 @@ const std::vector<Endpoint>& endpoints() {
   static const std::vector<Endpoint> table = {
       {"POST", "/v1/chat/completions", answer_chat_completions},
       {"POST", "/v1/completions", answer_completions},
+      {"POST", "/v1/responses", answer_responses},
+      {"POST", "/v1/messages", answer_messages, true, anthropic_error_body},
+      {"POST", "/v1/messages/count_tokens", answer_count_tokens, true, anthropic_error_body},
       {"POST", "/v1/embeddings", answer_embeddings},
       {"POST", "/v1/rerank", answer_rerank},
       {"GET", "/v1/models", answer_models},

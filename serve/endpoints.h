@@ -6,6 +6,9 @@
 namespace etna::serve {
 
 HttpReply answer_chat_completions(Service& service, const HttpRequest& request);
+HttpReply answer_responses(Service& service, const HttpRequest& request);
+HttpReply answer_messages(Service& service, const HttpRequest& request);
+HttpReply answer_count_tokens(Service& service, const HttpRequest& request);
 HttpReply answer_completions(Service& service, const HttpRequest& request);
 HttpReply answer_embeddings(Service& service, const HttpRequest& request);
 HttpReply answer_rerank(Service& service, const HttpRequest& request);
