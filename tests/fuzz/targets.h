@@ -36,6 +36,11 @@ bool regex(const std::uint8_t* data, std::size_t size);
 /// A grammar in GBNF, and a short walk through it.
 bool gbnf(const std::uint8_t* data, std::size_t size);
 
+/// The body of a chat's request; in builds with a server.
+bool chat_body(const std::uint8_t* data, std::size_t size);
+/// All that a client sends to a server of tiny_decoder(); true for a reply with status 200.
+bool http_request(const std::uint8_t* data, std::size_t size);
+
 /// The smallest decoder: width 4, a vocabulary of 5.
 std::unique_ptr<models::Decoder> tiny_decoder();
 
