@@ -155,6 +155,7 @@ ssize_t Connection::read(char* to, size_t size) {
 ssize_t Connection::write(const char* from, size_t size) {
   std::size_t done = 0;
   while (done < size) {
+    if (stopping_) return -1;
     const ssize_t sent = ::send(socket_, from + done, size - done, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent > 0) {
       done += static_cast<std::size_t>(sent);

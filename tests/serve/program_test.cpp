@@ -1,3 +1,4 @@
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <fstream>
@@ -115,7 +116,11 @@ TEST_F(ServeProgram, CutsAnswersThatTakeTooLongAtTheEnd) {
   const RawConnection connection(port_);
   connection.post("/v1/completions", stream(4000));
   connection.receive("data: ");
-  EXPECT_EQ(end(SIGINT), 0) << errors();
+  const auto begin = std::chrono::steady_clock::now();
+  ::kill(process_, SIGINT);
+  EXPECT_THAT(connection.receive(), HasSubstr("shutting_down")) << "the client is told";
+  EXPECT_EQ(wait(), 0) << errors();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
 }
 
 TEST_F(ServeProgram, StartsAgainAfterKill) {
