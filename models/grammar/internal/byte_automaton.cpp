@@ -285,7 +285,7 @@ ByteAutomaton::State ByteAutomaton::take_state() {
     if (this->accepts(known->second) == accepts && std::equal(other.begin(), other.end(), list.begin(), list.end()))
       return known->second;
   }
-  if (states_.size() >= limits_.states || thread_pool_.size() > 16 * limits_.states)
+  if (states_.size() >= limits_.states || thread_pool_.size() > 64 * limits_.states)
     throw GrammarError(
         fmt::format("grammar: texts reach more than {} of its states; make it simpler or raise "
                     "GrammarLimits::states",

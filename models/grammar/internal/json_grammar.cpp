@@ -116,7 +116,7 @@ Expressions::Id JsonGrammar::string_other_than(const std::vector<std::string>& t
     all.push_back(expressions_.sequence(expressions_.characters(leaving), rest));
     ids[at] = expressions_.choice(all);
   }
-  return quoted(ids[0]);
+  return expressions_.sequence(ids[0], expressions_.text("\""));
 }
 
 Expressions::Id JsonGrammar::list(std::string_view open, Id item, std::uint32_t min, std::uint32_t max,

@@ -36,7 +36,7 @@ class JsonGrammar {
   /// A string of characters in any spelling.
   Id string(std::uint32_t min = 0, std::uint32_t max = Expressions::kUnbounded);
   Id quoted(Id content);
-  /// A string without escapes, other than all of these.
+  /// A string without escapes, other than all of these; without its first quote.
   Id string_other_than(const std::vector<std::string>& texts);
 
   Id null() { return expressions_.text("null"); }

@@ -24,8 +24,9 @@ class SchemaCompiler {
   Id run();
 
  private:
-  /// Of an object that is being written: how its members go on.
+  /// Of an object that is being written, or an array of different items.
   struct Members {
+    Id prefix;                                  ///< of each: the quote before a key
     std::vector<std::pair<Id, bool>> declared;  ///< a member, and whether it must be there
     Id other;                                   ///< a member that is not declared; never(): none
     std::uint64_t min, max;

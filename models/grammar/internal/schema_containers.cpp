@@ -12,11 +12,16 @@ namespace {
 
 bool is_false_schema(const JsonValue* schema) { return schema->is(JsonValue::Kind::boolean) && !schema->flag; }
 
-std::uint32_t container_count(std::uint64_t count, const SchemaFacts& facts) {
-  if (count == Regex::Lengths::kUnbounded) return Expressions::kUnbounded;
+/// A lower bound.
+std::uint32_t least_count(std::uint64_t count, const SchemaFacts& facts) {
   if (count > Expressions::kMostRepeats)
     SchemaReader::refuse(*facts.at, fmt::format("a count of more than {}", Expressions::kMostRepeats));
   return static_cast<std::uint32_t>(count);
+}
+
+/// An upper bound; no text is so long that one of more than a billion matters.
+std::uint32_t most_count(std::uint64_t count) {
+  return count > Expressions::kMostRepeats ? Expressions::kUnbounded : static_cast<std::uint32_t>(count);
 }
 
 }  // namespace
@@ -43,10 +48,10 @@ Expressions::Id SchemaCompiler::array(const SchemaFacts& facts) {
   if (max < min) return expressions_.never();
   Expressions& e = expressions_;
   const Id later = no_more ? e.never() : schema(later_schemas);
-  if (prefix == 0) return json_.list("[", later, container_count(min, facts), container_count(max, facts), "]");
+  if (prefix == 0) return json_.list("[", later, least_count(min, facts), most_count(max), "]");
   const std::uint64_t more = max == Regex::Lengths::kUnbounded ? max : max - std::min<std::uint64_t>(max, prefix);
-  Id rest = e.repeat(e.sequence(json_.comma(), later),
-                     container_count(min - std::min<std::uint64_t>(min, prefix), facts), container_count(more, facts));
+  Id rest = e.repeat(e.sequence(json_.comma(), later), least_count(min - std::min<std::uint64_t>(min, prefix), facts),
+                     most_count(more));
   for (std::size_t i = prefix; i-- > 0;) {
     const Id item = e.sequence(i == 0 ? json_.space() : json_.comma(), schema(reader_.schemas_of_item(facts, i)));
     rest = i < max ? e.sequence(item, rest) : e.never();
@@ -63,7 +68,7 @@ Expressions::Id SchemaCompiler::unique_array(const SchemaFacts& facts) {
   if (prefixes || !items.values || !items.choices.empty())
     SchemaReader::refuse(*facts.unique_items,
                          "uniqueItems is supported for items of an enum and for at most one item; leave it out");
-  Members members{{}, expressions_.never(), facts.min_items, facts.max_items};
+  Members members{expressions_.empty(), {}, expressions_.never(), facts.min_items, facts.max_items};
   for (const JsonValue* value : *items.values) {
     const Validates result = validates(items, *value);
     if (result == Validates::unknown)
@@ -97,7 +102,7 @@ Expressions::Id SchemaCompiler::object(const SchemaFacts& facts) {
   if (silent && facts.min_properties == 0 && facts.max_properties == Regex::Lengths::kUnbounded)
     return json_.any_object();
   const std::set<std::string> required(facts.required.begin(), facts.required.end());
-  Members members{{}, e.never(), facts.min_properties, facts.max_properties};
+  Members members{e.text("\""), {}, e.never(), facts.min_properties, facts.max_properties};
   for (const std::string& name : names) {
     const SchemaList schemas = reader_.schemas_of_member(facts, name);
     const bool must = required.contains(name);
@@ -105,7 +110,8 @@ Expressions::Id SchemaCompiler::object(const SchemaFacts& facts) {
       if (must) return e.never();
       continue;
     }
-    members.declared.emplace_back(e.sequence({e.text(quoted_json(name)), json_.colon(), schema(schemas)}), must);
+    const Id key = e.text(std::string_view(quoted_json(name)).substr(1));
+    members.declared.emplace_back(e.sequence({key, json_.colon(), schema(schemas)}), must);
   }
   if (silent || additional) members.other = other_member(facts, names);
   const bool others = members.other != e.never();
@@ -147,7 +153,7 @@ Expressions::Id SchemaCompiler::other_member(const SchemaFacts& facts, const std
   }
   const Regex regex(patterns->keys[0], fmt::format("JSON schema: {}", patterns->items[0].pointer()), limits_);
   const auto write = [&](const CodePoints& set) { return json_.character(set); };
-  return e.sequence({json_.quoted(regex.compile(e, write, false)), json_.colon(), schema(schemas)});
+  return e.sequence({regex.compile(e, write, false), e.text("\""), json_.colon(), schema(schemas)});
 }
 
 Expressions::Id SchemaCompiler::in_order(const Members& members, const SchemaFacts& facts) {
@@ -161,32 +167,34 @@ Expressions::Id SchemaCompiler::in_order(const Members& members, const SchemaFac
     SchemaReader::refuse(*facts.at, fmt::format("{} members that are counted up to {} take more than {} nodes "
                                                 "(GrammarLimits::nodes)",
                                                 size, counted, limits_.nodes));
-  std::vector<Id> rest(static_cast<std::size_t>(counted) + 1);
+  // Separator and quote come before the choice of a member, so that a thread stands for all that may come next.
+  const Id first = e.sequence(json_.space(), members.prefix), later = e.sequence(json_.comma(), members.prefix);
+  const auto more = [&](std::uint64_t count, Id some, bool may_stop) {
+    return e.choice({e.sequence(count == 0 ? first : later, some), may_stop ? e.empty() : e.never()});
+  };
+  const auto enough = [&](std::uint64_t count) { return count >= members.min; };
+  // From a member on: one or more after that many, and what may follow that many.
+  std::vector<Id> some(static_cast<std::size_t>(counted) + 1), rest(some.size());
   for (std::uint64_t count = 0; count <= counted; ++count) {
-    Id others = e.never();
     const std::uint64_t left = bounded ? members.max - std::min(count, members.max) : Regex::Lengths::kUnbounded;
-    const std::uint64_t missing = members.min - std::min(count, members.min);
-    if (members.other != e.never() && missing <= 1 && left > 0) {
-      const Id more = e.sequence(json_.comma(), members.other);
-      others =
-          count > 0
-              ? e.repeat(more, 1, container_count(left, facts))
-              : e.sequence(
-                    {json_.space(), members.other,
-                     e.repeat(more, 0, container_count(left == Regex::Lengths::kUnbounded ? left : left - 1, facts))});
-    }
-    rest[count] = missing == 0 ? e.optional(others) : others;
+    const bool fits = left > 0 && count + 1 >= members.min;  // further members may have equal keys
+    some[count] = fits ? e.sequence(members.other, e.repeat(e.sequence(later, members.other), 0,
+                                                            most_count(bounded ? left - 1 : left)))
+                       : e.never();
+    rest[count] = more(count, some[count], enough(count));
   }
+  bool must_come = false;
   for (std::size_t i = static_cast<std::size_t>(size); i-- > 0;) {
     const auto& [member, must] = members.declared[i];
-    std::vector<Id> here(rest.size());
+    must_come = must_come || must;
     for (std::uint64_t count = 0; count <= counted; ++count) {
       const bool full = bounded && count >= members.max;
-      const std::uint64_t next = std::min(count + 1, counted);
-      const Id with = full ? e.never() : e.sequence({count == 0 ? json_.space() : json_.comma(), member, rest[next]});
-      here[count] = must ? with : e.choice({with, rest[count]});
+      const Id with = full ? e.never() : e.sequence(member, rest[std::min(count + 1, counted)]);
+      some[count] = must ? with : e.choice({with, some[count]});
+      // rest[count] is still needed where the count is capped.
     }
-    rest = std::move(here);
+    for (std::uint64_t count = 0; count <= counted; ++count)
+      rest[count] = more(count, some[count], enough(count) && !must_come);
   }
   return rest[0];
 }
