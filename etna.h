@@ -22,6 +22,7 @@
 #include <etna/models/decoder.h>
 #include <etna/models/generator.h>
 #include <etna/models/gptq.h>
+#include <etna/models/grammar/grammar.h>
 #include <etna/models/kv_cache.h>
 #include <etna/models/model_file.h>
 #include <etna/models/sampling.h>

@@ -112,8 +112,9 @@ int serve_models(ServeOptions options) try {
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(options.drain_seconds);
   if (!options.quiet) std::fprintf(stderr, "ending: no new requests; the running ones finish\n");
   while (!engine.idle() && std::chrono::steady_clock::now() < until) pause();
-  // Replies that are finished are written before connections end.
-  for (int i = 0; i < 10 && engine.idle(); ++i) pause();
+  engine.stop();
+  // The last replies are written before connections end.
+  for (int i = 0; i < 10 && service.connections > 0; ++i) pause();
   server.stop();
   return 0;
 } catch (const FormatError& error) {
@@ -178,6 +179,12 @@ Command add_serve(CLI::App& app) {
       ->check(number_in(training::integers(0, 65'535)))
       ->capture_default_str();
   command->add_option("--api-key-file", options->key_file, "a file of keys, one per line; each request must have one");
+  command
+      ->add_option("--allow-host", options->http.allow_hosts,
+                   "without keys: a name of this machine that clients may use, besides localhost and addresses; may be "
+                   "given several times")
+      ->take_all()
+      ->allow_extra_args(false);
   add_guess_options(*command, *options);
   add_limits(*command, *options);
   return {command, [options] { return serve_models(*options); }};

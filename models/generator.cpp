@@ -7,13 +7,13 @@
 #include <etna/autograd/autograd.h>
 #include <etna/models/internal/draft.h>
 #include <etna/models/internal/generator_slots.h>
+#include <etna/models/internal/model_hash.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/random/random.h>
 
 namespace etna::models {
 namespace {
 
-constexpr std::int64_t kGeneratorFirstWidth = 8;
 constexpr std::int64_t kMaxSlots = 1 << 16;
 /// Records of ended sequences.
 constexpr std::int64_t kMaxEnded = 1 << 16;
@@ -125,11 +125,22 @@ std::int64_t Generator::reused(Id sequence) const {
 
 void Generator::forget(Id sequence) { ended_.erase(sequence); }
 
-/// The block table grows by doubling, because each width needs another captured step.
+/// The block table grows by doubling, because each width needs another captured step, which reads the table it was
+/// captured with.
 void Generator::widen(std::int64_t blocks) {
   if (blocks <= width_) return;
-  width_ = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max(blocks, kGeneratorFirstWidth))));
-  table_ = full({options_.slots, width_}, -1, {i32, options_.device});
+  set_width(
+      static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max(blocks, kGeneratorFirstWidth)))));
+}
+
+void Generator::set_width(std::int64_t width) {
+  width_ = width;
+  Tensor& table = steps_->tables[width];
+  if (table.defined())
+    table.fill_(-1);
+  else
+    table = full({options_.slots, width_}, -1, {i32, options_.device});
+  table_ = table;
   for (std::size_t i = 0; i < slots_.size(); ++i)
     if (slots_[i].taken()) write_row(i);
 }
@@ -143,79 +154,9 @@ bool Generator::is_full(const Slot& slot) const {
   return slot.position >= std::min(model_.config.context, cache_.capacity());
 }
 
-/// Samples from logits [rows, vocabulary] of slots begin ... end - 1.
-Tensor Generator::pick(const Tensor& logits, std::int64_t begin, std::int64_t end) {
-  const auto rows = [&](const Tensor& x) { return x.defined() ? x.slice(0, begin, end) : Tensor(); };
-  return sample_tokens(logits, {rows(numbers_), rows(seeds_), rows(draws_), rows(counts_), rows(bias_)});
-}
-
 Tensor Generator::decode() {
   const Tensor x = model_.extend(tokens_.unsqueeze(1), {&cache_.layers(), {table_, positions_}});
   return model_.head(x.select(1, 0));
-}
-
-void Generator::launch() {
-  bool greedy = true;
-  for (Slot& slot : slots_) {
-    if (!slot.decoding()) continue;
-    greedy = greedy && slot.options.sampling.greedy() && !slot.options.sampling.penalizes();
-  }
-  const StepKind kind{false, greedy && !bias_.defined(), counts_.defined(), bias_.defined(), width_};
-  auto& step = steps_->captured[kind];
-  if (step == nullptr) {
-    const std::function<void()> run = [this, kind] {
-      const Tensor logits = decode();
-      const Tensor next = kind.greedy ? argmax(logits, -1).to(i32) : pick(logits, 0, options_.slots);
-      tokens_.copy_(next);
-      positions_.add_(active_);
-      draws_.add_(active_);
-    };
-    step = std::make_unique<Steps::Step>(
-        capture(run, {.device = options_.device, .name = fmt::format("decode, {} positions", width_ * kCacheBlock)}));
-  }
-  (*step)();
-  const std::vector<PendingValue> tokens = read_each_later(tokens_);
-  for (std::size_t i = 0; i < slots_.size(); ++i) {
-    Slot& slot = slots_[i];
-    if (!slot.drawing) continue;
-    ++slot.position;
-    ++slot.generated;
-    slot.pending.push_back(tokens[i]);
-  }
-}
-
-/// Writes a sequence's sampling options to the device.
-void Generator::write_sampling(const Slot& slot) {
-  const auto index = static_cast<std::int64_t>(&slot - slots_.data());
-  const SamplingOptions& s = slot.options.sampling;
-  numbers_.select(0, index).copy_(from_vector(std::vector<float>{
-      static_cast<float>(s.temperature), static_cast<float>(s.top_k), static_cast<float>(s.top_p),
-      static_cast<float>(s.min_p), static_cast<float>(s.typical_p), static_cast<float>(s.repetition_penalty),
-      static_cast<float>(s.presence_penalty), static_cast<float>(s.frequency_penalty)}));
-  seeds_.select(0, index).copy_(
-      from_vector(std::vector<std::int32_t>{static_cast<std::int32_t>(static_cast<std::uint32_t>(s.seed)),
-                                            static_cast<std::int32_t>(static_cast<std::uint32_t>(s.seed >> 32))}));
-  const std::int64_t vocabulary = model_.config.vocabulary;
-  if (s.penalizes() && !counts_.defined()) counts_ = zeros({options_.slots, vocabulary}, {i32, options_.device});
-  if (!s.logit_bias.empty() && !bias_.defined()) bias_ = zeros({options_.slots, vocabulary}, {f32, options_.device});
-  write_counts(slot);
-  if (bias_.defined()) {
-    std::vector<float> bias(static_cast<std::size_t>(vocabulary));
-    for (const auto& [token, value] : s.logit_bias) bias[static_cast<std::size_t>(token)] = value;
-    bias_.select(0, index).copy_(from_vector(bias));
-  }
-  draws_.select(0, index).fill_(0);
-}
-
-/// Writes the token counts of a sequence's text, as far as the host has seen it, to the device.
-void Generator::write_counts(const Slot& slot) {
-  if (!counts_.defined()) return;
-  std::vector<std::int32_t> counts(static_cast<std::size_t>(model_.config.vocabulary));
-  for (std::size_t i = 0; i < slot.tokens.size(); ++i) {
-    std::int32_t& count = counts[static_cast<std::size_t>(slot.tokens[i])];
-    static_cast<std::int64_t>(i) < slot.prompt ? count = kInPrompt : ++count;
-  }
-  counts_.select(0, &slot - slots_.data()).copy_(from_vector(counts));
 }
 
 void Generator::finish(Slot& slot, StopReason reason, const std::string& error) {
@@ -235,6 +176,10 @@ void Generator::finish(Slot& slot, StopReason reason, const std::string& error) 
   active_.select(0, index).fill_(0);
   table_.select(0, index).fill_(-1);
 }
+
+void Generator::save_cache(const FilePath& path) const { cache_.save(path, model_hash(model_)); }
+
+std::int64_t Generator::load_cache(const FilePath& path) { return cache_.load(path, model_hash(model_)); }
 
 void Generator::leave(Id sequence) {
   if (Slot* slot = slot_of(sequence)) finish(*slot, StopReason::left);

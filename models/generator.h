@@ -19,6 +19,7 @@ namespace etna::models {
 
 class Draft;
 class TokenGrammar;
+struct StepKind;
 
 struct GeneratorOptions {
   Device device = {};      ///< of the model
@@ -117,6 +118,11 @@ class Generator {
   /// was forgotten. Of sequences that nobody forgets, the last 65,536 that ended are remembered.
   void forget(Id sequence);
 
+  /// Builds the pipelines and captures the steps that most sequences need, of each width up to the context, so that the
+  /// first ones are not slower than others. Changes neither the cache nor any count.
+  /// @throws Error while sequences run; OutOfMemory
+  void warm_up();
+
   /// Generates one whole text. @param seen is called with each token; returning false ends the text
   StopReason generate(std::span<const std::int32_t> prompt, const GenerationOptions& options,
                       const std::function<bool(std::int32_t)>& seen);
@@ -126,6 +132,11 @@ class Generator {
   Tensor logits(std::span<const std::int32_t> tokens);
 
   KvCache& cache() { return cache_; }
+  /// Writes the cached prefixes to a file, which only a generator of the same model accepts: same design, weights,
+  /// adapters, and dtype of keys. Reads all weights for that. @throws as KvCache::save()
+  void save_cache(const FilePath& path) const;
+  /// @return blocks added @throws as KvCache::load()
+  std::int64_t load_cache(const FilePath& path);
   /// The draft model's cache; null without a draft.
   KvCache* draft_cache();
   const GenerationTimes& times() const { return times_; }
@@ -133,6 +144,7 @@ class Generator {
  private:
   struct Slot;
   struct Steps;
+  struct Drawn;
   /// What is remembered of a sequence that has ended.
   struct Ended {
     StopReason reason = StopReason::none;
@@ -144,12 +156,19 @@ class Generator {
   const Slot* slot_of(Id sequence) const { return const_cast<Generator*>(this)->slot_of(sequence); }
   const Ended& ended(Id sequence) const;
   void launch();
-  bool penalizes() const;
+  StepKind step_kind() const;
+  std::int64_t top_count(const GenerationOptions& options) const;
+  Drawn draw(const Tensor& logits, std::int64_t begin, std::int64_t end, const StepKind& kind);
+  std::vector<PendingValue> logprobs_of(const Slot& slot, const std::vector<PendingValue>& from, std::size_t row,
+                                        std::int64_t top) const;
+  void find_mask(const Slot& slot);
+  void write_mask_rows();
+  CapturedFunction<std::function<void()>>* captured_step(const StepKind& kind);
   bool can_guess() const;
   std::vector<std::int64_t> find_guesses(std::vector<std::int32_t>& read);
   void check_guesses(bool greedy);
   void guess(std::vector<GeneratedToken>& tokens);
-  bool give(Slot& slot, std::int32_t token, std::vector<GeneratedToken>& tokens);
+  bool give(Slot& slot, GeneratedToken token, std::vector<GeneratedToken>& tokens);
   void finish(Slot& slot, StopReason reason, const std::string& error = {});
   bool is_full(const Slot& slot) const;
   bool waits(const Slot& slot) const;
@@ -169,8 +188,9 @@ class Generator {
   void write_counts(const Slot& slot);
   void write_row(std::size_t slot);
   void widen(std::int64_t blocks);
+  void set_width(std::int64_t width);
+  void warm_up_prompts();
   Tensor decode();
-  Tensor pick(const Tensor& logits, std::int64_t begin, std::int64_t end);
 
   const Decoder& model_;
   const GeneratorOptions options_;

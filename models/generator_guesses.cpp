@@ -12,17 +12,15 @@
 // Speculative decoding: several tokens per step, all but the first of them guessed by prompt lookup or a draft model.
 namespace etna::models {
 
-bool Generator::penalizes() const {
-  return std::any_of(slots_.begin(), slots_.end(),
-                     [](const Slot& slot) { return slot.decoding() && slot.options.sampling.penalizes(); });
-}
-
-/// Whether the next step may read guessed tokens: the host knows all tokens, and there is room for the guesses.
+/// Whether the next step may read guessed tokens: the host knows all tokens, there is room for the guesses, and no
+/// sequence has options that need one token per step.
 bool Generator::can_guess() const {
-  if (options_.guesses == 0 || penalizes() || bias_.defined()) return false;
+  if (options_.guesses == 0) return false;
   const std::int64_t most = std::min(model_.config.context, cache_.capacity());
   return std::all_of(slots_.begin(), slots_.end(), [&](const Slot& slot) {
-    return !slot.decoding() || (slot.pending.empty() && slot.position + 1 + options_.guesses <= most);
+    return !slot.decoding() || (slot.pending.empty() && slot.position + 1 + options_.guesses <= most &&
+                                !slot.options.grammar && slot.options.logprobs < 0 &&
+                                !slot.options.sampling.penalizes() && slot.options.sampling.logit_bias.empty());
   });
 }
 
@@ -50,7 +48,7 @@ std::vector<std::int64_t> Generator::find_guesses(std::vector<std::int32_t>& rea
 /// Reads the tokens of guessed_[0] and samples the token after each into guessed_[1].
 void Generator::check_guesses(bool greedy) {
   const std::int64_t rows = 1 + options_.guesses;
-  auto& step = steps_->captured[{true, greedy, counts_.defined(), false, width_}];
+  auto& step = steps_->captured[{.guesses = true, .greedy = greedy, .width = width_}];
   if (step == nullptr) {
     const std::function<void()> run = [this, greedy, rows] {
       const Tensor x = model_.extend(guessed_.select(0, 0), {&cache_.layers(), {table_, positions_}});
@@ -102,7 +100,7 @@ void Generator::guess(std::vector<GeneratedToken>& tokens) {
     slots_[i].position += right + 1;
     slots_[i].generated += right + 1;
     if (draft_) draft_->accept(i, right);
-    for (std::int64_t j = 0; j <= right && give(slots_[i], own[j], tokens); ++j) {}
+    for (std::int64_t j = 0; j <= right && give(slots_[i], {slots_[i].sequence, own[j]}, tokens); ++j) {}
   }
   const Tensor counted = from_vector(count, options_.device);
   tokens_.copy_(from_vector(next));

@@ -35,8 +35,10 @@ void check_options(const GenerationOptions& options, std::int64_t vocabulary) {
     throw Error(fmt::format("Generator: logprobs is {}; wanted -1 (none) or 0 to {} alternatives", options.logprobs,
                             kMaxLogprobs));
   }
-  if (options.logprobs >= 0 || options.grammar)
-    throw Error("Generator: log-probabilities and grammars are not built in");
+  if (options.grammar && options.grammar->vocabulary() != vocabulary) {
+    throw Error(fmt::format("Generator: the grammar is made for {} tokens; the model has {}",
+                            options.grammar->vocabulary(), vocabulary));
+  }
 }
 
 }  // namespace
@@ -56,6 +58,7 @@ Generator::Slot& Generator::take_slot(std::span<const std::int32_t> prompt, cons
     throw Error(fmt::format("Generator: all {} slots are in use; wait until a sequence has ended, or create more",
                             slots_.size()));
   const NoGrad no_grad;
+  if (!busy()) width_ = 0;  // long sequences have ended
   const KvCache::Started started = cache_.start(prompt);
   try {
     cache_.reserve(started.id, length);
@@ -99,8 +102,8 @@ Generator::Id Generator::join(std::span<const std::int32_t> prompt, const Genera
   try {
     while (slot.reading) read_chunk(slot);
     check_range(slot);
-  } catch (...) {
-    finish(slot, StopReason::left);
+  } catch (const std::exception& error) {
+    finish(slot, StopReason::failed, error.what());
     throw;
   }
   times_.prompt_seconds += prompt_seconds_since(begin);
@@ -129,14 +132,13 @@ void Generator::read_prompts() {
   const auto begin = PromptClock::now();
   std::int64_t room = options_.chunk;
   bool any = false;
+  const auto count_of = [this](const Slot& slot) { return std::min(options_.chunk, slot.prompt - slot.position); };
   while (true) {
     Slot* next = nullptr;
     for (Slot& slot : slots_)
-      if (slot.reading && (next == nullptr || slot.turn < next->turn)) next = &slot;
+      if (slot.reading && count_of(slot) <= room && (next == nullptr || slot.turn < next->turn)) next = &slot;
     if (next == nullptr) break;
-    const std::int64_t count = std::min(options_.chunk, next->prompt - next->position);
-    if (count > room) break;
-    room -= count;
+    room -= count_of(*next);
     any = true;
     next->turn = ++turn_;
     try {
@@ -162,22 +164,33 @@ Tensor Generator::read_rows(const Slot& slot, std::span<const std::int32_t> toke
 /// Queues sampling the token after a text of slot.position tokens. @param last [1, width], of the text's last token
 void Generator::draw_first(Slot& slot, const Tensor& last) {
   const auto index = static_cast<std::int64_t>(&slot - slots_.data());
+  find_mask(slot);
+  write_mask_rows();
   const Tensor logits = model_.head(last);
-  tokens_.slice(0, index, index + 1).copy_(pick(logits, index, index + 1));
+  const StepKind kind{.counts = slot.options.sampling.penalizes(),
+                      .bias = !slot.options.sampling.logit_bias.empty(),
+                      .grammar = slot.options.grammar != nullptr,
+                      .logprobs = top_count(slot.options)};
+  const Drawn drawn = draw(logits, index, index + 1, kind);
+  tokens_.slice(0, index, index + 1).copy_(drawn.tokens);
   draws_.select(0, index).add_(1);
   positions_.select(0, index).fill_(static_cast<double>(slot.position));
   active_.select(0, index).fill_(1);
   slot.active = true;
-  slot.pending.push_back(read_later(tokens_.select(0, index)));
+  slot.pending.push_back(
+      {read_later(tokens_.select(0, index)), drawn.logprobs.defined()
+                                                 ? logprobs_of(slot, read_each_later(drawn.logprobs), 0, kind.logprobs)
+                                                 : std::vector<PendingValue>()});
   slot.range = read_each_later(stack({logits.min(), logits.max()}));
 }
 
-/// Waits for the range of the logits after a prompt, once. @throws SuspiciousWeights
+/// Waits for the range of the logits after a prompt, once; then others may reuse the prompt. @throws SuspiciousWeights
 void Generator::check_range(Slot& slot) {
   if (slot.range.empty()) return;
   const double least = slot.range[0].get(), most = slot.range[1].get();
   slot.range.clear();
   check_logits_range(least, most, model_.config.vocabulary > 1, "the prompt");
+  if (slot.dropped == 0) cache_.share(slot.cached, std::span(slot.tokens).first(static_cast<std::size_t>(slot.prompt)));
 }
 
 Tensor Generator::logits(std::span<const std::int32_t> tokens) {

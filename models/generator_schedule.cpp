@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include <fmt/format.h>
+
 #include <etna/autograd/autograd.h>
 #include <etna/models/internal/generator_slots.h>
 #include <etna/models/model_file.h>
@@ -12,6 +14,16 @@ namespace {
 
 /// The number of steps queued before the host has seen the token of the first of them.
 constexpr std::int64_t kAhead = 2;
+
+bool allows_only(TokenGrammar& grammar, TokenGrammar::State state, const std::vector<std::int32_t>& tokens) {
+  const std::span<const std::uint32_t> allowed = grammar.allowed(state);
+  std::vector<std::uint32_t> rest(allowed.begin(), allowed.end());
+  for (const std::int32_t token : tokens) {
+    const auto word = static_cast<std::size_t>(token) / 32;
+    if (token >= 0 && word < rest.size()) rest[word] &= ~(1u << (token % 32));
+  }
+  return std::all_of(rest.begin(), rest.end(), [](std::uint32_t word) { return word == 0; });
+}
 
 }  // namespace
 
@@ -75,7 +87,8 @@ void Generator::read_again(Slot& slot) {
 bool Generator::prepare(Slot& slot) {
   if (!slot.decoding() || slot.generated >= slot.options.max_tokens) return false;
   const bool seen = slot.pending.empty();
-  if (!slot.active && !seen) return false;  // steps without it have overwritten its last token on the device
+  if (slot.options.grammar && !seen) return false;  // the next mask needs the last token
+  if (!slot.active && !seen) return false;          // steps without it have overwritten its last token on the device
   if (waits(slot)) {
     if (!seen) return false;
     if (!slot.options.endless) {
@@ -86,6 +99,7 @@ bool Generator::prepare(Slot& slot) {
     if (is_full(slot)) return false;
   }
   make_room(slot);
+  find_mask(slot);
   return true;
 }
 
@@ -104,8 +118,11 @@ void Generator::activate(Slot& slot, bool active) {
 /// Queues steps until each sequence that can continue has tokens for the host to wait for.
 /// @return the error of the first sequence for which the cache has no block
 std::optional<CacheFull> Generator::queue_steps() {
-  // A guess needs all tokens before it.
-  const std::int64_t ahead = options_.guesses > 0 ? 1 : kAhead;
+  // A guess needs all tokens before it, and so does a grammar's mask.
+  const bool known = options_.guesses > 0 || std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) {
+                       return slot.decoding() && slot.options.grammar;
+                     });
+  const std::int64_t ahead = known ? 1 : kAhead;
   const auto wants = [ahead](const Slot& slot) {
     return slot.decoding() && std::ssize(slot.pending) < ahead && slot.generated < slot.options.max_tokens;
   };
@@ -118,6 +135,10 @@ std::optional<CacheFull> Generator::queue_steps() {
         slot.drawing = prepare(slot);
       } catch (const CacheFull& error) {
         if (!full) full = error;
+      } catch (const DeviceLost&) {
+        throw;
+      } catch (const std::exception& error) {
+        finish(slot, StopReason::failed, error.what());
       }
     }
     if (std::none_of(slots_.begin(), slots_.end(), [&](const Slot& slot) { return slot.drawing && wants(slot); }))
@@ -130,17 +151,35 @@ std::optional<CacheFull> Generator::queue_steps() {
 }
 
 /// Appends a sampled token to a sequence. @return false if it ended the sequence
-bool Generator::give(Slot& slot, std::int32_t token, std::vector<GeneratedToken>& tokens) {
-  const auto& stops = slot.options.stop_tokens;
-  if (std::find(stops.begin(), stops.end(), token) != stops.end()) {
-    finish(slot, StopReason::stop_token);
+bool Generator::give(Slot& slot, GeneratedToken token, std::vector<GeneratedToken>& tokens) {
+  const std::vector<std::int32_t>& stops = slot.options.stop_tokens;
+  const auto stops_text = [&](std::int32_t t) { return std::find(stops.begin(), stops.end(), t) != stops.end(); };
+  TokenGrammar* grammar = slot.options.grammar.get();
+  if (stops_text(token.token)) {
+    const bool may = grammar == nullptr || grammar->may_end(slot.state);
+    finish(slot, may ? StopReason::stop_token : StopReason::failed,
+           may ? "" : "Generator: the grammar let the text end where it is not complete");
     return false;
   }
-  slot.tokens.push_back(token);
-  tokens.push_back({slot.sequence, token});
+  if (grammar != nullptr) {
+    const TokenGrammar::State state = grammar->next(slot.state, token.token);
+    if (state == TokenGrammar::kRefused) {
+      finish(
+          slot, StopReason::failed,
+          fmt::format("Generator: the grammar refuses token {}, which was sampled; logit biases may forbid all tokens "
+                      "that it allows, or its stop tokens are not among the sequence's",
+                      token.token));
+      return false;
+    }
+    slot.state = state;
+  }
+  slot.tokens.push_back(token.token);
+  tokens.push_back(std::move(token));
   ++times_.tokens;
   if (++slot.given < slot.options.max_tokens) return true;
-  finish(slot, StopReason::max_tokens);
+  // A text that could only have ended is complete.
+  const bool complete = grammar != nullptr && grammar->may_end(slot.state) && allows_only(*grammar, slot.state, stops);
+  finish(slot, complete ? StopReason::stop_token : StopReason::max_tokens);
   return false;
 }
 
@@ -158,9 +197,20 @@ void Generator::take_tokens(std::vector<GeneratedToken>& tokens) {
       finish(slot, StopReason::failed, error.what());
       continue;
     }
-    const auto token = static_cast<std::int32_t>(slot.pending.front().get());
+    const PendingToken next = std::move(slot.pending.front());
     slot.pending.pop_front();
-    give(slot, token, tokens);
+    GeneratedToken token{slot.sequence, static_cast<std::int32_t>(next.token.get())};
+    if (!next.logprobs.empty()) token.logprob = static_cast<float>(next.logprobs[0].get());
+    for (std::size_t i = 1; i + 1 < next.logprobs.size(); i += 2)
+      token.top.emplace_back(static_cast<std::int32_t>(next.logprobs[i + 1].get()),
+                             static_cast<float>(next.logprobs[i].get()));
+    try {
+      give(slot, std::move(token), tokens);
+    } catch (const DeviceError&) {
+      throw;
+    } catch (const std::exception& error) {  // of its grammar
+      if (slot.taken()) finish(slot, StopReason::failed, error.what());
+    }
   }
 }
 

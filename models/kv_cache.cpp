@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
-#include <memory>
 
 #include <fmt/format.h>
 
+#include <etna/models/internal/cache_node.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/attention/attention.h>
 #include <etna/tensor/ops/indexing/indexing.h>
@@ -20,25 +19,6 @@ constexpr std::int64_t kMaxBlocks = std::numeric_limits<std::int32_t>::max() / k
 std::int64_t blocks_for(std::int64_t positions) { return positions / kCacheBlock + (positions % kCacheBlock != 0); }
 
 }  // namespace
-
-/// A whole block of a prefix: the tokens in it, behind those of its parents.
-struct KvCache::Node {
-  Node* parent = nullptr;
-  std::map<std::vector<std::int32_t>, std::unique_ptr<Node>> children;
-  std::int32_t block = -1;
-  std::int64_t users = 0;  ///< sequences
-  std::int64_t made = 0, used = 0, uses = 0;
-};
-
-struct KvCache::Sequence {
-  std::vector<Node*> prefix;      ///< shared blocks, never written
-  std::vector<std::int32_t> own;  ///< blocks behind them
-};
-
-struct KvCache::Contents {
-  std::map<Id, Sequence> sequences;
-  Node root;
-};
 
 double KvCacheStats::hit_rate() const {
   return prompt_tokens == 0 ? 0 : static_cast<double>(reused_tokens) / static_cast<double>(prompt_tokens);
@@ -209,6 +189,30 @@ void KvCache::finish(Id id, std::span<const std::int32_t> tokens) {
     first = end;
   }
   contents_->sequences.erase(id);
+}
+
+void KvCache::share(Id id, std::span<const std::int32_t> tokens) {
+  Sequence& sequence = find(id);
+  if (!options_.reuse_prefixes) return;
+  ++clock_;
+  for (Node* node : sequence.prefix) node->used = clock_;
+  Node* at = sequence.prefix.empty() ? &contents_->root : sequence.prefix.back();
+  while (!sequence.own.empty()) {
+    const std::size_t first = sequence.prefix.size() * kCacheBlock, end = first + kCacheBlock;
+    if (end > tokens.size()) return;
+    const auto [place, added] = at->children.try_emplace(
+        {tokens.begin() + static_cast<std::ptrdiff_t>(first), tokens.begin() + static_cast<std::ptrdiff_t>(end)});
+    if (!added) return;  // another sequence had the same tokens; this one keeps its own blocks
+    place->second = std::make_unique<Node>();
+    Node& node = *place->second;
+    node.parent = at;
+    node.block = sequence.own.front();
+    node.users = 1;
+    node.made = node.used = clock_;
+    sequence.own.erase(sequence.own.begin());
+    sequence.prefix.push_back(&node);
+    at = &node;
+  }
 }
 
 std::int64_t KvCache::droppable(std::int64_t used, std::int64_t keep) const {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include <etna/device/file_path.h>
 #include <etna/device/owned.h>
 #include <etna/models/decoder_config.h>
 #include <etna/tensor/ops/attention/attention.h>
@@ -59,6 +60,9 @@ class KvCache {
   void truncate(Id id, std::int64_t length);
   /// Ends a sequence. @param tokens those whose keys and values are in the cache, from the first on
   void finish(Id id, std::span<const std::int32_t> tokens);
+  /// Lets prompts that begin alike reuse the full blocks of a sequence that still runs.
+  /// @param tokens those whose keys and values are in the cache, from the first on
+  void share(Id id, std::span<const std::int32_t> tokens);
   /// The largest number of positions that drop_middle() can drop: all but the first `keep` and the last block.
   std::int64_t droppable(std::int64_t used, std::int64_t keep) const;
   /// Drops positions after the first `keep` to make room for `room` more. An endless text keeps its first tokens as
@@ -77,6 +81,15 @@ class KvCache {
   /// Evicts all cached prefixes.
   void forget();
 
+  /// Writes all prefixes that prompts can reuse to a safetensors file. @param model which model they belong to
+  /// @throws FormatError if the file cannot be written; an existing one is then unchanged
+  void save(const FilePath& path, const std::string& model) const;
+  /// Adds the prefixes of a file, those that were used last first, as far as there are free blocks; none is evicted.
+  /// @return blocks added
+  /// @throws FormatError for a file that is damaged or belongs to another model, and for keys of another dtype or
+  /// shape; the cache is unchanged then
+  std::int64_t load(const FilePath& path, const std::string& model);
+
  private:
   struct Node;
   struct Sequence;
@@ -87,6 +100,8 @@ class KvCache {
   Sequence& find(Id id);
   const Sequence& find(Id id) const;
   void erase(Node& node);
+  std::int64_t insert(std::span<const std::int32_t> parents, std::span<const std::int32_t> tokens,
+                      const std::vector<PagedCache>& blocks);
   void unshare(Sequence& sequence, std::size_t first, std::size_t unwanted);
   CacheFull full(std::int64_t length) const;
 

@@ -128,8 +128,7 @@ models::GenerationOptions generation_options(const AnswerOptions& options, const
   result.max_tokens = std::min(options.max_tokens.value_or(most), room);
   if (served.tokenizer != nullptr && !options.ignore_eos) result.stop_tokens = served.tokenizer->end_tokens();
   if (options.logprobs) result.logprobs = options.top_logprobs;
-  if (options.format.form != OutputForm::text)
-    throw bad_request("response_format", "this server cannot force the form of an answer", "unsupported_value");
+  result.grammar = service.grammars().compile(served, options.format);
   return result;
 }
 

@@ -79,7 +79,7 @@ struct EngineState {
 class Engine {
  public:
   Engine(std::vector<ServedModel> models, const EngineOptions& options = {});
-  /// Ends everything that waits or runs.
+  /// As stop().
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -95,6 +95,8 @@ class Engine {
   /// Takes nothing more; what waits and runs goes on.
   void drain();
   bool idle() const;
+  /// Ends everything that waits or runs; its clients are told. Nothing can be submitted any more.
+  void stop();
   EngineState state() const;
   std::vector<SlotState> slots() const;
   const std::vector<ServedModel>& models() const { return models_; }

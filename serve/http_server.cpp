@@ -53,6 +53,21 @@ bool is_json(const httplib::Request& request) {
   return type == "application/json" || type.starts_with("application/json;") || type.starts_with("application/json ");
 }
 
+/// "localhost" of "localhost:8080", "::1" of "[::1]:8080"
+std::string host_name(const std::string& host) {
+  if (host.starts_with('[')) return host.substr(1, host.find(']') - 1);
+  return host.substr(0, host.find(':'));
+}
+
+/// Whether a name means this machine wherever it is looked up.
+bool is_own_name(const std::string& name, const HttpOptions& options) {
+  const bool address =
+      name.find_first_not_of("0123456789.") == std::string::npos || name.find(':') != std::string::npos;
+  const auto& more = options.allow_hosts;
+  return address || name == "localhost" || name == options.host ||
+         std::find(more.begin(), more.end(), name) != more.end();
+}
+
 class Http : public httplib::Server {
  public:
   Http(Service& service, HttpOptions options) : service_(service), options_(std::move(options)), keys_(options_.keys) {
@@ -168,6 +183,14 @@ class Http : public httplib::Server {
     if (service_.connections > static_cast<std::int64_t>(options_.connections)) {
       current_connection()->spoil();
       throw unavailable("too many connections are open", "too_many_connections", 1);
+    }
+    const std::string host = host_name(request.get_header_value("Host"));
+    if (keys_.empty() && !is_own_name(host, options_)) {
+      throw ApiError(403, "permission_error",
+                     fmt::format("without API keys this server answers to localhost and to addresses only, not to "
+                                 "'{:.64}'; start it with --api-key-file, or with --allow-host {:.64}",
+                                 host, host),
+                     "", "host_not_allowed");
     }
     // Of keys, the client takes turns with others; without, its address does.
     if (!keys_.empty() && (endpoint == nullptr || endpoint->needs_key)) {

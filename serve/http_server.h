@@ -13,6 +13,9 @@ struct HttpOptions {
   std::string host = "127.0.0.1";
   int port = 8080;                     ///< 0: any free one
   std::vector<std::string> keys = {};  ///< one of which each request must have; empty: none needed
+  /// Names in a Host header that are answered without keys, besides localhost, addresses and `host`: a web page whose
+  /// name leads to this machine must not reach the server.
+  std::vector<std::string> allow_hosts = {};
   std::size_t connections = 256;       ///< more get 503
   std::size_t body_bytes = 8u << 20;   ///< larger bodies get 413
   std::size_t head_bytes = 64u << 10;  ///< of the request line and all headers; larger ones get 431

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <etna/serve/engine.h>
+#include <etna/serve/grammars.h>
 
 namespace etna::serve {
 
@@ -37,6 +38,7 @@ class Service {
   std::size_t model_index(const std::string& name, const std::string& param = "model") const;
   /// @throws ApiError 400 for a model without one
   const data::Tokenizer& tokenizer(std::size_t model) const;
+  Grammars& grammars() const { return grammars_; }
   std::int64_t started() const { return started_; }  ///< seconds since 1970
 
   void count(const std::string& endpoint, int status, double seconds);
@@ -48,6 +50,7 @@ class Service {
   Engine& engine_;
   const ServiceOptions options_;
   const std::int64_t started_;
+  mutable Grammars grammars_;
   mutable std::mutex mutex_;
   RequestCounts requests_;
 };

@@ -6,16 +6,34 @@
 #include <vector>
 
 #include <etna/models/generator.h>
+#include <etna/models/grammar/token_grammar.h>
+#include <etna/models/internal/mask_table.h>
 #include <etna/tensor/capture.h>
 
 /// The state of a Generator's sequences and steps. Internal.
 namespace etna::models {
 
+/// The least width of the block table.
+inline constexpr std::int64_t kGeneratorFirstWidth = 8;
+
 /// Which captured step it is: everything that changes what is captured.
 struct StepKind {
-  bool guesses, greedy, counts, bias;
-  std::int64_t width;
+  bool guesses = false, greedy = false, counts = false, bias = false, grammar = false;
+  std::int64_t logprobs = -1;  ///< -1: none; else so many most probable tokens besides the sampled one
+  std::int64_t width = 0;      ///< of the block table
   auto operator<=>(const StepKind&) const = default;
+};
+
+/// A token that a queued step samples, and its log-probabilities: its own, then each most probable token's and its id.
+struct PendingToken {
+  PendingValue token;
+  std::vector<PendingValue> logprobs;
+};
+
+/// Sampled tokens [rows] i32, and their log-probabilities [rows, 1 + 2 · top] f32: the token's, the largest ones, and
+/// the tokens of those. Tokens below 2^24 are exact.
+struct Generator::Drawn {
+  Tensor tokens, logprobs;
 };
 
 struct Generator::Slot {
@@ -24,7 +42,8 @@ struct Generator::Slot {
   GenerationOptions options;
   std::vector<std::int32_t> tokens;  ///< the tokens that the host has seen
   std::int64_t prompt = 0;           ///< the first so many of them are the prompt
-  std::deque<PendingValue> pending;
+  std::deque<PendingToken> pending;
+  TokenGrammar::State state = TokenGrammar::kStart;  ///< of the grammar, after the tokens that the host has seen
   std::vector<PendingValue> range;  ///< of the logits behind the prompt: least and largest; empty once checked
   std::int64_t position = 0;        ///< of the token that is read next
   std::int64_t generated = 0;       ///< tokens, queued steps included
@@ -44,6 +63,12 @@ struct Generator::Slot {
 struct Generator::Steps {
   using Step = CapturedFunction<std::function<void()>>;
   std::map<StepKind, std::unique_ptr<Step>> captured;
+  std::map<std::int64_t, Tensor> tables;    ///< block tables by width
+  std::map<std::int64_t, Tensor> logprobs;  ///< what a step writes, [slots, 1 + 2 · top] f32, by top
+  std::unique_ptr<MaskTable> masks;         ///< null until a sequence has a grammar
+  Tensor mask_rows;                         ///< [slots] i32, rows of the masks; -1: none
+  std::vector<std::int32_t> rows;           ///< the same on the host
+  bool new_rows = false;                    ///< the device does not have them yet
 };
 
 }  // namespace etna::models

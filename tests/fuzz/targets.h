@@ -7,7 +7,8 @@
 #include <etna/models/decoder.h>
 
 /// What a fuzzer runs over bytes, one function for each reader of files. True if the bytes are a sound file; a refusal
-/// is a FormatError, which the function catches. Anything else that is thrown, and every fault, is a defect.
+/// is a FormatError (of grammars a GrammarError), which the function catches. Anything else that is thrown, and every
+/// fault, is a defect.
 namespace etna::fuzz {
 
 bool gguf(const std::uint8_t* data, std::size_t size);
@@ -27,6 +28,18 @@ bool tokenizer_config(const std::uint8_t* data, std::size_t size);
 bool chat_template(const std::uint8_t* data, std::size_t size);
 /// A checkpoint of a module and a number.
 bool checkpoint(const std::uint8_t* data, std::size_t size);
+
+/// A JSON schema; of one that is supported, random answers must be JSON.
+bool json_schema(const std::uint8_t* data, std::size_t size);
+/// A regular expression as a grammar, and a short walk through it.
+bool regex(const std::uint8_t* data, std::size_t size);
+/// A grammar in GBNF, and a short walk through it.
+bool gbnf(const std::uint8_t* data, std::size_t size);
+
+/// The body of a chat's request; in builds with a server.
+bool chat_body(const std::uint8_t* data, std::size_t size);
+/// All that a client sends to a server of tiny_decoder(); true for a reply with status 200.
+bool http_request(const std::uint8_t* data, std::size_t size);
 
 /// The smallest decoder: width 4, a vocabulary of 5.
 std::unique_ptr<models::Decoder> tiny_decoder();

@@ -311,6 +311,19 @@ TEST(Http, AsksForAKey) {
   EXPECT_EQ(reply["error"]["code"], "invalid_api_key");
 }
 
+TEST(Http, AnswersToItsOwnNamesOnlyWhereNoKeyIsNeeded) {
+  const SmallServer server({.allow_hosts = {"etna.example"}});
+  const auto status = [](const SmallServer& at, const char* host) {
+    return at.client().Get("/v1/models", {{"Host", host}})->status;
+  };
+  for (const char* host : {"localhost", "localhost:80", "127.0.0.1:8080", "[::1]:8080", "10.1.2.3", "etna.example:1"})
+    EXPECT_EQ(status(server, host), 200) << host;
+  for (const char* host : {"evil.example", "localhost.evil.example:8080", "127.0.0.1.evil.example"})
+    EXPECT_EQ(status(server, host), 403) << host;
+  const SmallServer locked({.keys = {"k"}});
+  EXPECT_EQ(status(locked, "any.example"), 401);
+}
+
 TEST(Http, KeepsTheClientsRequestIdOrMakesOne) {
   const SmallServer server;
   EXPECT_EQ(server.client().Get("/health", {{"X-Request-Id", "abc"}})->get_header_value("X-Request-Id"), "abc");

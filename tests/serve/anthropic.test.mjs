@@ -1,16 +1,17 @@
 // The server through Anthropic's client.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { kCall, packaged, with_server } from "./server.mjs";
+import { kCall, package_if, skip_without, with_server } from "./script_server.mjs";
 
-const Anthropic = packaged("@anthropic-ai/sdk").default;
+const skip = skip_without("@anthropic-ai/sdk");
+const { Anthropic } = await package_if("@anthropic-ai/sdk");
 const client_of = (address) => new Anthropic({ baseURL: address, apiKey: "none", maxRetries: 0 });
 const tools = [{ name: "get_weather",
   input_schema: { type: "object", properties: { city: { type: "string" } }, required: ["city"] } }];
 const request = { model: "script", max_tokens: 100, temperature: 0, system: "Be kind.", tools,
   messages: [{ role: "user", content: "Weather in Rome?" }] };
 
-test("messages have thinking, text and use of tools", () => with_server(kCall, async (address) => {
+test("messages have thinking, text and use of tools", { skip }, () => with_server(kCall, async (address) => {
   const client = client_of(address);
   const reply = await client.messages.create(request);
   assert.deepEqual(reply.content.map((block) => block.type), ["thinking", "text", "tool_use"]);
@@ -30,14 +31,14 @@ test("messages have thinking, text and use of tools", () => with_server(kCall, a
   assert.equal(again.stop_reason, "tool_use", "the script says so again");
 }));
 
-test("tokens are counted", () => with_server(["Hi"], async (address) => {
+test("tokens are counted", { skip }, () => with_server(["Hi"], async (address) => {
   const { max_tokens, temperature, ...counted } = request;
   const count = await client_of(address).messages.countTokens(counted);
   const reply = await client_of(address).messages.create(request);
   assert.equal(count.input_tokens, reply.usage.input_tokens + reply.usage.cache_read_input_tokens);
 }));
 
-test("errors are the client's own", () => with_server(["Hi"], async (address) => {
+test("errors are the client's own", { skip }, () => with_server(["Hi"], async (address) => {
   const client = client_of(address);
   await assert.rejects(client.messages.create({ ...request, model: "nobody" }), Anthropic.NotFoundError);
   await assert.rejects(client.messages.create({ ...request, temperature: 7 }), (error) =>

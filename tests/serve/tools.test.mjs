@@ -1,15 +1,16 @@
-// The server through OpenAI's client.
+// Calls of tools and responses through OpenAI's client.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { kCall, packaged, with_server } from "./server.mjs";
+import { kCall, package_if, skip_without, with_server } from "./script_server.mjs";
 
-const OpenAI = packaged("openai").default;
+const skip = skip_without("openai");
+const { OpenAI } = await package_if("openai");
 const client_of = (address) => new OpenAI({ baseURL: `${address}/v1`, apiKey: "none", maxRetries: 0 });
 const parameters = { type: "object", properties: { city: { type: "string" } }, required: ["city"] };
 const tools = [{ type: "function", function: { name: "get_weather", parameters } }];
 const messages = [{ role: "user", content: "Weather in Rome?" }];
 
-test("chat completions have calls of tools", () => with_server(kCall, async (address) => {
+test("chat completions have calls of tools", { skip }, () => with_server(kCall, async (address) => {
   const client = client_of(address);
   const reply = await client.chat.completions.create({ model: "script", messages, tools, temperature: 0 });
   const { message, finish_reason } = reply.choices[0];
@@ -26,7 +27,7 @@ test("chat completions have calls of tools", () => with_server(kCall, async (add
   assert.equal(again.choices[0].finish_reason, "tool_calls", "the script says so again");
 }));
 
-test("responses have items and events", () => with_server(kCall, async (address) => {
+test("responses have items and events", { skip }, () => with_server(kCall, async (address) => {
   const client = client_of(address);
   const request = { model: "script", input: "Weather in Rome?", temperature: 0, store: false,
     tools: [{ type: "function", name: "get_weather", parameters, strict: false }] };
@@ -45,14 +46,14 @@ test("responses have items and events", () => with_server(kCall, async (address)
   assert.equal(next.status, "completed");
 }));
 
-test("a length that cuts a response is said", () => with_server(kCall, async (address) => {
+test("a length that cuts a response is said", { skip }, () => with_server(kCall, async (address) => {
   const reply = await client_of(address).responses.create(
     { model: "script", input: "Hi", temperature: 0, max_output_tokens: 5, store: false });
   assert.equal(reply.status, "incomplete");
   assert.equal(reply.incomplete_details.reason, "max_output_tokens");
 }));
 
-test("errors are the client's own", () => with_server(["Hi"], async (address) => {
+test("errors are the client's own", { skip }, () => with_server(["Hi"], async (address) => {
   const client = client_of(address);
   await assert.rejects(client.responses.create({ model: "script", input: "Hi", previous_response_id: "resp_1" }),
     (error) => error instanceof OpenAI.BadRequestError && error.param === "previous_response_id");

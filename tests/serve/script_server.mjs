@@ -1,11 +1,18 @@
-// A server of a model that says a script, and the packages of npm that tests use.
+// A server of a model that says a script.
 import { spawn } from "node:child_process";
-import { createRequire } from "node:module";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { client_package } from "./server.mjs";
 
-const require = createRequire(join(process.env.ETNA_CLIENTS, "package.json"));
-export const packaged = (name) => require(name);
+const program = process.env.ETNA_SERVE_SCRIPT ?? "";
+/** Why tests with a package of npm are skipped, or false. */
+export function skip_without(name) {
+  if (!existsSync(program)) return `there is no serve_script (${program})`;
+  return existsSync(join(process.env.ETNA_CLIENTS, "node_modules", name)) ? false : `there is no package ${name}`;
+}
+/** A package of npm, or what has no parts where the tests are skipped. */
+export const package_if = async (name) => (skip_without(name) ? {} : client_package(name));
 
 /** The markup of chatml, with what says that the model reasons and calls tools. */
 export const kTemplate =
@@ -18,7 +25,7 @@ export const kCall = ["<think>", "\nRome, ", "then.", "</think>\n", "Let me see.
 
 /** Runs f with the address of a server that says these pieces. */
 export async function with_server(pieces, f, template = kTemplate) {
-  const server = spawn(process.env.ETNA_SERVE_SCRIPT, [template, ...pieces], { stdio: ["pipe", "pipe", "inherit"] });
+  const server = spawn(program, [template, ...pieces], { stdio: ["pipe", "pipe", "inherit"] });
   try {
     const lines = createInterface({ input: server.stdout })[Symbol.asyncIterator]();
     const { value, done } = await lines.next();

@@ -3,14 +3,14 @@ import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { kTemplate, packaged, with_server } from "./server.mjs";
+import { kTemplate, package_if, skip_without, with_server } from "./script_server.mjs";
 
 const chromium = process.env.ETNA_CHROMIUM ?? "/usr/bin/chromium";
-const skip = existsSync(chromium) ? false : `there is no ${chromium}`;
+const skip = existsSync(chromium) ? skip_without("puppeteer-core") : `there is no ${chromium}`;
 let browser;
 before(async () => {
   if (skip) return;
-  const puppeteer = packaged("puppeteer-core");
+  const puppeteer = await package_if("puppeteer-core");
   browser = await (puppeteer.default ?? puppeteer).launch(
     { headless: true, executablePath: chromium, args: ["--no-sandbox"] });
 });

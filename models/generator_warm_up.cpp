@@ -1,0 +1,58 @@
+#include <algorithm>
+#include <vector>
+
+#include <etna/autograd/autograd.h>
+#include <etna/models/internal/draft.h>
+#include <etna/models/internal/generator_slots.h>
+#include <etna/tensor/ops.h>
+
+// Building pipelines and capturing steps before the first sequence.
+namespace etna::models {
+
+/// Reads chunks of several lengths into free blocks, for the kernels that their rows choose.
+void Generator::warm_up_prompts() {
+  const KvCacheStats stats = cache_.stats();
+  const std::int64_t free = (stats.blocks - stats.in_use - stats.cached) * kCacheBlock,
+                     most = std::min({options_.chunk, free, model_.config.context});
+  if (most < 1) return;
+  const KvCache::Started started = cache_.start({});
+  try {
+    cache_.reserve(started.id, most);
+    const std::int64_t blocks = (most - 1) / kCacheBlock + 1;
+    const Tensor row = from_vector(cache_.row(started.id, blocks), {1, blocks}, options_.device);
+    for (std::int64_t count = 1;; count = std::min(4 * count, most)) {
+      const Tensor x = model_.extend(zeros({1, count}, {i32, options_.device}),
+                                     {&cache_.layers(), {row, zeros({1}, {i32, options_.device}), count}});
+      draw(model_.head(x.select(1, count - 1)), 0, 1, {});
+      if (count == most) break;
+    }
+  } catch (...) {
+    cache_.finish(started.id, {});
+    throw;
+  }
+  cache_.finish(started.id, {});
+}
+
+void Generator::warm_up() {
+  if (busy()) throw Error("Generator: warm_up() was called while sequences run; call it before the first begins");
+  const NoGrad no_grad;
+  const std::int64_t width = width_, most = (std::min(model_.config.context, cache_.capacity()) - 1) / kCacheBlock + 1;
+  warm_up_prompts();
+  // Sequences that are not there have position -1: their keys and values are not written.
+  for (std::int64_t w = kGeneratorFirstWidth;; w *= 2) {
+    set_width(w);
+    for (const bool greedy : {true, false}) {
+      for (int i = 0; i < 2; ++i) {  // the first call runs, the second one captures
+        (*captured_step({.greedy = greedy, .width = w}))();
+        if (draft_ && w == kGeneratorFirstWidth)
+          draft_->guess(guessed_.select(0, 0).slice(1, 1, 1 + options_.guesses), greedy);
+        if (options_.guesses > 0) check_guesses(greedy);
+      }
+    }
+    if (w >= most) break;
+  }
+  set_width(width);
+  tokens_.to_vector<std::int32_t>();  // waits
+}
+
+}  // namespace etna::models

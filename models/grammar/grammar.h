@@ -1,0 +1,87 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <etna/device/error.h>
+#include <etna/models/grammar/token_grammar.h>
+
+namespace etna::data {
+class Tokenizer;
+}
+
+/// Structured output: a form that a text must have, compiled to the tokens that may come next
+/// (docs/structured-output.md).
+namespace etna::models {
+
+class VocabularyTrie;
+
+/// A schema, regular expression or grammar that is invalid, not supported, or larger than the limits.
+struct GrammarError : Error {
+  using Error::Error;
+};
+
+/// What the JSON writer may put between the tokens of JSON; never before the first one or after the last.
+enum class JsonWhitespace : std::uint8_t {
+  none,
+  limited  ///< one space, or a line break and up to 20 spaces or tabs
+};
+
+/// Exceeding a limit is a GrammarError that names it.
+struct GrammarLimits {
+  std::size_t source_bytes = std::size_t{1} << 20;  ///< of a schema, regular expression or grammar
+  int depth = 100;                                  ///< of a schema's JSON, and of groups
+  std::size_t nodes = 500'000;                      ///< of the compiled grammar
+  std::size_t states = 250'000;                     ///< that texts reach; they are kept until the grammar is deleted
+  std::size_t threads = 20'000;                     ///< ways to read a text that must be followed at once
+  std::size_t work = 100'000'000;                   ///< elementary steps of one call
+  std::size_t mask_bytes = std::size_t{64} << 20;   ///< of masks that are kept; the least recently used are dropped
+  JsonWhitespace whitespace = JsonWhitespace::limited;
+  int free_depth = 64;  ///< nesting of JSON that no schema describes, 1 or more
+};
+
+/// What each token of a model adds to a text, sorted for masks. Make one for each tokenizer; copies share it, and
+/// several threads may use it at once.
+///
+/// The text of a token is what it adds after other text: answers are expected to follow a prompt that has some, since
+/// SentencePiece drops the space at the very start of a text.
+class GrammarVocabulary {
+ public:
+  /// @param vocabulary of the model; 0: the tokenizer's size. Ids beyond the tokenizer are never allowed
+  /// @param stop_tokens end a text; unset: the tokenizer's end_tokens()
+  /// @throws GrammarError for a tokenizer of whole words, whose text depends on other words; for an invalid stop token
+  explicit GrammarVocabulary(const data::Tokenizer& tokenizer, std::int64_t vocabulary = 0,
+                             std::optional<std::vector<std::int32_t>> stop_tokens = std::nullopt);
+  /// @param texts bytes of each token; empty ones are never allowed
+  GrammarVocabulary(std::vector<std::string> texts, std::vector<std::int32_t> stop_tokens);
+
+  std::int64_t vocabulary() const;
+  const std::shared_ptr<const VocabularyTrie>& trie() const { return trie_; }
+
+ private:
+  std::shared_ptr<const VocabularyTrie> trie_;
+};
+
+/// JSON that validates against a JSON schema (draft 2020-12).
+/// @throws GrammarError for invalid JSON, for a keyword that cannot be honoured (with its JSON pointer), and where
+/// nothing validates
+std::shared_ptr<TokenGrammar> json_schema_grammar(const GrammarVocabulary& vocabulary, std::string_view schema,
+                                                  const GrammarLimits& limits = {});
+/// Any JSON object, nested at most limits.free_depth deep.
+std::shared_ptr<TokenGrammar> json_object_grammar(const GrammarVocabulary& vocabulary,
+                                                  const GrammarLimits& limits = {});
+/// Texts that match a regular expression of ECMA-262 (flag u) from start to end.
+/// @throws GrammarError for a syntax error (with its position), and for look-around, back-references, \b and \p
+std::shared_ptr<TokenGrammar> regex_grammar(const GrammarVocabulary& vocabulary, std::string_view expression,
+                                            const GrammarLimits& limits = {});
+/// Texts of the rule "root" of a grammar in llama.cpp's GBNF.
+/// @throws GrammarError with line and column; for left recursion
+std::shared_ptr<TokenGrammar> gbnf_grammar(const GrammarVocabulary& vocabulary, std::string_view grammar,
+                                           const GrammarLimits& limits = {});
+
+}  // namespace etna::models

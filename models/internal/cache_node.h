@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include <etna/models/kv_cache.h>
+
+/// The contents of a KvCache. Internal.
+namespace etna::models {
+
+/// A whole block of a prefix: the tokens in it, behind those of its parents.
+struct KvCache::Node {
+  Node* parent = nullptr;
+  std::map<std::vector<std::int32_t>, std::unique_ptr<Node>> children;
+  std::int32_t block = -1;
+  std::int64_t users = 0;  ///< sequences
+  std::int64_t made = 0, used = 0, uses = 0;
+};
+
+struct KvCache::Sequence {
+  std::vector<Node*> prefix;      ///< shared blocks, never written
+  std::vector<std::int32_t> own;  ///< blocks behind them
+};
+
+struct KvCache::Contents {
+  std::map<Id, Sequence> sequences;
+  Node root;
+};
+
+}  // namespace etna::models

@@ -1,0 +1,44 @@
+#include <etna/models/internal/model_hash.h>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <etna/autograd/autograd.h>
+#include <etna/tensor/io/internal/xxh3.h>
+#include <etna/tensor/ops.h>
+
+namespace etna::models {
+namespace {
+
+/// All that decides what a decoder computes besides its weights.
+std::string design(const DecoderConfig& c) {
+  std::string text = fmt::format(
+      "{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}",
+      c.architecture, c.vocabulary, c.context, c.width, c.layers, c.heads, c.kv_heads, c.head_size, c.feed_forward,
+      static_cast<int>(c.norm), c.norm_eps, c.query_key_norm, c.post_norms, c.sub_norms, c.parallel, c.gated,
+      static_cast<int>(c.activation), c.query_bias, c.packed_qkv, c.output_bias, c.ffn_bias, c.norm_bias, c.head_bias,
+      c.tied, static_cast<int>(c.positions), c.rope.size, c.rope.interleaved, c.score_scale(), c.attention_softcap,
+      c.logit_softcap, c.embedding_scale, c.window, c.window_every);
+  if (c.positions != PositionKind::rotary) return text;
+  for (std::int64_t i = 0; i < c.layers; ++i) text += fmt::format(" {}", fmt::join(c.rope_frequencies(i), " "));
+  return text + fmt::format(" {}", c.rope_magnitude());
+}
+
+}  // namespace
+
+std::string model_hash(const Decoder& decoder) {
+  const NoGrad no_grad;
+  io::Xxh3 hash;
+  hash.add(design(decoder.config));
+  const auto add = [&](const nn::NamedTensor& part) {
+    if (!part.tensor.defined()) return;
+    const Tensor here = part.tensor.detach().to(kCPU).contiguous();
+    hash.add(fmt::format("{} {} {}", part.name, name(here.dtype()), str(here.shape())));
+    hash.add(here.raw_data(), static_cast<std::size_t>(here.numel()) * item_size(here.dtype()));
+  };
+  for (const nn::NamedTensor& part : decoder.named_parameters()) add(part);
+  for (const nn::NamedTensor& part : decoder.named_buffers()) add(part);
+  return fmt::format("{:016x}", hash.value());
+}
+
+}  // namespace etna::models

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstddef>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include <etna/models/grammar/token_grammar.h>
+#include <etna/serve/chat_request.h>
+
+namespace etna::models {
+class GrammarVocabulary;
+}
+
+namespace etna::serve {
+
+struct ServedModel;
+
+/// Compiles the forms that answers must have, and keeps the last ones: clients send the same schema again and again.
+/// Safe to use from all threads; what it returns belongs to the engine's thread.
+class Grammars {
+ public:
+  explicit Grammars(std::size_t kept = 32);
+  ~Grammars();
+
+  /// Null for plain text.
+  /// @throws ApiError 400 for a form that is invalid or too large, and for a model without a tokenizer that can follow one
+  std::shared_ptr<models::TokenGrammar> compile(const ServedModel& model, const OutputFormat& format);
+
+ private:
+  struct Kept {
+    std::string key;
+    std::shared_ptr<models::TokenGrammar> grammar;
+  };
+  std::shared_ptr<const models::GrammarVocabulary> vocabulary(const ServedModel& model);
+
+  const std::size_t most_;
+  std::mutex mutex_;
+  std::map<const void*, std::shared_ptr<const models::GrammarVocabulary>> vocabularies_;  ///< by tokenizer
+  std::list<Kept> kept_;                                                                  ///< the last used first
+};
+
+}  // namespace etna::serve
