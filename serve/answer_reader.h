@@ -23,14 +23,14 @@ struct AnswerReaderOptions {
   std::function<std::string()> new_id = {};  ///< of calls
 };
 
-/// Splits the text of an answer into reasoning, text and calls of tools. However the text is cut into pieces, the events
-/// are the same but for how their texts are cut.
+/// Splits the text of an answer into reasoning, text and calls of tools. However the text is cut into pieces, the
+/// events are the same but for how their texts are cut.
 ///
 /// White space around reasoning, and around calls, belongs to the markup. Everything else of the answer comes out, in
 /// its order. What begins like a call but is none (an unknown tool, another form) is text, whole: nothing of it was
-/// reported before. Once a call's name and the beginning of its arguments are known, it is a call, and its arguments are
-/// passed on as they come; what does not belong to it after their end is text again. An answer that ends in the middle
-/// of the arguments leaves them unfinished.
+/// reported before. Once a call's name and the beginning of its arguments are known, it is a call, and its arguments
+/// are passed on as they come; what does not belong to it after their end is text again. An answer that ends in the
+/// middle of the arguments leaves them unfinished.
 class AnswerReader {
  public:
   explicit AnswerReader(AnswerReaderOptions options);

@@ -25,7 +25,8 @@ const std::vector<Endpoint>& endpoints() {
       {"GET", "/health", answer_health, false},
       {"GET", "/metrics", answer_metrics},
       {"GET", "/slots", answer_slots},
-      {"GET", "/", answer_root, false},
+      {"GET", "/endpoints", answer_endpoints, false},
+      {"GET", "/", answer_page, false},
   };
   return table;
 }
@@ -69,7 +70,7 @@ HttpReply error_reply(const ApiError& error, const Endpoint* endpoint) {
   return reply;
 }
 
-HttpReply answer_root(Service&, const HttpRequest&) {
+HttpReply answer_endpoints(Service&, const HttpRequest&) {
   Json rows = Json::array();
   for (const Endpoint& endpoint : endpoints()) rows.push_back(fmt::format("{} {}", endpoint.method, endpoint.path));
   return {.body = json_text({{"server", "etna " ETNA_VERSION}, {"endpoints", rows}})};

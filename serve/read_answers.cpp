@@ -72,13 +72,29 @@ class ReadAnswers : public EventSource {
       return;
     }
     if (options_.reasoning_tokens) {
+      if (choice.reader.in_reasoning()) keep_within(choice, event.text);
       choice.all += event.text;
-      if (choice.reader.in_reasoning()) choice.tokens += std::max<std::int64_t>(1, count(event.text));
     }
     choice.reader.read(event.text, events);
     take(events, event.choice);
     if (options_.reasoning_tokens && choice.reader.in_reasoning() && choice.tokens >= *options_.reasoning_tokens)
       close_reasoning(choice);
+  }
+
+  /// Counts the tokens of a piece of reasoning, and cuts off what exceeds the limit: several may have come at once.
+  void keep_within(Choice& choice, std::string& piece) const {
+    if (piece.empty()) return;
+    std::vector<std::int32_t> ids = options_.tokenizer->encode(piece, data::SpecialTokens::as_text);
+    const std::int64_t room = std::max<std::int64_t>(0, *options_.reasoning_tokens - choice.tokens);
+    const std::int64_t count = std::max<std::int64_t>(1, std::ssize(ids));
+    choice.tokens += std::min(count, room);
+    if (count <= room || piece.find(options_.reader.syntax.think_close) != std::string::npos) return;
+    std::size_t end = piece.size() * static_cast<std::size_t>(room) / static_cast<std::size_t>(count);
+    ids.resize(static_cast<std::size_t>(room));
+    const std::string begin = options_.tokenizer->decode(ids);
+    if (piece.starts_with(begin)) end = begin.size();
+    while (end > 0 && (static_cast<unsigned char>(piece[end]) & 0xC0u) == 0x80u) --end;  // not within a character
+    piece.resize(end);
   }
 
   /// The answer goes on in another sequence: this text with the closing tag behind it. Its prompt is in the cache.

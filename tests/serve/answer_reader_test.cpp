@@ -270,7 +270,7 @@ TEST(AnswerReader, NoCutChangesAnything) {
                                        "add",
                                        "<"};
   std::mt19937 random(7);
-  for (int i = 0; i < 400; ++i) {
+  for (int i = 0; i < 120; ++i) {
     std::string text;
     for (std::size_t k = 0, most = random() % 12; k < most; ++k) text += parts[random() % parts.size()];
     for (const CallForm form : {CallForm::tagged, CallForm::llama, CallForm::mistral}) {

@@ -1,11 +1,10 @@
 // OpenAI's official client against `etna serve` with a real model, stories260K.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { packaged } from "./server.mjs";
-import { skip, use_server } from "./stories.mjs";
+import { client_package, skip, use_server } from "./server.mjs";
 
 const server = use_server();
-const OpenAI = packaged("openai").default;
+const { default: OpenAI } = await client_package("openai");
 const client = () => new OpenAI({ baseURL: `${server.url}/v1`, apiKey: "none", maxRetries: 0 });
 const messages = [{ role: "user", content: "Once upon a time" }];
 const options = { skip, timeout: 60_000 };
