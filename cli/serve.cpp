@@ -28,7 +28,7 @@ struct ServeOptions : ModelOptions {
   std::string alias, key_file, chat_format;
   std::vector<std::string> adapters;  ///< NAME=FILE
   std::int64_t parallel = 4, drain_seconds = 30, queue_seconds = 60, answer_seconds = 600, body_mib = 8;
-  bool exit_on_failure = false;
+  bool exit_on_failure = false, no_warm_up = false;
   serve::EngineOptions engine;
   serve::ServiceOptions service;
   serve::HttpOptions http;
@@ -70,7 +70,9 @@ class Models {
     loaded_.push_back(open_model(options, options_.parallel));
     LoadedModel& model = loaded_.back();
     model.model.decoder->eval();
-    seconds_ += model.seconds;
+    const auto begin = std::chrono::steady_clock::now();
+    if (!options_.no_warm_up) model.generator->warm_up();
+    seconds_ += model.seconds + std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     const std::int64_t most = model.model.decoder->config.context;
     const std::int64_t context = options.context > 0 ? std::min(options.context, most) : most;
     served_.push_back({name, model.model.decoder.get(), model.generator.get(), model.model.tokenizer.get(),
@@ -101,7 +103,7 @@ int serve_models(ServeOptions options) try {
   const bool v6 = options.http.host.find(':') != std::string::npos;
   print_now(fmt::format("serving {} on http://{}{}{}:{}, {} slots of {} tokens\n", printable(first.name), v6 ? "[" : "",
                         options.http.host, v6 ? "]" : "", port, first.slots, first.context));
-  if (!options.quiet) std::fprintf(stderr, "loaded in %.1f s; Ctrl-C or SIGTERM ends it\n", models.seconds());
+  if (!options.quiet) std::fprintf(stderr, "ready after %.1f s; Ctrl-C or SIGTERM ends it\n", models.seconds());
   const auto pause = [] { std::this_thread::sleep_for(std::chrono::milliseconds(50)); };
   while (!interrupt.requested()) {
     pause();
@@ -154,6 +156,8 @@ void add_limits(CLI::App& command, ServeOptions& options) {
       .add_option("--connections", options.http.connections, "connections that are open at once; more get status 503")
       ->check(number_in(training::integers(1, 10'000)))
       ->capture_default_str();
+  command.add_flag("--no-warm-up", options.no_warm_up,
+                   "listen at once: the first requests wait until kernels are compiled");
   command.add_flag("--exit-on-failure", options.exit_on_failure,
                    "end with exit code 3 when the device is lost (default: go on, and answer 503)");
 }

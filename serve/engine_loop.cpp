@@ -151,6 +151,8 @@ void Engine::start(std::unique_ptr<Sequence> sequence) {
       finish(*sequence, FinishReason::failed, {503, "the device was lost", "device_lost"});
     }
     throw;
+  } catch (const OutOfMemory& memory) {
+    error = {503, memory.what(), "out_of_memory"};
   } catch (const std::exception& other) {
     error.message = other.what();
   }

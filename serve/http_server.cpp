@@ -210,7 +210,7 @@ class Http : public httplib::Server {
     if (endpoint == nullptr) {
       const std::string methods = methods_of(request.path);
       if (methods.empty())
-        throw not_found(fmt::format("there is nothing at '{:.200}'; GET / lists what there is", request.path),
+        throw not_found(fmt::format("there is nothing at '{:.200}'; GET /endpoints lists what there is", request.path),
                         "unknown_path");
       ApiError error(405, "invalid_request_error",
                      fmt::format("'{}' takes {}, not {:.32}", request.path, methods, request.method), "",

@@ -108,6 +108,82 @@ TEST(Http, ChoicesOfARequestDiffer) {
   EXPECT_EQ(reply["usage"]["completion_tokens"], 36);
 }
 
+TEST(Http, TellsLogProbabilities) {
+  const SmallServer server;
+  Json body = with(chat(), "logprobs", true);
+  body["top_logprobs"] = 3;
+  body["temperature"] = 0;
+  const auto [status, reply] = server.ask("/v1/chat/completions", body);
+  ASSERT_EQ(status, 200) << reply;
+  const Json& content = reply["choices"][0]["logprobs"]["content"];
+  ASSERT_EQ(content.size(), 5u);
+  for (const Json& token : content) {
+    ASSERT_EQ(token["top_logprobs"].size(), 3u);
+    EXPECT_LT(token["logprob"].get<double>(), 0);
+    EXPECT_EQ(token["top_logprobs"][0]["logprob"], token["logprob"]) << "greedy takes the most probable";
+    EXPECT_GE(token["top_logprobs"][0]["logprob"], token["top_logprobs"][1]["logprob"]);
+  }
+  body["stream"] = true;
+  std::size_t tokens = 0;
+  for (const Json& chunk : data_of(server.post("/v1/chat/completions", body.dump())->body)) {
+    const Json& logprobs = chunk["choices"][0]["logprobs"];
+    if (!logprobs.is_null()) tokens += logprobs["content"].size();
+  }
+  EXPECT_EQ(tokens, 5u);
+  const auto legacy = server.ask("/v1/completions", with(completion(), "logprobs", 2)).second;
+  EXPECT_EQ(legacy["choices"][0]["logprobs"]["tokens"].size(), 5u) << legacy;
+  EXPECT_EQ(legacy["choices"][0]["logprobs"]["text_offset"][0], 0);
+}
+
+TEST(Http, AnswersHaveTheFormThatIsAskedFor) {
+  const SmallServer server;
+  Json body = chat();
+  body["max_tokens"] = 400;
+  const Json schema = {
+      {"type", "object"},
+      {"properties",
+       {{"name", {{"enum", {"river", "sea"}}}}, {"size", {{"type", "integer"}, {"minimum", 0}, {"maximum", 99}}}}},
+      {"required", {"name", "size"}},
+      {"additionalProperties", false}};
+  body["response_format"] = {{"type", "json_schema"},
+                             {"json_schema", {{"name", "water"}, {"strict", true}, {"schema", schema}}}};
+  for (int seed = 0; seed < 5; ++seed) {
+    body["seed"] = seed;
+    const auto [status, reply] = server.ask("/v1/chat/completions", body);
+    ASSERT_EQ(status, 200) << reply;
+    EXPECT_EQ(reply["choices"][0]["finish_reason"], "stop") << reply;
+    const std::string text = reply["choices"][0]["message"]["content"];
+    const Json value = Json::parse(text, nullptr, false);
+    ASSERT_TRUE(value.is_object()) << text;
+    EXPECT_TRUE(value["name"] == "river" || value["name"] == "sea") << text;
+    EXPECT_TRUE(value["size"] >= 0 && value["size"] <= 99) << text;
+    EXPECT_EQ(value.size(), 2u) << text;
+  }
+  body.erase("response_format");
+  const auto regex = server.ask("/v1/chat/completions", with(body, "regex", "a{3}b?c")).second;
+  EXPECT_THAT(regex["choices"][0]["message"]["content"].get<std::string>(), testing::AnyOf("aaac", "aaabc"));
+  const auto grammar = server.ask("/v1/completions", with(completion(), "grammar", "root ::= \"x\" \"y\"")).second;
+  EXPECT_EQ(grammar["choices"][0]["text"], "xy");
+}
+
+TEST(Http, RefusesFormsThatItCannotFollow) {
+  const SmallServer server;
+  const auto refused = [&](const char* field, const Json& value) {
+    const auto [status, reply] = server.ask("/v1/chat/completions", with(chat(), field, value));
+    EXPECT_EQ(status, 400) << reply;
+    EXPECT_EQ(reply["error"]["param"], field);
+    return reply["error"]["message"].get<std::string>();
+  };
+  refused("regex", "(");
+  refused("grammar", "root ::= ");
+  refused("response_format",
+          {{"type", "json_schema"}, {"json_schema", {{"name", "a"}, {"schema", {{"type", "nothing"}}}}}});
+  Json both = with(chat(), "regex", "a");
+  both["grammar"] = "root ::= \"x\"";
+  EXPECT_THAT(server.ask("/v1/chat/completions", both).second["error"]["message"].get<std::string>(),
+              HasSubstr("send one of them"));
+}
+
 TEST(Http, TakesWhatOfficialClientsSend) {
   const SmallServer server;
   Json body = chat();

@@ -1,4 +1,4 @@
-// OpenAI's official client against etna serve, unchanged.
+// OpenAI's official client against `etna serve` with a real model, stories260K.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { client_package, skip, use_server } from "./server.mjs";
@@ -73,6 +73,17 @@ test("a stream that is given up frees its slot", options, async () => {
     await new Promise((resume) => setTimeout(resume, 20));
   }
   assert.fail("the slot is still taken");
+});
+
+test("answers have the form of a schema", options, async () => {
+  const schema = { type: "object", properties: { pet: { enum: ["dog", "cat"] }, age: { type: "integer", minimum: 1, maximum: 9 } },
+    required: ["pet", "age"], additionalProperties: false };
+  const answer = await client().chat.completions.parse({ model: "stories", messages, max_tokens: 100, seed: 5, logprobs: true,
+    top_logprobs: 2, response_format: { type: "json_schema", json_schema: { name: "pet", strict: true, schema } } });
+  const { pet, age } = JSON.parse(answer.choices[0].message.content);
+  assert.ok(["dog", "cat"].includes(pet) && age >= 1 && age <= 9);
+  assert.equal(answer.choices[0].logprobs.content.length, answer.usage.completion_tokens);
+  assert.equal(answer.choices[0].logprobs.content[0].top_logprobs.length, 2);
 });
 
 test("embeddings come as the client decodes them", options, async () => {
