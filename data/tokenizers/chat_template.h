@@ -36,8 +36,8 @@ struct ChatOptions {
   bool add_generation_prompt = true;  ///< end with the header of the assistant's answer
   std::string eos = {};               ///< the model's spelling of its EOS token, for "zephyr"; empty: "<|endoftext|>"
   std::vector<ChatTool> tools = {};   ///< tools that the model may call
-  /// Variables of the model's own template, a JSON object such as {"enable_thinking": false}; empty: none. Formats known
-  /// by name have none.
+  /// Variables of the model's own template, a JSON object such as {"enable_thinking": false}; empty: none. Formats that
+  /// are known by name have none.
   std::string variables = {};
 };
 
