@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <etna/data/tokenizers/chat_template.h>
+#include <etna/data/tokenizers/internal/chat/jinja_template.h>
 #include <etna/device/error.h>
 #include <etna/serve/engine.h>
 #include <etna/serve/http_server.h>
@@ -86,6 +87,7 @@ class Models {
 
 int serve_models(ServeOptions options) try {
   if (!options.key_file.empty()) options.http.keys = serve::read_keys(options.key_file);
+  data::start_template_process();  // while this process is small and has one thread
   const training::Interrupt interrupt;
   const Models models(options);
   options.engine.queue_time = std::chrono::seconds(options.queue_seconds);

@@ -72,6 +72,15 @@ class ReadAnswers : public EventSource {
       return;
     }
     if (options_.reasoning_tokens) {
+      // A piece may have the tag that opens reasoning, and much of the reasoning behind it.
+      const std::string& open = options_.reader.syntax.think_open;
+      const std::size_t before = choice.all.size(), at = (choice.all + event.text).find(open);
+      const std::size_t end = at == std::string::npos ? 0 : at + open.size();
+      if (end > before) {
+        choice.all += event.text.substr(0, end - before);
+        choice.reader.read(event.text.substr(0, end - before), events);
+        event.text.erase(0, end - before);
+      }
       if (choice.reader.in_reasoning()) keep_within(choice, event.text);
       choice.all += event.text;
     }

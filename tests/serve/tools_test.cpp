@@ -172,6 +172,31 @@ TEST(ServedTools, ReasoningBudgetClosesReasoning) {
   EXPECT_LE(reply["usage"]["completion_tokens"], 60);
 }
 
+/// The model would say something else; the grammar of the call leaves it one way.
+TEST(ServedTools, RequiredCallsValidate) {
+  const ScriptServer server({"Hello, ", "world"}, kThinkTemplate);
+  Json request = chat_with_tools();
+  Json tool = openai_tool(true);
+  tool["function"]["parameters"]["properties"]["city"] = {{"enum", {"Rome"}}};
+  tool["function"]["parameters"]["additionalProperties"] = false;
+  request["tools"] = Json::array({tool});
+  request["max_tokens"] = 200;
+  for (const Json& choice : {Json("required"), Json({{"type", "function"}, {"function", {{"name", "get_weather"}}}})}) {
+    request["tool_choice"] = choice;
+    const Json reply = server.ask("/v1/chat/completions", request)["choices"][0];
+    EXPECT_EQ(reply["finish_reason"], "tool_calls");
+    ASSERT_EQ(reply["message"]["tool_calls"].size(), 1u);
+    const Json function = reply["message"]["tool_calls"][0]["function"];
+    EXPECT_EQ(function["name"], "get_weather");
+    EXPECT_EQ(Json::parse(function["arguments"].get<std::string>()), Json({{"city", "Rome"}}));
+  }
+  request["tool_choice"] = "none";
+  EXPECT_EQ(server.ask("/v1/chat/completions", request)["choices"][0]["message"]["content"], "Hello, world");
+  request["tool_choice"] = "required";
+  request["response_format"] = {{"type", "json_object"}};
+  EXPECT_EQ(server.ask("/v1/chat/completions", request, 400)["error"]["param"], "tool_choice");
+}
+
 TEST(ServedTools, UnsupportedWishesAreRefusedByName) {
   const ScriptServer server({"Hi"}, "vicuna");
   EXPECT_EQ(server.ask("/v1/chat/completions", chat_with_tools(), 400)["error"]["param"], "tools");
