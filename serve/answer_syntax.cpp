@@ -1,6 +1,7 @@
 #include <etna/serve/answer_syntax.h>
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -11,6 +12,12 @@
 
 namespace etna::serve {
 namespace {
+
+/// Formats known by name that have tools, by how their names begin.
+constexpr std::pair<std::string_view, CallForm> kFormatCalls[] = {{"chatml", CallForm::tagged},
+                                                                  {"llama3", CallForm::llama},
+                                                                  {"mistral-v3", CallForm::mistral},
+                                                                  {"mistral-v7", CallForm::mistral}};
 
 Json call_schema(const Tool& tool, const char* name_field, const char* arguments_field) {
   Json arguments = {{"type", "object"}};
@@ -51,12 +58,9 @@ AnswerSyntax recognize_answer_syntax(std::string_view chat_template) {
     syntax.xml = has("<function=");
   } else if (has("<|python_tag|>") || (has("<|start_header_id|>") && has("\"parameters\""))) {
     syntax.calls = CallForm::llama;
-  } else if (name_only && format == "chatml") {
-    syntax.calls = CallForm::tagged;
-  } else if (name_only && format == "llama3") {
-    syntax.calls = CallForm::llama;
-  } else if (name_only && (format.starts_with("mistral-v3") || format.starts_with("mistral-v7"))) {
-    syntax.calls = CallForm::mistral;
+  } else if (name_only) {
+    for (const auto& [name, form] : kFormatCalls)
+      if (format.starts_with(name)) syntax.calls = form;
   }
   return syntax;
 }

@@ -3,6 +3,7 @@
 #include <etna/data/tokenizers/internal/chat/chat_tools.h>
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -204,6 +205,19 @@ std::vector<TextPart> format_mistral(ToolChat chat, const std::string& space, bo
   return parts.take();
 }
 
+struct ToolFormat {
+  std::string_view name;
+  std::vector<TextPart> (*write)(ToolChat chat);
+};
+constexpr ToolFormat kToolFormats[] = {
+    {"chatml", format_hermes},
+    {"llama3", format_llama3},
+    {"mistral-v3", [](ToolChat chat) { return format_mistral(std::move(chat), " ", false); }},
+    {"mistral-v3-tekken", [](ToolChat chat) { return format_mistral(std::move(chat), "", false); }},
+    {"mistral-v7", [](ToolChat chat) { return format_mistral(std::move(chat), " ", true); }},
+    {"mistral-v7-tekken", [](ToolChat chat) { return format_mistral(std::move(chat), "", true); }},
+};
+
 }  // namespace
 
 bool uses_tools(std::span<const ChatMessage> messages, const ChatOptions& options) {
@@ -249,13 +263,8 @@ std::string spaced_json(const ordered_json& value, int indent) {
 std::optional<std::vector<TextPart>> format_tool_chat(std::string_view format, std::span<const ChatMessage> messages,
                                                       const ChatOptions& options) {
   for (const ChatMessage& message : messages) check_chat_role(format, message.role);
-  const ToolChat chat{format, messages, options};
-  if (format == "chatml") return format_hermes(chat);
-  if (format == "llama3") return format_llama3(chat);
-  if (format == "mistral-v3") return format_mistral(chat, " ", false);
-  if (format == "mistral-v3-tekken") return format_mistral(chat, "", false);
-  if (format == "mistral-v7") return format_mistral(chat, " ", true);
-  if (format == "mistral-v7-tekken") return format_mistral(chat, "", true);
+  for (const ToolFormat& known : kToolFormats)
+    if (known.name == format) return known.write({format, messages, options});
   const std::vector<std::string_view> known = chat_formats();
   if (std::find(known.begin(), known.end(), format) == known.end()) return std::nullopt;
   throw FormatError(fmt::format(
