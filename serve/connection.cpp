@@ -91,7 +91,7 @@ bool Connection::fill() {
     begin_ = 0;
     end_ = static_cast<std::size_t>(got);
 #ifdef TCP_QUICKACK
-    // Clients that send a head and a body apart wait for the acknowledgement of the first, which is held back for 40 ms.
+    // Clients that send a head and a body apart wait for the first's acknowledgement, which is held back for 40 ms.
     const int on = 1;
     setsockopt(socket_, IPPROTO_TCP, TCP_QUICKACK, &on, sizeof on);
 #endif

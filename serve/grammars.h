@@ -26,7 +26,7 @@ class Grammars {
   ~Grammars();
 
   /// Null for plain text.
-  /// @throws ApiError 400 for a form that is invalid or too large, and for a model without a tokenizer that can follow one
+  /// @throws ApiError 400 for a form that is invalid or too large, and for a model whose tokenizer cannot follow one
   std::shared_ptr<models::TokenGrammar> compile(const ServedModel& model, const OutputFormat& format);
 
  private:

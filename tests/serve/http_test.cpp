@@ -175,7 +175,7 @@ TEST(Http, RefusesFormsThatItCannotFollow) {
     return reply["error"]["message"].get<std::string>();
   };
   refused("regex", "(");
-  refused("grammar", "root ::= ");
+  refused("grammar", "root ::= (");
   refused("response_format",
           {{"type", "json_schema"}, {"json_schema", {{"name", "a"}, {"schema", {{"type", "nothing"}}}}}});
   Json both = with(chat(), "regex", "a");
