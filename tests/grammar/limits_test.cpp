@@ -80,7 +80,7 @@ TEST_F(GrammarSizes, AlternativesThatMultiplyAreRefused) {
   fixtures::Json schema = fixtures::Json::object();
   for (int i = 0; i < 20; ++i)
     schema["allOf"].push_back({{"anyOf", {{{"type", "string"}, {"minLength", i}}, {{"maxLength", 100 + i}}}}});
-  EXPECT_THAT(limit_refusal(schema.dump()), HasSubstr("multiply to more than"));
+  EXPECT_THAT(limit_refusal(schema.dump()), HasSubstr("more than 20000"));
   std::string nested = R"({"type":"null"})";
   for (int i = 0; i < 20; ++i)
     nested = R"({"anyOf":[{"items":{"$ref":"#/$defs/d)" + std::to_string(i) + R"("}},)" + nested + "]}";
@@ -114,6 +114,30 @@ TEST_F(GrammarSizes, MutualRecursion) {
   text += "[]" + repeated("}]", 2000);
   EXPECT_TRUE(accepts(*grammar, text));
   EXPECT_FALSE(accepts(*grammar, text + "]"));
+}
+
+TEST_F(GrammarSizes, LongLists) {
+  fixtures::Json schema = {{"type", "string"}, {"pattern", "^v[0-9]*$"}, {"enum", fixtures::Json::array()}};
+  for (int i = 0; i < 20'000; ++i) schema["enum"].push_back("v" + std::to_string(i));
+  EXPECT_EQ(limit_refusal(schema.dump()), "");
+  EXPECT_EQ(limit_refusal(fixtures::Json{{"oneOf", {schema, {{"enum", {"v", "w"}}}}}}.dump()), "");
+  EXPECT_THAT(limit_refusal(fixtures::Json{{"oneOf", {schema, schema}}}.dump()),
+              HasSubstr("both alternatives 0 and 1"));
+  EXPECT_THAT(limit_refusal(R"({"allOf":[{})" + repeated(",{}", 100'000) + "]}"),
+              HasSubstr("5000 schemas hold for one"));
+  EXPECT_THAT(limit_refusal(R"({"anyOf":[{})" + repeated(",{}", 100'000) + "]}"), HasSubstr("are more than 20000"));
+  EXPECT_THAT(limit_refusal(R"({"oneOf":[{"type":"null"})" + repeated(R"(,{"type":"string"})", 1000) + "]}"),
+              HasSubstr("both alternatives"));
+}
+
+TEST_F(GrammarSizes, LimitsAreChecked) {
+  GrammarLimits limits;
+  limits.depth = 100'000;
+  EXPECT_THAT(fixtures::refusal_of([&] { regex_grammar(byte_vocabulary(), "a", limits); }),
+              HasSubstr("depth is 100000"));
+  limits = {};
+  limits.states = 0;
+  EXPECT_THAT(fixtures::refusal_of([&] { regex_grammar(byte_vocabulary(), "a", limits); }), HasSubstr("states is 0"));
 }
 
 TEST_F(GrammarSizes, OddNumbers) {

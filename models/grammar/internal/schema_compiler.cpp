@@ -59,6 +59,8 @@ Expressions::Id SchemaCompiler::with_choices(const SchemaFacts& facts) {
   if (facts.impossible) return expressions_.never();
   if (facts.choices.empty()) return values(facts);
   const SchemaFacts::Choice choice = facts.choices.front();
+  if (cases_ + choice.keyword->items.size() > kMostCases)
+    SchemaReader::refuse(*choice.keyword, fmt::format("all cases of anyOf and oneOf are more than {}", kMostCases));
   std::vector<SchemaFacts> cases;
   for (const JsonValue& alternative : choice.keyword->items) {
     SchemaFacts one = facts;
@@ -70,7 +72,7 @@ Expressions::Id SchemaCompiler::with_choices(const SchemaFacts& facts) {
     for (std::size_t j = 0; j < i; ++j) {
       if (++cases_ > kMostCases)
         SchemaReader::refuse(*choice.keyword, "there are too many alternatives to compare; use anyOf");
-      if (!surely_disjoint(reader_, cases[i], cases[j]))
+      if (!reader_.surely_disjoint(cases[i], cases[j]))
         SchemaReader::refuse(*choice.keyword,
                              fmt::format("a value may validate against both alternatives {} and {}; use anyOf, or give "
                                          "them different types or a required member with different const",
@@ -86,7 +88,7 @@ Expressions::Id SchemaCompiler::values(const SchemaFacts& facts) {
   std::vector<Id> all;
   if (facts.values) {
     for (const JsonValue* value : *facts.values) {
-      const Validates result = validates(facts, *value);
+      const Validates result = reader_.validates(facts, *value, true);
       if (result == Validates::unknown)
         SchemaReader::refuse(*value,
                              "whether this value validates against the other keywords is not tested; leave "

@@ -70,7 +70,7 @@ Expressions::Id SchemaCompiler::unique_array(const SchemaFacts& facts) {
                          "uniqueItems is supported for items of an enum and for at most one item; leave it out");
   Members members{expressions_.empty(), {}, expressions_.never(), facts.min_items, facts.max_items};
   for (const JsonValue* value : *items.values) {
-    const Validates result = validates(items, *value);
+    const Validates result = reader_.validates(items, *value, true);
     if (result == Validates::unknown)
       SchemaReader::refuse(*value,
                            "whether this value validates against the other keywords is not tested; leave them "

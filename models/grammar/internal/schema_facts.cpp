@@ -11,7 +11,7 @@
 namespace etna::models {
 namespace {
 
-constexpr std::size_t kLongestChain = 500, kMostChoices = 200;
+constexpr std::size_t kLongestChain = 500, kMostChoices = 200, kMostSchemas = 5000;
 
 using JsonKind = JsonValue::Kind;
 
@@ -126,6 +126,8 @@ void SchemaReader::absorb(SchemaFacts& facts, const JsonValue& schema, SchemaLis
     refuse(schema, "the schema refers to itself without a level of JSON between; no text satisfies it step by step");
   if (std::find(facts.absorbed.begin(), facts.absorbed.end(), &schema) != facts.absorbed.end()) return;
   facts.absorbed.push_back(&schema);
+  if (facts.absorbed.size() > kMostSchemas)
+    refuse(schema, fmt::format("more than {} schemas hold for one value; merge them", kMostSchemas));
   chain.push_back(&schema);
   if (chain.size() > kLongestChain)
     refuse(schema,

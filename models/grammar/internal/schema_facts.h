@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -63,6 +64,9 @@ struct SchemaFacts {
   }
 };
 
+enum class Validates { no, yes, unknown };
+class PatternMatcher;
+
 /// Reads the keywords of the schemas of a document.
 class SchemaReader {
  public:
@@ -77,9 +81,18 @@ class SchemaReader {
   /// Schemas for an item.
   SchemaList schemas_of_item(const SchemaFacts& facts, std::size_t index) const;
 
+  /// Whether a value validates. @param listed it is one of facts.values
+  Validates validates(const SchemaFacts& facts, const JsonValue& value, bool listed = false) const;
+  /// Whether surely no value validates against both that is written for one of them.
+  bool surely_disjoint(const SchemaFacts& a, const SchemaFacts& b, int depth = 0) const;
+
   [[noreturn]] static void refuse(const JsonValue& at, const std::string& why);
 
  private:
+  bool matches(const std::string& pattern, std::string_view text) const;
+  bool objects_disjoint(const SchemaFacts& a, const SchemaFacts& b, int depth) const;
+  bool forbids(const SchemaFacts& facts, const std::string& name) const;
+
   void keyword(SchemaFacts& facts, const JsonValue& schema, const std::string& name, const JsonValue& value,
                const SchemaList& chain) const;
   bool number_keyword(SchemaFacts& facts, const std::string& name, const JsonValue& value) const;
@@ -92,13 +105,9 @@ class SchemaReader {
 
   const JsonValue& root_;
   const GrammarLimits& limits_;
+  mutable std::map<std::string, std::shared_ptr<PatternMatcher>> matchers_;
 };
 
-/// Whether a value validates.
-enum class Validates { no, yes, unknown };
-Validates validates(const SchemaFacts& facts, const JsonValue& value);
-/// Whether surely no value validates against both that is written for one of them.
-bool surely_disjoint(const SchemaReader& reader, const SchemaFacts& a, const SchemaFacts& b, int depth = 0);
 unsigned type_of(const JsonValue& value);
 
 }  // namespace etna::models
