@@ -61,6 +61,7 @@ class Receipt {
   Receipt(const Receipt&) = delete;
   Receipt& operator=(const Receipt&) = delete;
 
+  /// Without this call the receipt states the CPU.
   /// @param requested what the user gave, as select_device() takes it
   void device(std::string_view requested, Device selected);
   void seed(const std::string& name, std::uint64_t value);

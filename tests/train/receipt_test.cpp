@@ -10,6 +10,7 @@
 #include <etna/device/output_file.h>
 #include <etna/tensor/internal/overrides.h>
 #include <etna/tensor/ops.h>
+#include <etna/train/internal/read_bytes.h>
 #include <etna/train/internal/receipt_json.h>
 #include <etna/train/internal/sha256.h>
 
@@ -293,6 +294,18 @@ TEST(ReceiptFiles, AFolderIsItsFilesByName) {
   EXPECT_EQ(files[1].bytes, 1u);
   EXPECT_THAT([&] { hash_files("model", folder / "deeper"); }, ThrowsMessage<FormatError>(HasSubstr("has no files")));
   EXPECT_THAT([&] { hash_files("model", folder / "none"); }, ThrowsMessage<FormatError>(HasSubstr("cannot be read")));
+}
+
+TEST_F(ReceiptOfARun, TheReceiptsInTheDocsAreAsTheyWereWritten) {
+  int receipts = 0;
+  for (const auto& entry : fs::directory_iterator(ETNA_SOURCE_DIR "/docs/examples")) {
+    if (entry.path().extension() != ".json") continue;
+    ++receipts;
+    // Their files are elsewhere.
+    for (const std::string& mismatch : check_receipt(read_bytes(entry.path())).mismatches)
+      EXPECT_TRUE(mismatch.starts_with("model ") || mismatch.starts_with("tokenizer ")) << mismatch;
+  }
+  EXPECT_GE(receipts, 2);
 }
 
 TEST_F(ReceiptOfARun, InvalidUtf8IsReplaced) {
