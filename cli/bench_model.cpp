@@ -19,6 +19,7 @@
 #include "commands.h"
 #include "generation.h"
 #include "output.h"
+#include "receipt_option.h"
 #include "text_answer.h"
 
 namespace etna::cli {
@@ -27,7 +28,6 @@ namespace {
 struct ModelBenchOptions : ModelOptions {
   std::int64_t prompt = 512, tokens = 128, sequences = 1, repeat = 3;
   bool cpu = true;  ///< also the CPU, where the device is another
-  bool force = false;
   std::string json;
 };
 
@@ -129,8 +129,10 @@ std::string op_table(const std::vector<Speed>& speeds) {
 
 int bench_model(const ModelBenchOptions& options) try {
   io::require_output({"--json", options.json, json_marks(kBench)}, options.force, models_of(options));
+  const auto receipt = begin_receipt(options);
   training::Interrupt interrupt;
   const Device device = device_of(options);
+  if (receipt) receipt->device(options.device, device);
   std::vector<Speed> speeds;
   if (!device.is_cpu() && options.cpu) speeds.push_back(measure(options, "cpu", interrupt));
   if (!interrupt.requested()) speeds.push_back(measure(options, device.str(), interrupt));
@@ -154,6 +156,13 @@ int bench_model(const ModelBenchOptions& options) try {
                                 {"op_ms_per_token", speed.op_ms}};
   }
   print_all(text + "\n" + op_table(speeds));
+  if (receipt) {
+    for (const Speed& speed : speeds) {
+      receipt->number(speed.device.str() + " tokens_read_per_second", speed.prompt);
+      receipt->number(speed.device.str() + " tokens_written_per_second", speed.decode);
+    }
+    receipt->write(options.receipt);
+  }
   if (!options.json.empty()) io::write_file(options.json, json.dump(2) + "\n");
   return 0;
 } catch (const std::invalid_argument& error) {
@@ -187,6 +196,7 @@ Command add_bench(CLI::App& app) {
       ->capture_default_str();
   bench->add_flag("--no-cpu{false}", options->cpu, "leave out the CPU, which a GPU is compared with");
   add_output(*bench, "--json", options->json, "also write the figures to this file", options->force);
+  add_receipt_option(*bench, options->receipt, options->force);
   return {bench, [options] { return bench_model(*options); }};
 }
 

@@ -14,6 +14,7 @@
 #include "generation.h"
 #include "line_reader.h"
 #include "output.h"
+#include "receipt_option.h"
 #include "text_answer.h"
 
 namespace etna::cli {
@@ -163,11 +164,20 @@ class Chat {
 };
 
 int chat(const TextOptions& options) try {
+  const auto receipt = begin_receipt(options);
   LoadedModel model = open_model(options);
+  if (receipt) {
+    receipt->device(options.device, model.device);
+    if (options.seed->count() > 0) receipt->seed("sampling", options.sampling.seed);
+  }
   Chat chat(model, options);
   LineReader reader;
   while (const std::optional<std::string> line = reader.next()) {
     if (!chat.line(*line)) break;
+  }
+  if (receipt) {
+    add_generation(*receipt, model);
+    receipt->write(options.receipt);
   }
   return 0;
 } catch (const FormatError& error) {
@@ -188,6 +198,7 @@ Command add_chat(CLI::App& app) {
                    "template, else the template)")
       ->check(CLI::IsMember(formats()));
   add_sampling_options(*chat, *options);
+  add_receipt_option(*chat, options->receipt, options->force);
   return {chat, [options] { return cli::chat(*options); }};
 }
 

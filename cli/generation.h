@@ -15,9 +15,9 @@ namespace etna::cli {
 
 /// What all of them take.
 struct ModelOptions {
-  std::string model, tokenizer, adapter, draft, device, cache = "f16";
+  std::string model, tokenizer, adapter, draft, device, cache = "f16", receipt;
   std::int64_t context = 0, guesses = 0;
-  bool strict = false, quiet = false;
+  bool strict = false, quiet = false, force = false;
 };
 
 struct TextOptions : ModelOptions {

@@ -11,11 +11,13 @@
 #include "arguments.h"
 #include "commands.h"
 #include "output.h"
+#include "receipt_option.h"
 
 /// Exit codes: 0 success, 1 any other failure, 2 wrong usage, 3 a missing, lost or faulty device, 4 runs or data that
 /// are not there or cannot be used, 5 out of memory, 8 suspicious weights, 130 stopped by Ctrl-C.
 int main(int argc, char** argv) {
   etna::os::open_standard_streams();
+  etna::cli::command_line().assign(argv, argv + argc);
   CLI::App app{"Language models, what Etna can run on, texts to train on, and what was trained."};
   app.require_subcommand(1);
   app.set_version_flag("--version", "etna " ETNA_VERSION);

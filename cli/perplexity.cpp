@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <optional>
@@ -15,6 +16,7 @@
 #include "commands.h"
 #include "generation.h"
 #include "output.h"
+#include "receipt_option.h"
 #include "text_answer.h"
 
 namespace etna::cli {
@@ -29,8 +31,12 @@ struct PerplexityOptions : ModelOptions {
   std::int64_t most = 0;
 };
 int perplexity(const PerplexityOptions& options) try {
+  const auto receipt = begin_receipt(options);
+  if (receipt) receipt->file("text", options.file);
   const std::string text = data::read_text_file(options.file);
   LoadedModel model = open_model(options);
+  if (receipt) receipt->device(options.device, model.device);
+  const auto started = std::chrono::steady_clock::now();
   const data::Tokenizer& tokenizer = tokenizer_of(model, options.model);
   const std::vector<std::int32_t> ids = tokenizer.encode(text);
   const std::int64_t context = std::min(model.model.decoder->config.context, model.generator->cache().capacity());
@@ -69,6 +75,14 @@ int perplexity(const PerplexityOptions& options) try {
       std::sqrt(std::max(0.0, squares / static_cast<double>(count) - mean * mean) / static_cast<double>(count));
   print_all(fmt::format("{} tokens in pieces of {}: {:.4f} nats a token, perplexity {:.3f} ± {:.3f}\n",
                         training::with_commas(count), chunk, mean, std::exp(mean), std::exp(mean) * error));
+  if (receipt) {
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - started;
+    receipt->number("load_seconds", model.seconds);
+    receipt->number("tokens_read", static_cast<double>(count));
+    receipt->number("tokens_read_per_second", static_cast<double>(count) / took.count());
+    receipt->number("perplexity", std::exp(mean));
+    receipt->write(options.receipt);
+  }
   return interrupt.requested() ? interrupt.exit_code() : 0;
 } catch (const FormatError& error) {
   print_error(printable(error.what()));
@@ -88,6 +102,7 @@ Command add_perplexity(CLI::App& app) {
       ->capture_default_str();
   perplexity->add_option("-n,--tokens", options->most, "stop after about so many; 0: all")
       ->check(number_in(training::integers(0)));
+  add_receipt_option(*perplexity, options->receipt, options->force);
   return {perplexity, [options] { return cli::perplexity(*options); }};
 }
 

@@ -16,6 +16,7 @@
 #include "generation.h"
 #include "line_reader.h"
 #include "output.h"
+#include "receipt_option.h"
 #include "text_answer.h"
 
 namespace etna::cli {
@@ -40,7 +41,10 @@ std::string prompt_of(const TextOptions& options) {
 }
 
 int run_text(const TextOptions& options) try {
+  const auto receipt = begin_receipt(options);
   const std::string prompt = prompt_of(options);
+  if (receipt && !options.prompt_file.empty() && options.prompt_file != "-")
+    receipt->file("prompt", options.prompt_file);
   LoadedModel model = open_model(options);
   const data::Tokenizer& tokenizer = tokenizer_of(model, options.model);
   std::vector<std::int32_t> ids = tokenizer.encode_prompt(prompt, {.add_special = !options.no_special});
@@ -52,6 +56,10 @@ int run_text(const TextOptions& options) try {
   }
   training::Interrupt interrupt;
   Answer answer(*model.generator, tokenizer, options, interrupt);
+  if (receipt) {
+    receipt->device(options.device, model.device);
+    receipt->seed("sampling", answer.seed());
+  }
   // What the model goes on with belongs to the text.
   print_now(prompt);
   try {
@@ -72,6 +80,10 @@ int run_text(const TextOptions& options) try {
                     models::name(answer.reason()))
             .c_str());
     if (times.guessed > 0) std::fprintf(stderr, "%s\n", guesses_line(times).c_str());
+  }
+  if (receipt) {
+    add_generation(*receipt, model);
+    receipt->write(options.receipt);
   }
   return interrupt.requested() ? interrupt.exit_code() : 0;
 } catch (const FormatError& error) {
@@ -94,6 +106,7 @@ Command add_run(CLI::App& app) {
   run->add_flag("--no-special", options->no_special, "add no begin token to the prompt");
   run->add_flag("--endless", options->endless, "where the context is full, go on without the middle of the text");
   add_sampling_options(*run, *options);
+  add_receipt_option(*run, options->receipt, options->force);
   return {run, [options] { return run_text(*options); }};
 }
 

@@ -28,6 +28,8 @@ class Answer {
          const training::Interrupt& interrupt);
   /// @return the tokens of the answer
   std::vector<std::int32_t> write(std::span<const std::int32_t> prompt);
+  /// Of the next text.
+  std::uint64_t seed() const { return seed_; }
   models::StopReason reason() const { return reason_; }
   const std::string& text() const { return text_; }
 

@@ -41,6 +41,20 @@ if(ETNA_FORMATS_MISSING AND NOT ETNA_MINIMAL)
   message(STATUS "File formats: cannot read, since a library is missing:${ETNA_FORMATS_MISSING}")
 endif()
 
+# SHA-256, for receipts (docs/receipts.md).
+add_library(etna_crypto INTERFACE)
+if(NOT ETNA_MINIMAL)
+  find_package(OpenSSL QUIET COMPONENTS Crypto)
+  if(TARGET OpenSSL::Crypto)
+    target_link_libraries(etna_crypto INTERFACE OpenSSL::Crypto)
+    target_compile_definitions(etna_crypto INTERFACE ETNA_HAS_OPENSSL)
+    list(APPEND ETNA_FORMATS OpenSSL)
+    list(APPEND ETNA_FORMAT_LIBRARIES OpenSSL::Crypto)
+  else()
+    message(STATUS "Receipts: cannot be written, since libcrypto is missing (libssl-dev)")
+  endif()
+endif()
+
 # Chat templates in Jinja, by the headers of minja (libminja-dev in Debian testing). Without them, formats known by name
 # remain.
 if(ETNA_MINIMAL)

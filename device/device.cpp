@@ -18,6 +18,7 @@
 
 #include <etna/device/error.h>
 #include <etna/device/internal/device_queue.h>
+#include <etna/device/internal/device_request.h>
 #include <etna/device/internal/os/folders.h>
 
 namespace etna {
@@ -55,18 +56,6 @@ std::optional<std::string> configured_device() {
                                   file.string(), device->dump()));
   }
   return device->get<std::string>();
-}
-
-struct Request {
-  std::string text;
-  std::string source;  ///< "ETNA_DEVICE", or the config file; empty if the caller asked
-};
-
-Request resolve(std::string_view requested) {
-  if (!requested.empty()) return {std::string(requested), ""};
-  if (const char* value = std::getenv("ETNA_DEVICE"); value && *value) return {value, "ETNA_DEVICE"};
-  if (auto configured = configured_device()) return {*configured, config_file().string()};
-  return {"auto", ""};
 }
 
 /// All backends except the host's, in order.
@@ -146,6 +135,13 @@ std::string advice_for_foreign(std::string_view text) {
 
 }  // namespace
 
+DeviceRequest device_request(std::string_view requested) {
+  if (!requested.empty()) return {std::string(requested), ""};
+  if (const char* value = std::getenv("ETNA_DEVICE"); value && *value) return {value, "ETNA_DEVICE"};
+  if (auto configured = configured_device()) return {*configured, config_file().string()};
+  return {"auto", ""};
+}
+
 Device Device::parse(std::string_view text) {
   if (text == "cpu") return kCPU;
   std::string known = "cpu";
@@ -180,7 +176,7 @@ std::vector<AdapterInfo> adapters() {
 }
 
 Device select_device(std::string_view requested) {
-  Request request = resolve(requested);
+  DeviceRequest request = device_request(requested);
   if (request.text == "auto") return real_gpu().value_or(kCPU);
   std::string from = request.source.empty() ? "" : fmt::format(" (by {})", request.source);
   if (request.text == "gpu") {
@@ -202,7 +198,7 @@ Device select_device(std::string_view requested) {
 Device select_device_strictly(std::string_view requested) {
   set_strict(true);
   const Device device = select_device(requested);
-  const Request request = resolve(requested);
+  const DeviceRequest request = device_request(requested);
   const auto& found = backend(device).adapters();
   if (device.is_cpu() || found[device.index].kind != "software" || request.text == device.str()) return device;
   throw DeviceError(fmt::format(
@@ -218,7 +214,7 @@ std::string device_line(std::string_view requested, Device selected) {
       detected += fmt::format("{} {}{}, ", a.device.str(), a.name, a.rejected.empty() ? "" : " (unusable)");
     }
   }
-  return fmt::format("device: requested={} detected=[{}cpu] selected={}", resolve(requested).text, detected,
+  return fmt::format("device: requested={} detected=[{}cpu] selected={}", device_request(requested).text, detected,
                      selected.str());
 }
 

@@ -7,6 +7,7 @@
 
 #include <etna/device/error.h>
 #include <etna/device/internal/command_sink.h>
+#include <etna/device/internal/counting.h>
 #include <etna/device/internal/device_queue.h>
 #include <etna/device/internal/placeholder.h>
 
@@ -51,7 +52,12 @@ void enqueue_any(Device device, const AnyDispatch& dispatch) {
   } else {
     require_memory(dispatch.op, dispatch.arguments);
     queue.dispatch(dispatch);
+    if (counting::on()) counting::ran(counting::row(device, dispatch));
   }
+}
+
+void count_bytes(Device device, std::string_view command) {
+  if (counting::on()) counting::ran(counting::row_of_bytes(device, command));
 }
 
 }  // namespace
@@ -76,6 +82,7 @@ void enqueue_copy(Device device, const Storage& from, std::size_t from_offset, S
     sink->copy(from.address() + from_offset, to.address() + to_offset, bytes);
   } else {
     queue.copy(from, from_offset, to, to_offset, bytes);
+    count_bytes(device, "copy");
   }
 }
 void enqueue_fill(Device device, Storage& to, std::size_t offset, std::size_t bytes, std::uint32_t word) {
@@ -86,6 +93,7 @@ void enqueue_fill(Device device, Storage& to, std::size_t offset, std::size_t by
     sink->fill(to.address() + offset, bytes, word);
   } else {
     queue.fill(to, offset, bytes, word);
+    count_bytes(device, "fill");
   }
 }
 void enqueue_update(Device device, Storage& to, std::size_t offset, const Arguments& rows) {
@@ -95,6 +103,7 @@ void enqueue_update(Device device, Storage& to, std::size_t offset, const Argume
     sink->update(to.address() + offset, rows);
   } else {
     queue.update(to, offset, rows);
+    count_bytes(device, "update");
   }
 }
 void enqueue_update(Device device, Storage& to, std::size_t offset, std::span<const std::byte> bytes) {

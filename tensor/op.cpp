@@ -8,6 +8,7 @@
 #include <etna/device/profile/profiler.h>
 #include <etna/tensor/autocast.h>
 #include <etna/tensor/internal/capture_hooks.h>
+#include <etna/tensor/internal/detours.h>
 #include <etna/tensor/internal/fusion.h>
 #include <etna/tensor/internal/kernels.h>
 #include <etna/tensor/internal/overrides.h>
@@ -113,11 +114,14 @@ void fall_back(const OpCall& call, Device device, TensorList& out) {
   if (call.op.reference != nullptr) {
     detail::count_fallback(call.op.name,
                            fmt::format("no kernel on {} for these dtypes, composed of others", device.str()));
+    detail::count_detour(Detour::reference, device, call.op.name);
     compose(call, out);
     return;
   }
   detail::count_fallback(call.op.name,
                          fmt::format("no kernel on {} for these dtypes, computed on the CPU", device.str()));
+  detail::count_detour(Detour::fallback, device, call.op.name);
+  detail::count_cpu_kernel(call.op.name);
   TensorList host(call.in.begin(), call.in.end());
   for (Tensor& x : host) {
     if (x.defined()) x = detail::host_copy(x);
@@ -218,8 +222,10 @@ void detail::compute(const OpCall& call, Device device, TensorList& out) {
   Computing computing(call.op.name);
   naming(call.op.name, [&] {
     if (overrides().compose_ops && call.op.reference != nullptr && !fusion::running_held_back()) {
+      detail::count_detour(Detour::reference, device, call.op.name);
       compose(call, out);
     } else if (device.is_cpu() && call.op.cpu == nullptr) {
+      detail::count_detour(Detour::composed, device, call.op.name);
       out = call.op.reference(call);
     } else if (!compute_by_kernel(call, device, out)) {
       fall_back(call, device, out);

@@ -1,4 +1,5 @@
 #include <fstream>
+#include <memory>
 #include <optional>
 
 #include <fmt/format.h>
@@ -7,6 +8,7 @@
 #include <etna/device/error.h>
 #include <etna/device/output_file.h>
 #include <etna/device/profile/profile.h>
+#include <etna/train/receipt.h>
 
 #include "devices.h"
 #include "measure.h"
@@ -126,13 +128,28 @@ int main(int argc, char** argv) {
                      io::kReplacesOnlyOwn)
       ->needs(profiled);
 
+  std::string receipt_file;
+  app.add_option("--receipt", receipt_file,
+                 std::string("write what ran to this file: device, kernels, fallbacks (etna receipt check)") +
+                     io::kReplacesOnlyOwn);
+
   return bench::run_program(app, argc, argv, [&] {
+    std::unique_ptr<training::Receipt> receipt;
+    io::require_output({"--receipt", receipt_file, training::Receipt::marks()}, app.count("--force") > 0);
+    if (!receipt_file.empty()) {
+      receipt = std::make_unique<training::Receipt>(
+          training::ReceiptProgram{.name = "bench_step", .version = ETNA_VERSION, .command = {argv, argv + argc}});
+    }
     io::require_output({"--trace", trace, profile::trace_marks(trace)}, app.count("--force") > 0);
     if (profiling) options.profile = profile_steps;
     if (exact) options.timing = profile::Timing::dispatches;
     std::optional<profile::Profile> seen;
     nlohmann::json runs = nlohmann::json::array();
-    for (Device device : bench::chosen_devices(device_names)) {
+    const std::vector<Device> devices = bench::chosen_devices(device_names);
+    if (receipt && devices.size() > 1)
+      throw Error("--receipt states one device; name it with --device, and measure the others in runs of their own");
+    if (receipt) receipt->device(device_names.empty() ? "" : device_names.front(), devices.front());
+    for (Device device : devices) {
       for (const std::string& preset : presets) {
         bench::Workload workload = bench::find_workload(preset);
         workload.batch = batch.value_or(workload.batch);
@@ -144,11 +161,15 @@ int main(int argc, char** argv) {
             print(workload, device, times);
             if (times.profile) print(times, *(seen = times.profile));
             runs.push_back(report(workload, device, times));
+            if (receipt)
+              receipt->number(fmt::format("{} {} {} tokens_per_second", preset, precision, mode),
+                              tokens_per_second(workload, times));
           }
         }
       }
     }
     if (seen && !trace.empty()) profile::write_trace(*seen, trace);
+    if (receipt) receipt->write(receipt_file);
     if (json.empty()) return;
     std::ofstream out(json);
     out << runs.dump(2) << '\n';

@@ -22,6 +22,12 @@ int run_evaluate(const EvaluateOptions& options) {
   const Device device = options.select();
   fmt::print("{}\n", device_line(options.device, device));
   io::require_output({"--json", options.json, json_marks(kCommand)}, options.force, {options.run});
+  const auto receipt = begin_receipt(options.receipt, options.command, options.force, {options.run});
+  if (receipt) {
+    receipt->device(options.device, device);
+    receipt->file("checkpoint", training::best_checkpoint(options.run));
+    add_text_files(*receipt, options);
+  }
   SavedModel saved = load_model(options.run, device);
   const training::TextCorpus corpus = options.open();
   data::require_same_tokenizer(*corpus.tokenizer, *saved.tokenizer, options.run);
@@ -52,6 +58,11 @@ int run_evaluate(const EvaluateOptions& options) {
                        {"test_perplexity", *cached.test_perplexity}};
   }
   if (!options.json.empty()) io::write_file(options.json, result.dump(2) + "\n");
+  if (receipt) {
+    receipt->number("valid_perplexity", *plain.valid_perplexity);
+    receipt->number("test_perplexity", *plain.test_perplexity);
+    receipt->write(options.receipt);
+  }
   return 0;
 }
 

@@ -108,6 +108,11 @@ constexpr const char *kPreset = "model and numbers: demo, tiny, small, gpt2, bes
                      *kForce = "replace files of outputs that something else wrote";
 const std::vector<std::string> kPrecisions = {"f32", "f16", "bf16"}, kRecipes = {"best", "fast", "best_cpu"};
 
+void add_receipt(CLI::App* app, DeviceOptions& o) {
+  output(app, "--receipt", o.receipt,
+         "write what ran to this file: device, kernels, fallbacks, hashes of the files (etna receipt check)");
+}
+
 void add_train(CLI::App* app, TrainOptions& o, SettingList& list) {
   app->footer(
       "Settings come from the command line, else the environment (ETNA_WIKITEXT_LR=1e-3), else --config, else "
@@ -130,6 +135,7 @@ void add_train(CLI::App* app, TrainOptions& o, SettingList& list) {
   app->add_flag("!--no-forecast", o.forecast, "do not measure beforehand how much memory it will take");
   app->add_flag("--resident", o.resident, kResident);
   output(app, "--json", o.json, "also write the summary to this file");
+  add_receipt(app, o);
   app->add_flag("!--no-eval", o.evaluate, "skip validations, the evaluation and the passage");
   auto* profile =
       app->add_flag("--profile", o.profile, "profile some steps after the first five and print where their time went");
@@ -153,6 +159,7 @@ void add_evaluate(CLI::App* app, EvaluateOptions& o) {
   number(app, "--cache-theta", o.cache.theta, {0, 1000}, "how sharply it prefers words in like contexts")->needs(cache);
   number(app, "--cache-lambda", o.cache.lambda, {0, 0.999}, "its share of a probability")->needs(cache);
   output(app, "--json", o.json, "also write the result to this file");
+  add_receipt(app, o);
   app->add_flag("--force", o.force, kForce);
 }
 
@@ -204,6 +211,7 @@ int main(int argc, char** argv) {
   TrainOptions train;
   if (argc > 0) train.program = argv[0];
   EvaluateOptions eval;
+  train.command = eval.command = {argv, argv + argc};
   GenerateOptions writing, chat;
   CompareOptions compare;
   add_train(command("train", "train, evaluate and write a passage", [&] { return run_train(train, settings, list); }),

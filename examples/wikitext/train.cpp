@@ -75,6 +75,12 @@ int run_train(const TrainOptions& options, Settings& settings, training::Setting
   fmt::print("{}\n", device_line(options.device, device));
   io::require_output({"--json", options.json, json_marks(kTrainCommand)}, options.force);
   io::require_output({"--trace", options.trace, profile::trace_marks(options.trace)}, options.force);
+  const auto receipt = begin_receipt(options.receipt, options.command, options.force);
+  if (receipt) {
+    receipt->device(options.device, device);
+    receipt->seed("model", static_cast<std::uint64_t>(settings.seed));
+    add_text_files(*receipt, options);
+  }
   const auto folder = training::open_run(options.out, options.resume, options.force);
   training::TextCorpus corpus = options.open();
   const training::TextRunOptions run_options = settings.run(!options.eager, options.resident);
@@ -139,7 +145,20 @@ int run_train(const TrainOptions& options, Settings& settings, training::Setting
   const std::optional<profile::Profile> seen = profiler.take();
   if (options.profile) training::report_profile(seen, options.trace);
   fmt::print("{}", summary.str());
+  const auto finish_receipt = [&] {
+    if (!receipt) return;
+    receipt->number("steps", static_cast<double>(summary.steps));
+    receipt->number("tokens_per_second", summary.tokens_per_second());
+    if (!summary.losses.empty()) receipt->number("final_loss", summary.losses.back().loss);
+    if (summary.valid_perplexity) receipt->number("valid_perplexity", *summary.valid_perplexity);
+    if (summary.test_perplexity) receipt->number("test_perplexity", *summary.test_perplexity);
+    if (folder && !training::find_checkpoints(folder->checkpoints()).latest.empty())
+      receipt->file("checkpoint", training::best_checkpoint(folder->path()));
+    receipt->write(options.receipt);
+    fmt::print("receipt: {0} (etna receipt check {0})\n", training::printable(options.receipt));
+  };
   if (loop.interrupted()) {
+    finish_receipt();
     records.end(training::Outcome::interrupted, summary);
     if (folder) fmt::print("stopped; go on with: {} train --resume --out {}\n", options.program, options.out);
     return loop.exit_code();
@@ -161,6 +180,7 @@ int run_train(const TrainOptions& options, Settings& settings, training::Setting
     print_next(options.program, folder->path().string());
   }
   if (!options.json.empty()) io::write_file(options.json, training::json_text(summary) + "\n");
+  finish_receipt();
   if (corpus.embedded)
     fmt::print(
         "This was the embedded corpus. For WikiText-2: tools/get-wikitext2 DIR, then --data DIR (or ETNA_DATA=DIR).\n");

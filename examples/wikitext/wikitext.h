@@ -8,6 +8,7 @@
 
 #include <etna/device/device.h>
 #include <etna/models/decoder_config.h>
+#include <etna/train/receipt.h>
 #include <etna/train/runs.h>
 #include <etna/train/text_training.h>
 
@@ -74,7 +75,7 @@ struct DataOptions {
 };
 
 struct DeviceOptions {
-  std::string device;
+  std::string device, receipt;
   bool strict = false;
 
   etna::Device select() const { return strict ? etna::select_device_strictly(device) : etna::select_device(device); }
@@ -82,6 +83,7 @@ struct DeviceOptions {
 
 struct TrainOptions : DataOptions, DeviceOptions {
   std::string program = "wikitext";  ///< as the user called it
+  std::vector<std::string> command;
   std::string preset = "tiny", config, out, json, trace;
   bool resume = false, force = false, print_config = false, evaluate = true, eager = false, resident = false;
   bool forecast = true, profile = false, profile_exact = false;
@@ -89,6 +91,7 @@ struct TrainOptions : DataOptions, DeviceOptions {
 };
 
 struct EvaluateOptions : DataOptions, DeviceOptions {
+  std::vector<std::string> command;
   std::string run, json, precision = "f32";
   bool with_cache = false, force = false;
   etna::nn::NeuralCacheOptions cache;
@@ -121,6 +124,11 @@ int run_compare(const CompareOptions& options, Settings& settings, training::Set
 /// Continues the prompt (an empty one starts a line, or a text of byte pairs) token by token, until the end of a text.
 std::string generate(const TextModel& model, const etna::data::Tokenizer& tokenizer, const GenerateOptions& options,
                      etna::Device device);
+/// Begins to count for --receipt; null for an empty name. @throws OutputExists, FormatError
+std::unique_ptr<training::Receipt> begin_receipt(const std::string& file, const std::vector<std::string>& command,
+                                                 bool force, const std::vector<etna::FilePath>& read = {});
+/// The files that the text is read from; an embedded corpus has none.
+void add_text_files(training::Receipt& receipt, const DataOptions& options);
 /// What marks a JSON file of a command, "wikitext eval", which another output may then replace.
 inline std::vector<std::string> json_marks(const std::string& command) { return {"\"command\": \"" + command + "\""}; }
 

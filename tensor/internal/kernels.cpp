@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <etna/device/internal/backend.h>
+#include <etna/device/internal/counting.h>
 #include <etna/tensor/internal/layout.h>
 
 namespace etna {
@@ -50,7 +51,10 @@ void register_kernel(DeviceType backend, std::string_view op, KernelFunction ker
 bool run_kernel(const OpCall& call, Device device, std::span<Tensor> out) {
   if (gpu::runs_kernels(device)) return call.op.gpu != nullptr && call.op.gpu(call, out);
   const KernelFunction kernel = find(device.type, call.op.name);
-  return kernel != nullptr && kernel(call, out);
+  if (kernel == nullptr || !kernel(call, out)) return false;
+  if (counting::on())
+    counting::ran(counting::row({device, call.op.name, call.op.name}, [] { return std::string("registered"); }));
+  return true;
 }
 
 namespace detail {

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include <etna/data/corpus.h>
+#include <etna/train/receipt.h>
 
 #include "wikitext_command.h"
 
@@ -20,6 +21,24 @@ namespace {
 namespace fs = std::filesystem;
 using namespace wikitext_command;
 using testing::HasSubstr;
+
+TEST_F(Wikitext, WritesReceiptsOfItsTrainingAndItsEvaluation) {
+  const Outcome trained = wikitext("train --device cpu --preset demo --steps 6 --no-eval --no-forecast --out " +
+                                   at("run") + " --receipt " + at("train.json"));
+  ASSERT_EQ(trained.code, 0) << trained.text;
+  const std::string text = read(at("train.json"));
+  const auto json = nlohmann::json::parse(text);
+  EXPECT_EQ(json["compute_path"], "real");
+  EXPECT_EQ(json["numbers"]["steps"], 6);
+  EXPECT_EQ(json["totals"]["replays"], 4) << "the first step runs eagerly, the second while it is captured";
+  EXPECT_EQ(json["files"][0]["role"], "checkpoint");
+  EXPECT_THAT(etna::training::check_receipt(text).mismatches, testing::IsEmpty());
+
+  const Outcome evaluated = wikitext("eval --device cpu --run " + at("run") + " --receipt " + at("eval.json"));
+  ASSERT_EQ(evaluated.code, 0) << evaluated.text;
+  EXPECT_THAT(etna::training::check_receipt(read(at("eval.json"))).mismatches, testing::IsEmpty());
+  EXPECT_EQ(nlohmann::json::parse(read(at("eval.json")))["files"][0]["sha256"], json["files"][0]["sha256"]);
+}
 
 TEST_F(Wikitext, TrainsEvaluatesAndWritesItsSummary) {
   Outcome trained = wikitext("train --device cpu --preset demo --epochs 5 --steps 120 --out " + at("run") + " --json " +

@@ -24,7 +24,7 @@ bool is_included_behind_one(const std::string& path) {
 TEST(Packages, ThatASmallBuildLacksAreIncludedBehindACondition) {
   static const std::regex include(R"(^\s*#\s*include\s*[<"]([^>"]+)[>"])"),
       optional(R"((tbb|oneapi|spdlog|minja|glslang|CLI)/.*|xxhash\.h|pcre2\.h|utf8proc\.h|zlib\.h|png\.h)"
-               R"(|jpeglib\.h|zip\.h)");
+               R"(|jpeglib\.h|zip\.h|openssl/.*)");
   int seen = 0;
   for (const Source& source : sources({".h", ".cpp", ".inc"})) {
     if (!is_of_the_library(source.folder()) || source.path.starts_with("device/internal/vulkan/") ||

@@ -54,6 +54,7 @@ struct Command {
   Slice addresses;      ///< offsets of the addresses among those bytes
   Slice reads, writes;  ///< ranges of memory
   std::uint32_t group = 0;
+  std::uint32_t stands_for = 1;  ///< commands of the capture: more than one if they were fused
   profile::Labels labels;
 
   void name(std::string_view text);

@@ -92,6 +92,7 @@ class Rewriter {
     command.name(name);
     command.labels = list_.commands[unit.members.front()].labels;
     command.work = dispatch;
+    command.stands_for = static_cast<std::uint32_t>(unit.members.size());
 
     Arguments arguments;
     if (written.in_table) {

@@ -1,8 +1,10 @@
 #include <etna/device/internal/graph/graph.h>
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
+#include <etna/device/internal/counting.h>
 #include <etna/device/internal/graph/fuse.h>
 #include <etna/device/internal/graph/schedule.h>
 
@@ -136,6 +138,35 @@ void Graph::plan(const GraphTarget& target) {
   storages_.plan(target.largest_chunk, report_);
   relocate();
   storages_.finish();
+}
+
+void Graph::count_run() {
+  counting::replay();
+  if (form_ == GraphForm::calls) return;
+  if (counted_.empty()) {
+    const auto row_of = [this](const Command& c) -> counting::Row& {
+      if (const auto* d = std::get_if<graph::DispatchCommand>(&c.work)) {
+        const std::string_view op = c.op.data();
+        // A kernel written for the graph has no name but that of what it computes.
+        const gpu::Shader shader{c.stands_for > 1 ? c.op.data() : d->shader.name, d->shader.words};
+        return counting::row({device_, shader.name, op, list_.spec(*d)},
+                             [&] { return counting::path_of(shader.words) + (c.stands_for > 1 ? ", fused" : ""); });
+      }
+      if (const auto* launch = std::get_if<graph::CubinCommand>(&c.work)) {
+        return counting::row({device_, launch->kernel->name, c.op.data()},
+                             [&] { return counting::path_of(*launch->kernel); });
+      }
+      return counting::row_of_bytes(device_, c.op.data());
+    };
+    std::map<counting::Row*, CountedRow> rows;
+    for (const Command& c : list_.commands) {
+      CountedRow& counted = rows[&row_of(c)];
+      ++counted.runs;
+      counted.launches += c.stands_for;
+    }
+    for (auto& [row, counted] : rows) counted_.push_back({row, counted.runs, counted.launches});
+  }
+  for (const CountedRow& c : counted_) counting::replayed(*c.row, c.runs, c.launches);
 }
 
 }  // namespace etna

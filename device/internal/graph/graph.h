@@ -5,6 +5,7 @@
 #include <functional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include <etna/device/capture_report.h>
 #include <etna/device/internal/backend.h>
@@ -15,6 +16,9 @@
 /// The work of a step, captured once and run many times: what capture asks of every kind of device.
 namespace etna {
 
+namespace counting {
+struct Row;
+}
 namespace graph::fusion {
 class KernelWriter;
 }
@@ -72,6 +76,9 @@ class Graph final : public gpu::CommandSink {
   /// The block of numbers, null without one.
   const StoragePtr& numbers() const { return storages_.numbers(); }
 
+  /// Somebody counts kernels (counting.h), and the graph is run now. Calls count themselves.
+  void count_run();
+
   /// Complete once the graph is planned, but for what only the step knows: names, arguments, times.
   const CaptureReport& report() const { return report_; }
   CaptureReport& report() { return report_; }
@@ -88,6 +95,13 @@ class Graph final : public gpu::CommandSink {
   graph::CommandList list_;
   graph::Storages storages_;
   CaptureReport report_;
+
+  /// What one run adds to a row of the table of counts.
+  struct CountedRow {
+    counting::Row* row = nullptr;
+    std::uint64_t runs = 0, launches = 0;
+  };
+  std::vector<CountedRow> counted_;  ///< once a run was counted
 };
 
 }  // namespace etna

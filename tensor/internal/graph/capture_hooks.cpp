@@ -6,6 +6,7 @@
 
 #include <etna/device/internal/pending.h>
 #include <etna/device/kernel.h>
+#include <etna/tensor/internal/detours.h>
 #include <etna/tensor/internal/graph/captured_step.h>
 
 namespace etna {
@@ -25,6 +26,7 @@ void forbid(const char* what, const char* why) {
 }
 
 void run_cpu_kernel(const OpCall& call, std::span<Tensor> out) {
+  etna::detail::count_cpu_kernel(call.op.name);
   CapturedStep* step = CapturedStep::current();
   // Writes in place come here without having been held back: they see what calls before them compute.
   if (step == nullptr) {

@@ -2,8 +2,10 @@
 
 #include <optional>
 
+#include <etna/device/internal/counting.h>
 #include <etna/device/profile/profiler.h>
 #include <etna/tensor/internal/capture_hooks.h>
+#include <etna/tensor/internal/detours.h>
 
 namespace etna {
 namespace {
@@ -36,6 +38,11 @@ void CapturedCall::operator()() {
   capture_hooks::Running running(op->name);
   profile::Scope in_phase(phase, profile::Category::phase);
   profile::Scope scope(op->name, profile::Category::op);
+  std::optional<counting::InReplay> replay;
+  if (counting::on()) {
+    replay.emplace();
+    detail::count_cpu_kernel(op->name);
+  }
   op->cpu({*op, in, attrs}, out);
 }
 

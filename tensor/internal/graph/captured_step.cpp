@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <etna/device/internal/counting.h>
 #include <etna/device/internal/device_queue.h>
 #include <etna/tensor/internal/fusion.h>
 #include <etna/tensor/internal/graph/captured_call.h>
@@ -204,6 +205,12 @@ void CapturedStep::run() {
   GradMode off(false);
   // Runs first what a host callback has asked for: it reads what the step is about to change.
   DeviceQueue(device()).run(*executable_, numbers_);
+  if (counting::on()) count_run();
+}
+
+void CapturedStep::count_run() {
+  graph_.count_run();
+  for (const auto& [detour, op] : detours_) counting::replayed(counting::row(detour, device(), op), 1, 1);
 }
 
 void CapturedStep::replay(const TensorList& arguments) {

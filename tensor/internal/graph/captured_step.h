@@ -7,9 +7,11 @@
 #include <optional>
 #include <string>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include <etna/device/internal/graph/graph.h>
+#include <etna/device/kernel_counts.h>
 #include <etna/device/profile/profiler.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/internal/capture_hooks.h>
@@ -67,6 +69,9 @@ class CapturedStep final : public AllocationHook {
   /// Brackets a CPU kernel: ops called inside it are not captured.
   void kernel_begins() { ++kernels_; }
   void kernel_ends() { --kernels_; }
+  /// An op that has no kernel of its own was called.
+  void note_detour(Detour detour, const char* op) { detours_.emplace_back(detour, op); }
+  bool runs_while_captured() const { return graph_.form() == GraphForm::calls; }
   bool in_kernel() const { return kernels_ > 0 && graph_.form() == GraphForm::calls; }
   /// The CPU ran the kernel of an op, with these operands.
   void ran(const OpCall& call, std::span<const Tensor> out);
@@ -90,6 +95,7 @@ class CapturedStep final : public AllocationHook {
   Tensor on_proxy(const Tensor& x) const;
   void compile();
   void run();
+  void count_run();
   void drop_gradients_without_bytes();
 
   std::string name_;
@@ -99,6 +105,7 @@ class CapturedStep final : public AllocationHook {
   Watched watched_;
   std::unordered_set<const void*> noted_;  ///< while capturing: what is in those two already
   std::vector<std::function<void()>> host_steps_;
+  std::vector<std::pair<Detour, const char*>> detours_;
   std::vector<std::byte> numbers_;  ///< the block that goes to the device in one upload, in whole words
   Graph graph_;
   std::unique_ptr<Executable> executable_;  ///< waits for its last run where it ends, before what it uses

@@ -5,6 +5,7 @@
 #include <etna/device/kernel.h>
 #include <etna/device/memory.h>
 #include <etna/tensor/autocast.h>
+#include <etna/tensor/internal/detours.h>
 #include <etna/tensor/internal/kernels.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
@@ -21,6 +22,8 @@ void run(const Evaluation& e) {
   if (gpu::runs_kernels(e.y.device()) && on_gpu(e)) return;
   etna::detail::count_fallback(
       e.name, fmt::format("no kernel on {} for these dtypes, computed on the CPU", e.y.device().str()));
+  etna::detail::count_detour(Detour::fallback, e.y.device(), e.name);
+  etna::detail::count_cpu_kernel(e.name);
   TensorList host;
   for (const Tensor& x : e.operands) host.push_back(x.defined() ? etna::detail::host_copy(x) : x);
   Tensor y = empty(e.y.shape(), {e.y.dtype(), kCPU});

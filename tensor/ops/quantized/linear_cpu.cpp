@@ -4,10 +4,15 @@
 #include <cstring>
 #include <limits>
 #include <optional>
+#include <string>
 
+#include <fmt/format.h>
+
+#include <etna/device/internal/counting.h>
 #include <etna/device/internal/cpu/parallel.h>
 #include <etna/device/internal/cpu/scratch.h>
 #include <etna/device/internal/cpu/vector_rows.h>
+#include <etna/tensor/internal/capture_hooks.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/activations/internal/cpu.h>
 #include <etna/tensor/ops/matmul/gemm/internal/cpu/blas.h>
@@ -50,6 +55,11 @@ struct Weight {
         bytes(blocks_tensor) {
     if (f.tail != 0 && rows > 0)
       std::memcpy(&factor, blocks + static_cast<std::size_t>(rows) * row_bytes, sizeof factor);
+    if (counting::on()) {
+      const std::string kernel = fmt::format("quantized weight {}", f.name);
+      counting::ran(counting::row({kCPU, kernel, capture_hooks::Running::name()},
+                                  [] { return std::string(cpu_kernels_target()); }));
+    }
   }
   const std::byte* row(std::int64_t r) const { return blocks + static_cast<std::size_t>(r) * row_bytes; }
   bool unquantized() const { return kernels->dot_unquantized != nullptr; }

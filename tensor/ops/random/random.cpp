@@ -11,6 +11,7 @@
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/internal/capture_hooks.h>
+#include <etna/tensor/internal/detours.h>
 #include <etna/tensor/internal/kernels.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
@@ -221,6 +222,8 @@ Tensor random_filled(const char* op, RandomKind kind, const Shape& shape, Tensor
   capture_hooks::observe(options.device);
   if (run_kernel(call, options.device, std::span(&y, 1))) return y;
   detail::count_fallback(op, fmt::format("no kernel on {}, computed on the CPU", options.device.str()));
+  detail::count_detour(Detour::fallback, options.device, op);
+  detail::count_cpu_kernel(op);
   Tensor host = empty(shape, {options.dtype, kCPU});
   random_cpu(call, std::span(&host, 1));
   detail::write_back(host, y);

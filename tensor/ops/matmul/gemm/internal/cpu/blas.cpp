@@ -9,8 +9,11 @@
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
+#include <etna/device/internal/counting.h>
 #include <etna/device/internal/cpu/parallel.h>
 #include <etna/device/internal/cpu/scratch.h>
+#include <etna/device/internal/cpu/vector_rows.h>
+#include <etna/tensor/internal/capture_hooks.h>
 #include <etna/tensor/ops/matmul/gemm/internal/cpu/flush_subnormals.h>
 #include <etna/tensor/ops/matmul/gemm/internal/cpu/libraries.h>
 #include <etna/tensor/ops/matmul/gemm/internal/cpu/skinny.h>
@@ -93,12 +96,32 @@ void add_partial(const Gemm& g, const ResultTile& tile, const T* partial, std::i
   }
 }
 
+template <typename T>
+constexpr const char* kElement = std::is_same_v<T, Bf16>    ? "bf16"
+                                 : std::is_same_v<T, float> ? "f32"
+                                                            : "f64";
+
+/// Called where somebody counts.
+template <typename S, typename T>
+void count_gemm(bool skinny) {
+  const std::string kernel = fmt::format("{}gemm {}", skinny ? "skinny " : "", kElement<S>);
+  counting::ran(counting::row({kCPU, kernel, capture_hooks::Running::name()}, [&]() -> std::string {
+    if (skinny) return vector_target();
+    const Library& library = chosen<T>();
+    return library.name + (kernel_of<S, T>(library) == nullptr ? ", widened to f32" : "");
+  }));
+}
+
 template <typename S, typename T>
 void on_all_threads(const Gemm& g, T alpha, const S* a, const S* b, T beta, T* c, const Finish& finish) {
   if (g.m <= 0 || g.n <= 0) return;
   if constexpr (std::is_same_v<T, float>) {
-    if (is_skinny(g) && g.k > 0) return multiply_skinny(g, alpha, a, b, beta, c, true, finish);
+    if (is_skinny(g) && g.k > 0) {
+      if (counting::on()) count_gemm<S, T>(true);
+      return multiply_skinny(g, alpha, a, b, beta, c, true, finish);
+    }
   }
+  if (counting::on()) count_gemm<S, T>(false);
   const Tiling tiling = choose_tiling(g, workers());
   const std::int64_t down = (g.m + tiling.rows - 1) / tiling.rows, across = (g.n + tiling.columns - 1) / tiling.columns;
   auto tile_of = [&](std::int64_t index) {

@@ -1,0 +1,59 @@
+#include "receipt_option.h"
+
+#include <filesystem>
+#include <system_error>
+
+#include <etna/device/output_file.h>
+
+#include "output.h"
+
+namespace etna::cli {
+
+std::vector<std::string>& command_line() {
+  static std::vector<std::string> arguments;
+  return arguments;
+}
+
+void add_receipt_option(CLI::App& app, std::string& file, bool& force) {
+  add_output(app, "--receipt", file,
+             "write what ran to this file: device, kernels, fallbacks, hashes of the files (etna receipt check)",
+             force);
+}
+
+std::unique_ptr<training::Receipt> begin_receipt(const std::string& file, bool force,
+                                                 const std::vector<FilePath>& read) {
+  if (file.empty()) return nullptr;
+  io::require_output({"--receipt", file, training::Receipt::marks()}, force, read);
+  return std::make_unique<training::Receipt>(
+      training::ReceiptProgram{.name = "etna", .version = ETNA_VERSION, .command = command_line()});
+}
+
+std::unique_ptr<training::Receipt> begin_receipt(const ModelOptions& options) {
+  if (options.receipt.empty()) return nullptr;
+  auto receipt = begin_receipt(options.receipt, options.force, models_of(options));
+  const std::filesystem::path model = model_path(options.model);
+  receipt->file("model", model);
+  const std::filesystem::path beside = model.parent_path() / "tokenizer.bin";
+  std::error_code none;
+  if (!options.tokenizer.empty()) {
+    receipt->file("tokenizer", options.tokenizer);
+  } else if (model.extension() == ".bin" && std::filesystem::exists(beside, none)) {
+    receipt->file("tokenizer", beside);
+  }
+  if (!options.adapter.empty()) receipt->file("adapter", options.adapter);
+  if (!options.draft.empty()) receipt->file("draft", model_path(options.draft));
+  return receipt;
+}
+
+void add_generation(training::Receipt& receipt, const LoadedModel& model) {
+  const models::GenerationTimes& times = model.generator->times();
+  receipt.number("load_seconds", model.seconds);
+  receipt.number("tokens_read", static_cast<double>(times.prompt_tokens));
+  receipt.number("tokens_written", static_cast<double>(times.tokens));
+  if (times.prompt_seconds > 0)
+    receipt.number("tokens_read_per_second", static_cast<double>(times.prompt_tokens) / times.prompt_seconds);
+  if (times.decode_seconds > 0)
+    receipt.number("tokens_written_per_second", static_cast<double>(times.tokens) / times.decode_seconds);
+}
+
+}  // namespace etna::cli
