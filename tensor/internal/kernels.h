@@ -27,6 +27,9 @@ bool computing();
 /// A tensor that takes memory when a kernel, or anybody, first asks where it is.
 Tensor empty_when_used(const char* op, const Shape& shape, TensorOptions options);
 
+/// While leaks are watched (memory_leaks.h): what a storage is. A tensor of empty() is the running op's.
+void note_maker(const Storage& storage, const char* op, const Shape& shape, DType dtype);
+
 /// A CPU tensor with x's values, shape and strides; needs no kernel on x's device. Counted as a transfer.
 Tensor host_copy(const Tensor& x);
 /// Writes a contiguous CPU tensor of y's shape and dtype into y, strided or not, using transfers only.
