@@ -28,8 +28,9 @@ struct PerplexityOptions : ModelOptions {
   std::int64_t chunk = 512;
   std::int64_t most = 0;
 };
-int perplexity(const PerplexityOptions& options) try {
+int perplexity(PerplexityOptions& options) try {
   const std::string text = data::read_text_file(options.file);
+  options.logits = options.chunk;
   LoadedModel model = open_model(options);
   const data::Tokenizer& tokenizer = tokenizer_of(model, options.model);
   const std::vector<std::int32_t> ids = tokenizer.encode(text);

@@ -36,6 +36,12 @@ GeneratorOptions with_defaults(GeneratorOptions options, std::int64_t context) {
   return options;
 }
 
+/// Keys and values are where their blocks are.
+KvCacheOptions beside_layers(KvCacheOptions options, const Decoder& model) {
+  options.host_layers = model.host_layers();
+  return options;
+}
+
 void check_tokens(std::span<const std::int32_t> tokens, std::int64_t vocabulary, const char* text) {
   for (const std::int32_t token : tokens) {
     if (token < 0 || token >= vocabulary)
@@ -71,7 +77,7 @@ const char* name(StopReason reason) {
 Generator::Generator(const Decoder& model, const GeneratorOptions& options)
     : model_(model),
       options_(with_defaults(options, model.config.context)),
-      cache_(model.config, options.device, options.cache),
+      cache_(model.config, options.device, beside_layers(options.cache, model)),
       slots_(static_cast<std::size_t>(options.slots)),
       steps_(std::make_unique<Steps>()) {
   const std::int64_t slots = options.slots;
@@ -142,9 +148,25 @@ Tensor Generator::pick(const Tensor& logits, std::int64_t begin, std::int64_t en
   return sample_tokens(logits, {rows(numbers_), rows(seeds_), rows(draws_), rows(counts_), rows(bias_)});
 }
 
-Tensor Generator::decode() {
-  const Tensor x = model_.extend(tokens_.unsqueeze(1), {&cache_.layers(), {table_, positions_}});
-  return model_.head(x.select(1, 0));
+Tensor Generator::decode() { return model_.head(extended(tokens_.unsqueeze(1)).select(1, 0)); }
+
+/// Runs the blocks on the CPU before a captured step, which reads their result in a tensor that stays.
+void Generator::extend_on_host(const Tensor& tokens) {
+  if (model_.host_layers() == 0) return;
+  const Tensor x = model_.extend_on_host(tokens, {&cache_.layers(), {table_, positions_}});
+  Tensor& kept = steps_->from_host[tokens.size(1)];
+  if (kept.defined())
+    kept.copy_(x);
+  else
+    kept = x.clone();
+}
+
+/// Decoder::extend() within a captured step.
+Tensor Generator::extended(const Tensor& tokens) {
+  const DecoderCache cache{&cache_.layers(), {table_, positions_}};
+  const auto from_host = steps_->from_host.find(tokens.size(1));
+  return from_host == steps_->from_host.end() ? model_.extend(tokens, cache)
+                                              : model_.extend_rest(from_host->second, cache);
 }
 
 void Generator::launch() {
@@ -166,6 +188,7 @@ void Generator::launch() {
     step = std::make_unique<Steps::Step>(
         capture(run, {.device = options_.device, .name = fmt::format("decode, {} positions", width_ * kCacheBlock)}));
   }
+  extend_on_host(tokens_.unsqueeze(1));
   (*step)();
   const std::vector<PendingValue> tokens = read_each_later(tokens_);
   for (std::size_t i = 0; i < slots_.size(); ++i) {

@@ -124,6 +124,8 @@ class Generator {
   void write_row(std::size_t slot);
   void widen(std::int64_t blocks);
   Tensor decode();
+  void extend_on_host(const Tensor& tokens);
+  Tensor extended(const Tensor& tokens);
   Tensor pick(const Tensor& logits, std::int64_t begin, std::int64_t end);
 
   const Decoder& model_;

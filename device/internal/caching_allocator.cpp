@@ -1,6 +1,7 @@
 #include <etna/device/internal/caching_allocator.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cstdlib>
 #include <optional>
@@ -64,6 +65,7 @@ const char* advice(MemoryUse use) {
 struct AllAllocators {
   std::mutex mutex;
   std::vector<CachingAllocator*> list;
+  std::atomic<bool> leaving = false;
 };
 AllAllocators& all_allocators() {
   static auto* made = new AllAllocators;
@@ -310,7 +312,7 @@ std::uint64_t CachingAllocator::release_reserve() {
 
 void CachingAllocator::enforce_cache_limit() {
   auto beyond = [&] { return stats_.cached - reserved_free_ > cache_limit_ && !unused_.empty(); };
-  if (!beyond()) return;
+  if (!beyond() || all_allocators().leaving) return;
   try {
     source_.synchronize();
   } catch (const Error&) {
@@ -321,6 +323,8 @@ void CachingAllocator::enforce_cache_limit() {
     unused_.erase(unused_.begin());
   }
 }
+
+void CachingAllocator::forget_cache_limits() { all_allocators().leaving = true; }
 
 std::uint64_t CachingAllocator::empty_cache() {
   std::lock_guard lock(mutex_);

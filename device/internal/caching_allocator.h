@@ -59,6 +59,8 @@ class CachingAllocator {
   std::uint64_t reserved() const;
   /// Of all allocators.
   static std::uint64_t trim_when_idle(std::chrono::milliseconds idle);
+  /// At exit: drivers may be gone when static objects free their tensors, so nothing goes back for a limit any more.
+  static void forget_cache_limits();
   MemoryStats stats() const;
   void reset_peak();
   std::uint64_t available() const;

@@ -39,6 +39,7 @@ struct Generator::Slot {
 struct Generator::Steps {
   using Step = CapturedFunction<std::function<void()>>;
   std::map<StepKind, std::unique_ptr<Step>> captured;
+  std::map<std::int64_t, Tensor> from_host;  ///< by rows of a sequence: what the blocks on the CPU gave
 };
 
 }  // namespace etna::models

@@ -42,25 +42,6 @@ std::size_t span_of(const Tensor& x) {
   return static_cast<std::size_t>(last + 1) * item_size(x.dtype());
 }
 
-/// Tensors of the CPU over the memory of others. Those that share a storage still do.
-class HostAliases {
- public:
-  Tensor of(const Tensor& x) {
-    if (!x.defined()) return x;
-    auto known =
-        std::find_if(storages_.begin(), storages_.end(), [&](const auto& s) { return s.first == x.storage(); });
-    if (known == storages_.end()) {
-      auto host = std::make_shared<Storage>(kCPU, x.storage()->bytes(), nullptr, 0, nullptr);
-      host->rebind(x.storage(), 0);
-      known = storages_.emplace(storages_.end(), x.storage(), host);
-    }
-    return detail::make_view(known->second, kCPU, x.dtype(), x.shape(), x.strides(), x.offset());
-  }
-
- private:
-  std::vector<std::pair<StoragePtr, StoragePtr>> storages_;
-};
-
 /// For backends that compute by the kernels of the CPU. An op without one is composed of others.
 bool run_cpu_kernel_on(const OpCall& call, std::span<Tensor> out) {
   if (call.op.cpu == nullptr) {
@@ -69,7 +50,7 @@ bool run_cpu_kernel_on(const OpCall& call, std::span<Tensor> out) {
     for (std::size_t i = 0; i < out.size(); ++i) out[i].copy_(composed[i]);
     return true;
   }
-  HostAliases aliases;
+  detail::HostAliases aliases;
   TensorList in, host_out;
   for (const Tensor& x : call.in) in.push_back(aliases.of(x));
   for (const Tensor& y : out) host_out.push_back(aliases.of(y));
@@ -89,12 +70,25 @@ void register_kernel(DeviceType backend, std::string_view op, KernelFunction ker
 
 bool run_kernel(const OpCall& call, Device device, std::span<Tensor> out) {
   if (gpu::runs_kernels(device)) return call.op.gpu != nullptr && call.op.gpu(call, out);
-  if (backend(device).computes_by_cpu_kernels()) return run_cpu_kernel_on(call, out);
+  if (detail::computes_by_cpu_kernels(device)) return run_cpu_kernel_on(call, out);
   const KernelFunction kernel = find(device.type, call.op.name);
   return kernel != nullptr && kernel(call, out);
 }
 
 namespace detail {
+
+bool computes_by_cpu_kernels(Device device) { return backend(device).computes_by_cpu_kernels(); }
+
+Tensor HostAliases::of(const Tensor& x) {
+  if (!x.defined()) return x;
+  auto known = std::find_if(storages_.begin(), storages_.end(), [&](const auto& s) { return s.first == x.storage(); });
+  if (known == storages_.end()) {
+    auto host = std::make_shared<Storage>(kCPU, x.storage()->bytes(), nullptr, 0, nullptr);
+    host->rebind(x.storage(), 0);
+    known = storages_.emplace(storages_.end(), x.storage(), host);
+  }
+  return make_view(known->second, kCPU, x.dtype(), x.shape(), x.strides(), x.offset());
+}
 
 Tensor host_copy(const Tensor& x) {
   if (x.numel() == 0) return empty(x.shape(), {x.dtype(), kCPU});

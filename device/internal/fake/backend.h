@@ -21,7 +21,7 @@ struct Description {
 };
 
 /// Reads $ETNA_FAKE_DEVICE: "1" is one device, else devices by semicolons, each settings by commas:
-/// "name=Tiny GPU, memory=64MiB; name=Old GPU, rejected=no subgroups". An unknown setting is why the device is rejected.
+/// "name=Tiny GPU, memory=64MiB; name=Old GPU, rejected=no subgroups". An unknown setting is why a device is rejected.
 std::vector<Description> parse(std::string_view text);
 
 /// The devices of $ETNA_FAKE_DEVICE, or null.
