@@ -36,10 +36,16 @@ struct Note {
 
 /// Never destroyed: storages in static objects may outlive any order we could choose.
 struct Notes {
+  using Group = std::tuple<Device, std::string, std::string>;  ///< device, op, tensor
+  struct Seen {
+    std::int64_t first_step = 0;
+    std::uint64_t count = 0;
+  };
   std::mutex mutex;
   std::unordered_map<const void*, Note> live;
   std::int64_t steps = 0;
-  std::vector<Leak> most;  ///< of the step where leaks had the most bytes
+  std::map<Group, Seen> settled;  ///< groups when their oldest storage was first found old
+  std::vector<Leak> most;         ///< of the step where leaks had the most bytes
   std::int64_t most_at = 0;
 };
 Notes& notes() {
@@ -53,7 +59,8 @@ std::uint64_t bytes_of(const std::vector<Leak>& list) {
   return sum;
 }
 
-std::vector<Leak> growing(const Notes& all) {
+/// Groups that have grown since their oldest storage was old. In a queue of batches the oldest is another each time.
+std::vector<Leak> growing(Notes& all) {
   std::map<std::tuple<Device, std::string_view, std::string_view>, Leak> groups;
   for (const auto& [storage, note] : all.live) {
     if (!note.has_memory || note.use != MemoryUse::activations || note.step == 0 || note.step >= all.steps) continue;
@@ -66,8 +73,10 @@ std::vector<Leak> growing(const Notes& all) {
   }
   std::vector<Leak> found;
   for (auto& [key, leak] : groups) {
-    if (leak.first_step < leak.last_step && all.steps - leak.first_step >= kSettledSteps)
-      found.push_back(std::move(leak));
+    if (all.steps - leak.first_step < kSettledSteps) continue;
+    Notes::Seen& seen = all.settled[{leak.device, leak.op, leak.tensor}];
+    if (seen.first_step != leak.first_step) seen = {leak.first_step, leak.count};
+    if (leak.count > seen.count) found.push_back(std::move(leak));
   }
   std::stable_sort(found.begin(), found.end(), [](const Leak& a, const Leak& b) { return a.bytes > b.bytes; });
   return found;
@@ -145,6 +154,7 @@ void watch_leaks(bool on) {
   leak_notes::on.store(on);
   if (on) return;
   all.live.clear();
+  all.settled.clear();
   all.most.clear();
   all.steps = all.most_at = 0;
 }

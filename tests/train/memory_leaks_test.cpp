@@ -88,7 +88,7 @@ TEST_P(LeaksOn, ABoundedQueueIsNone) {
   std::vector<Tensor> queue;
   train(40, [&](const Tensor& loss) {
     queue.push_back(loss.detach());
-    if (queue.size() > 4) queue.erase(queue.begin());
+    if (queue.size() > 12) queue.erase(queue.begin());
   });
   EXPECT_THAT(leaks(), IsEmpty()) << leaks_report();
 }
