@@ -28,9 +28,9 @@ bool watching_leaks();
 /// (inference) may. Does nothing where nobody watches.
 void end_step();
 
-/// What grows, the most bytes first: the oldest was made at least 8 steps ago, and there are more than when it became so
-/// old. Not among them: weights, gradients, optimizer state, data, the memory of captured steps, and what was made
-/// before the first step ended. Empty where nobody watches.
+/// What grows, the most bytes first: the oldest was made at least 8 steps ago, and there are more than when it
+/// became so old. Not among them: weights, gradients, optimizer state, data, the memory of captured steps, and what
+/// was made before the first step ended. Empty where nobody watches.
 std::vector<Leak> leaks();
 
 /// leaks() as lines of text, or those of an earlier step where more was alive then: at the end of a program its lists
