@@ -11,6 +11,7 @@ std::string verdict(const AdapterInfo& adapter, Device chosen) {
   if (!adapter.rejected.empty()) return "cannot be used: " + adapter.rejected;
   if (adapter.device == chosen) return "chosen by auto";
   if (adapter.kind == "software") return "usable when named; auto leaves software rasterizers out";
+  if (adapter.kind == "fake") return "for tests (ETNA_FAKE_DEVICE): computes on the CPU, usable when named";
   if (adapter.kind == "virtual") return "usable when named; auto leaves virtual GPUs out";
   return fmt::format("usable when named; auto prefers {}", chosen.str());
 }

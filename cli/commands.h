@@ -29,6 +29,8 @@ inline constexpr int kSuspicious = 8;
 /// Prints what MoltenVK, the Vulkan of macOS, lacks of what the library and its kernels ask for. @returns 3 if the
 /// library could not run there.
 int doctor_moltenvk();
+/// The same for --kernels: which kernels run on the devices. @param names of devices; empty: all that are usable
+int doctor_kernels(const std::vector<std::string>& names, const std::string& json_file, bool force);
 
 struct BenchOptions {
   std::vector<std::string> devices;  ///< in the form select_device() takes; none: all except software rasterizers

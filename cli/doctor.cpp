@@ -38,7 +38,7 @@ int doctor() {
 }
 
 struct DoctorOptions {
-  bool benching = false, moltenvk = false;
+  bool benching = false, moltenvk = false, kernels = false;
   BenchOptions bench;
 };
 
@@ -52,18 +52,27 @@ Command add_doctor(CLI::App& app) {
                                         "instead measure what dispatches, barriers, submits, copies and products take");
   doctor
       ->add_option("--device", options->bench.devices,
-                   "cpu, vulkan:N or auto, several by commas (default: all but software rasterizers)")
-      ->delimiter(',')
-      ->needs(bench);
-  add_output(*doctor, "--json", options->bench.json, "also write the figures to this file", options->bench.force)
-      ->needs(bench);
+                   "cpu, vulkan:N or auto, several by commas (default: all; of --bench, all but software rasterizers)")
+      ->delimiter(',');
+  add_output(*doctor, "--json", options->bench.json, "also write the figures to this file", options->bench.force);
+  doctor
+      ->add_flag("--kernels", options->kernels,
+                 "instead show which kernels run for typical calls, and which ops have none on the device")
+      ->excludes(bench);
   doctor
       ->add_flag("--moltenvk", options->moltenvk,
                  "instead compare what MoltenVK (macOS) offers with what kernels ask for")
       ->excludes(bench);
   doctor->add_flag("--quick", options->bench.quick, "small sizes and counts, to see that it works")->needs(bench);
+  doctor->parse_complete_callback([doctor, options] {
+    if (options->benching || options->kernels) return;
+    for (const char* option : {"--device", "--json"})
+      if (doctor->count(option) > 0) throw CLI::RequiresError(option, "--bench or --kernels");
+  });
   return {doctor, [options] {
             if (options->moltenvk) return doctor_moltenvk();
+            if (options->kernels)
+              return doctor_kernels(options->bench.devices, options->bench.json, options->bench.force);
             return options->benching ? cli::bench(options->bench) : cli::doctor();
           }};
 }

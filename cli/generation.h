@@ -17,6 +17,8 @@ namespace etna::cli {
 struct ModelOptions {
   std::string model, tokenizer, adapter, draft, device, cache = "f16", receipt;
   std::int64_t context = 0, guesses = 0;
+  std::string gpu_layers = "auto";
+  std::int64_t logits = 0;  ///< rows that the command holds at once; 0: one a sequence
   bool strict = false, quiet = false, force = false;
 };
 

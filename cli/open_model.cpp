@@ -8,6 +8,8 @@
 #include <etna/data/tokenizers/model_tokenizer.h>
 #include <etna/device/device.h>
 #include <etna/device/error.h>
+#include <etna/device/memory.h>
+#include <etna/models/layer_plan.h>
 #include <etna/models/model_file.h>
 #include <etna/tensor/io/gguf.h>
 #include <etna/train/checkpointer.h>
@@ -47,6 +49,34 @@ void require_same_vocabulary(const ModelOptions& options, const models::Model& m
 /// Guesses in each step: where a draft is given without their number, a few.
 std::int64_t guesses_of(const ModelOptions& options) {
   return !options.draft.empty() && options.guesses == 0 ? 4 : options.guesses;
+}
+
+/// Forecasts what the GPU needs, and says so where layers stay on the CPU. @param device becomes the CPU where all do
+/// @return the layers that stay there @throws OutOfMemory in strict mode, which moves nothing to the CPU unasked
+std::int64_t place_layers(const ModelOptions& options, std::int64_t slots, Device& device) {
+  if (device.is_cpu()) return 0;
+  const bool automatic = options.gpu_layers == "auto";
+  const models::ModelSizes sizes = models::model_sizes(model_path(options.model));
+  const std::int64_t most = sizes.config.context;
+  const std::int64_t context = options.context > 0 ? std::min(options.context, most) : most;
+  models::LayerPlanOptions wanted{.device = device,
+                                  .cache_tokens = (context + kCacheBlock - 1) / kCacheBlock * kCacheBlock * slots,
+                                  .cache = cache_dtype(options.cache),
+                                  .slots = slots,
+                                  .logits = options.logits};
+  if (!automatic) wanted.gpu_layers = std::stoll(options.gpu_layers);
+  const models::LayerPlan plan = models::plan_layers(sizes, wanted);
+  if (plan.host_layers() == 0) return 0;
+  if (automatic && strict()) {
+    throw OutOfMemory(fmt::format(
+        "{}: needs about {}, {} has {}; strict mode leaves no layer on the CPU unless asked: "
+        "--gpu-layers {} would fit",
+        options.model, readable_bytes(plan.all), device.str(), readable_bytes(plan.available), plan.gpu_layers));
+  }
+  if (!options.quiet) std::fprintf(stderr, "layers: %s\n", plan.str().c_str());
+  if (plan.gpu_layers > 0) return plan.host_layers();
+  device = kCPU;
+  return 0;
 }
 
 }  // namespace
@@ -98,7 +128,8 @@ LoadedModel open_model(const ModelOptions& options, std::int64_t slots) {
   LoadedModel loaded;
   loaded.device = device_of(options);
   if (!options.quiet) std::fprintf(stderr, "%s\n", device_line(options.device, loaded.device).c_str());
-  loaded.model = models::load_model(model_path(options.model), {.device = loaded.device});
+  const std::int64_t host_layers = place_layers(options, slots, loaded.device);
+  loaded.model = models::load_model(model_path(options.model), {.device = loaded.device, .host_layers = host_layers});
   if (!options.tokenizer.empty()) {
     loaded.model.tokenizer = open_tokenizer(options.tokenizer);
     const std::size_t size = loaded.model.tokenizer->size();

@@ -30,10 +30,11 @@ struct PerplexityOptions : ModelOptions {
   std::int64_t chunk = 512;
   std::int64_t most = 0;
 };
-int perplexity(const PerplexityOptions& options) try {
+int perplexity(PerplexityOptions& options) try {
   const auto receipt = begin_receipt(options);
   if (receipt) receipt->file("text", options.file);
   const std::string text = data::read_text_file(options.file);
+  options.logits = options.chunk;
   LoadedModel model = open_model(options);
   if (receipt) receipt->device(options.device, model.device);
   const auto started = std::chrono::steady_clock::now();

@@ -42,6 +42,10 @@ void add_model_options(CLI::App& app, ModelOptions& options) {
   app.add_flag("--strict", options.strict,
                "fail instead of silently running on the CPU: for ops without a kernel for the device, and for a "
                "software rasterizer that is not named with its number");
+  app.add_option("--gpu-layers", options.gpu_layers,
+                 "layers of the model on the GPU, the last ones; the others stay on the CPU (auto: as many as fit)")
+      ->check(CLI::IsMember({"auto"}) | number_in(training::integers(0)))
+      ->capture_default_str();
   app.add_option("--context", options.context, "context length in tokens, in blocks of 64 (default: that of the model)")
       ->check(number_in(training::integers(1)));
   app.add_option("--cache", options.cache, "dtype of cached keys and values")

@@ -103,6 +103,14 @@ std::string absence(Device wanted) {
                      wanted.index < found.size() ? "it cannot be used" : "there is no such adapter", list, usable);
 }
 
+/// Under strict mode, devices for tests are errors. @param from " (by ETNA_DEVICE)"
+void refuse_fake_in_strict_mode(Device device, std::string_view from) {
+  if (!strict() || device.is_cpu() || backend(device).adapters()[device.index].kind != "fake") return;
+  throw DeviceError(fmt::format(
+      "device {} was asked for{}, but it is a fake device for tests, which computes on the CPU; strict mode refuses it",
+      device.str(), from));
+}
+
 /// Names of devices that people bring from other programs.
 struct ForeignName {
   std::string_view name;
@@ -191,8 +199,10 @@ Device select_device(std::string_view requested) {
   }
   if (device.is_cpu()) return device;
   const auto& found = backend(device).adapters();
-  if (device.index < found.size() && found[device.index].rejected.empty()) return device;
-  throw DeviceError(fmt::format("device {} was asked for{}, but {}", device.str(), from, absence(device)));
+  if (device.index >= found.size() || !found[device.index].rejected.empty())
+    throw DeviceError(fmt::format("device {} was asked for{}, but {}", device.str(), from, absence(device)));
+  refuse_fake_in_strict_mode(device, from);
+  return device;
 }
 
 Device select_device_strictly(std::string_view requested) {

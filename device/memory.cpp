@@ -13,6 +13,7 @@
 #include <etna/device/internal/caching_allocator.h>
 #include <etna/device/internal/command_sink.h>
 #include <etna/device/internal/device_queue.h>
+#include <etna/device/internal/leak_notes.h>
 
 namespace etna {
 namespace {
@@ -70,6 +71,7 @@ std::string MemoryStats::str() const {
 }
 
 Storage::~Storage() {
+  if (leak_notes::watching()) leak_notes::gone(*this);
   if (block_ != nullptr) allocator(device_).free(static_cast<CachingAllocator::Block*>(block_));
 }
 
@@ -88,9 +90,11 @@ void Storage::take_memory() const {
   address_ = taken->address_;
   block_ = std::exchange(taken->block_, nullptr);
   has_no_memory_yet_.store(false, std::memory_order_release);
+  if (leak_notes::watching()) leak_notes::took_memory(*this);
 }
 
 void Storage::rebind(std::shared_ptr<Storage> whole, std::size_t offset) {
+  if (leak_notes::watching()) leak_notes::gone(*this);
   if (block_ != nullptr) allocator(device_).free(static_cast<CachingAllocator::Block*>(block_));
   block_ = nullptr;
   has_no_memory_yet_ = false;
@@ -101,6 +105,7 @@ void Storage::rebind(std::shared_ptr<Storage> whole, std::size_t offset) {
 
 void Storage::set_use(MemoryUse to) {
   use_ = to;
+  if (leak_notes::watching()) leak_notes::changed_use(*this, to);
   if (block_ != nullptr) allocator(device_).set_use(static_cast<CachingAllocator::Block*>(block_), to);
 }
 
@@ -113,13 +118,16 @@ StoragePtr allocate(Device device, std::size_t bytes) {
   if (allocating.hook != nullptr) {
     if (StoragePtr made = allocating.hook->allocate(device, bytes)) return made;
   }
-  return allocator(device).allocate(bytes, allocating.use);
+  StoragePtr made = allocator(device).allocate(bytes, allocating.use);
+  if (leak_notes::watching()) leak_notes::made(*made, allocating.use, true);
+  return made;
 }
 
 StoragePtr allocate_when_used(Device device, std::size_t bytes) {
   if (allocating.hook != nullptr || allocating.use != MemoryUse::activations) return allocate(device, bytes);
   auto storage = std::make_shared<Storage>(device, bytes, nullptr, 0, nullptr);
   storage->has_no_memory_yet_ = true;
+  if (leak_notes::watching()) leak_notes::made(*storage, allocating.use, false);
   return storage;
 }
 

@@ -35,7 +35,10 @@ class Search {
         options_(options),
         width_(static_cast<std::int64_t>((checked_length(decoder, prompt, options) + kCacheBlock - 1) / kCacheBlock)),
         cache_(decoder.config, device,
-               {.tokens = width_ * kCacheBlock * options.width, .dtype = options.cache, .reuse_prefixes = false}) {}
+               {.tokens = width_ * kCacheBlock * options.width,
+                .dtype = options.cache,
+                .host_layers = decoder.host_layers(),
+                .reuse_prefixes = false}) {}
 
   std::vector<Beam> run() {
     std::vector<Candidate> candidates = best_of(read_prompt(), {Growing{}});

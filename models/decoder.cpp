@@ -22,6 +22,8 @@ T& lasting(T&& object) {
   return object;
 }
 
+Tensor moved_to(Device device, const Tensor& x) { return x.device() == device ? x : x.to(device); }
+
 /// Rows of a table that may be frozen.
 Tensor decoder_rows_of(const Projection& table, const Tensor& indices) {
   return table.frozen() ? quantized_embedding(indices, table.blocks()) : embedding(table.weight, indices);
@@ -77,8 +79,8 @@ Tensor Decoder::embedded(const Tensor& tokens) const {
 Tensor Decoder::hidden(const Tensor& tokens) const {
   Tensor x = dropout(embedded(tokens));
   if (!config.recompute_blocks || !grad_enabled()) {
-    for (const DecoderBlock& block : blocks) x = block(x);
-    return norm(x);
+    for (const DecoderBlock& block : blocks) x = block(moved_to(block.device(), x));
+    return norm(moved_to(norm.weight.device(), x));
   }
   // Frozen embeddings give no input that requires grad, and nothing inside a checkpoint would be differentiated.
   if (!x.requires_grad()) x = x.detach().requires_grad_();
@@ -101,7 +103,7 @@ Tensor Decoder::loss(const Tensor& tokens, const Tensor& targets) const {
   return cross_entropy(capped(head(x)), targets.flatten());
 }
 
-Tensor Decoder::extend(const Tensor& tokens, const DecoderCache& cache) const {
+Tensor Decoder::extend_on_host(const Tensor& tokens, const DecoderCache& cache) const {
   Tensor positions;
   if (position_embedding) {
     positions = cache.places.positions.to(i64).unsqueeze(1) + arange(0, tokens.size(-1), 1, {i64, tokens.device()});
@@ -109,11 +111,41 @@ Tensor Decoder::extend(const Tensor& tokens, const DecoderCache& cache) const {
     positions = clamp(positions, 0.0, static_cast<double>(config.context - 1));
   }
   const GradMode off(false);
-  const fusion::OnCpu on_cpu(tokens.device());
-  Tensor x = token_rows(tokens);
-  if (position_embedding) x = x + decoder_rows_of(*position_embedding, positions);
-  for (const DecoderBlock& block : blocks) x = block.forward(x, &cache);
-  return x;
+  Tensor x;
+  {
+    const fusion::OnCpu on_cpu(tokens.device());
+    x = token_rows(tokens);
+    if (position_embedding) x = x + decoder_rows_of(*position_embedding, positions);
+  }
+  const std::int64_t hosted = host_layers();
+  if (hosted == 0) return x;
+  const CachePlaces& places = cache.places;
+  const DecoderCache on_host{cache.layers, {places.table.to(kCPU), places.positions.to(kCPU), places.longest}};
+  x = x.to(kCPU);
+  {
+    const fusion::OnCpu on_cpu(kCPU);
+    for (std::int64_t i = 0; i < hosted; ++i) x = blocks[static_cast<std::size_t>(i)].forward(x, &on_host);
+  }
+  return x.to(norm.weight.device());
+}
+
+Tensor Decoder::extend_rest(const Tensor& x, const DecoderCache& cache) const {
+  const GradMode off(false);
+  const fusion::OnCpu on_cpu(x.device());
+  Tensor y = x;
+  for (auto i = static_cast<std::size_t>(host_layers()); i < blocks.size(); ++i) y = blocks[i].forward(y, &cache);
+  return y;
+}
+
+Tensor Decoder::extend(const Tensor& tokens, const DecoderCache& cache) const {
+  return extend_rest(extend_on_host(tokens, cache), cache);
+}
+
+std::int64_t Decoder::host_layers() const {
+  if (norm.weight.device().is_cpu()) return 0;
+  std::int64_t count = 0;
+  while (count < config.layers && blocks[static_cast<std::size_t>(count)].device().is_cpu()) ++count;
+  return count;
 }
 
 Tensor Decoder::head(const Tensor& x) const {

@@ -37,6 +37,13 @@ class Decoder : public nn::UnaryModule {
   /// As hidden(), for tokens behind those that the cache has, which takes them up. Without gradients and dropout.
   /// @param tokens [B, T] @return the last block's output [B, T, width], to be given to head()
   Tensor extend(const Tensor& tokens, const DecoderCache& cache) const;
+  /// The first blocks, whose weights are on the CPU while the head's are on a GPU (LoadOptions::host_layers). extend()
+  /// moves rows between them; the cache's first layers are on the CPU, too.
+  std::int64_t host_layers() const;
+  /// extend() in two parts: the embedding and the blocks on the CPU, which no step captured on a GPU may contain; and
+  /// the others, which get the result. Where no block is on the CPU, the first part is the embedding.
+  Tensor extend_on_host(const Tensor& tokens, const DecoderCache& cache) const;
+  Tensor extend_rest(const Tensor& x, const DecoderCache& cache) const;
   /// The final norm, the head and the cap of logits. @param x [..., width] @return [..., vocabulary]
   Tensor head(const Tensor& x) const;
 

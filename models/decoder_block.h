@@ -84,6 +84,8 @@ class DecoderBlock : public nn::UnaryModule {
   /// @param cache as for DecoderAttention
   Tensor forward(const Tensor& x, const DecoderCache* cache) const;
 
+  /// Of its weights.
+  Device device() const { return attention_norm.weight.device(); }
   /// Those that there are, in the order in which they run. @param all also those of the feed-forward layer
   std::vector<NamedProjection> projections(bool all = true);
 

@@ -34,6 +34,12 @@ GeneratorOptions with_defaults(GeneratorOptions options, std::int64_t context) {
   return options;
 }
 
+/// Keys and values are where their blocks are.
+KvCacheOptions beside_layers(KvCacheOptions options, const Decoder& model) {
+  options.host_layers = model.host_layers();
+  return options;
+}
+
 }  // namespace
 
 const char* name(StopReason reason) {
@@ -57,7 +63,7 @@ const char* name(StopReason reason) {
 Generator::Generator(const Decoder& model, const GeneratorOptions& options)
     : model_(model),
       options_(with_defaults(options, model.config.context)),
-      cache_(model.config, options.device, options.cache),
+      cache_(model.config, options.device, beside_layers(options.cache, model)),
       slots_(static_cast<std::size_t>(options.slots)),
       steps_(std::make_unique<Steps>()) {
   const std::int64_t slots = options.slots;
@@ -154,9 +160,25 @@ bool Generator::is_full(const Slot& slot) const {
   return slot.position >= std::min(model_.config.context, cache_.capacity());
 }
 
-Tensor Generator::decode() {
-  const Tensor x = model_.extend(tokens_.unsqueeze(1), {&cache_.layers(), {table_, positions_}});
-  return model_.head(x.select(1, 0));
+Tensor Generator::decode() { return model_.head(extended(tokens_.unsqueeze(1)).select(1, 0)); }
+
+/// Runs the blocks on the CPU before a captured step, which reads their result in a tensor that stays.
+void Generator::extend_on_host(const Tensor& tokens) {
+  if (model_.host_layers() == 0) return;
+  const Tensor x = model_.extend_on_host(tokens, {&cache_.layers(), {table_, positions_}});
+  Tensor& kept = steps_->from_host[tokens.size(1)];
+  if (kept.defined())
+    kept.copy_(x);
+  else
+    kept = x.clone();
+}
+
+/// Decoder::extend() within a captured step.
+Tensor Generator::extended(const Tensor& tokens) {
+  const DecoderCache cache{&cache_.layers(), {table_, positions_}};
+  const auto from_host = steps_->from_host.find(tokens.size(1));
+  return from_host == steps_->from_host.end() ? model_.extend(tokens, cache)
+                                              : model_.extend_rest(from_host->second, cache);
 }
 
 void Generator::finish(Slot& slot, StopReason reason, const std::string& error) {

@@ -191,6 +191,8 @@ class Generator {
   void set_width(std::int64_t width);
   void warm_up_prompts();
   Tensor decode();
+  void extend_on_host(const Tensor& tokens);
+  Tensor extended(const Tensor& tokens);
 
   const Decoder& model_;
   const GeneratorOptions options_;

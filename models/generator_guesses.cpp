@@ -51,7 +51,7 @@ void Generator::check_guesses(bool greedy) {
   auto& step = steps_->captured[{.guesses = true, .greedy = greedy, .width = width_}];
   if (step == nullptr) {
     const std::function<void()> run = [this, greedy, rows] {
-      const Tensor x = model_.extend(guessed_.select(0, 0), {&cache_.layers(), {table_, positions_}});
+      const Tensor x = extended(guessed_.select(0, 0));
       const Tensor logits = model_.head(x.flatten(0, 1));
       const auto each = [&](const Tensor& of_slots) { return repeat_interleave(of_slots, rows, 0); };
       const Tensor places = arange(0, rows, 1, {i32, options_.device}).repeat({options_.slots});
@@ -62,6 +62,7 @@ void Generator::check_guesses(bool greedy) {
     step = std::make_unique<Steps::Step>(
         capture(run, {.device = options_.device, .name = fmt::format("decode {} tokens at once", rows)}));
   }
+  extend_on_host(guessed_.select(0, 0));
   (*step)();
 }
 

@@ -49,8 +49,10 @@ KvCache::KvCache(const DecoderConfig& config, Device device, const KvCacheOption
     throw Error(fmt::format("KvCache: got {} blocks of {} positions; wanted at most {}, so ask for fewer tokens",
                             blocks_, kCacheBlock, kMaxBlocks));
   }
-  for (std::int64_t i = 0; i < config.layers; ++i)
-    layers_.push_back(paged_cache(blocks_, config.kv_heads, config.head_size, {options.dtype, device}));
+  for (std::int64_t i = 0; i < config.layers; ++i) {
+    const Device on = i < options.host_layers ? kCPU : device;
+    layers_.push_back(paged_cache(blocks_, config.kv_heads, config.head_size, {options.dtype, on}));
+  }
   for (std::int64_t i = blocks_; i-- > 0;) free_.push_back(static_cast<std::int32_t>(i));
   stats_.blocks = blocks_;
   stats_.bytes = static_cast<std::uint64_t>(blocks_ * block);
@@ -246,8 +248,9 @@ void KvCache::unshare(Sequence& sequence, std::size_t first, std::size_t unwante
     to.push_back(block);
   }
   if (!to.empty()) {
-    const Tensor sources = from_vector(from, device_), places = from_vector(to, device_);
     for (PagedCache& layer : layers_) {
+      const Device on = layer.keys.device();
+      const Tensor sources = from_vector(from, on), places = from_vector(to, on);
       layer.keys.index_put_({Index(places)}, index_select(layer.keys, 0, sources));
       layer.values.index_put_({Index(places)}, index_select(layer.values, 0, sources));
     }
@@ -282,11 +285,11 @@ std::int64_t KvCache::drop_middle(Id id, std::int64_t used, std::int64_t keep, s
   // Keys are rotated by the angle of their old position; the difference is the same for all of them.
   const std::vector<std::int32_t> moved(
       sequence.own.begin() + static_cast<std::ptrdiff_t>(kept - sequence.prefix.size()), sequence.own.end());
-  const Tensor blocks = from_vector(moved, device_);
-  const Tensor back = etna::full({kCacheBlock}, -static_cast<double>(drop * kCacheBlock), {i32, device_});
   for (std::int64_t i = 0; i < config_.layers; ++i) {
     Tensor& keys = layers_[static_cast<std::size_t>(i)].keys;
-    const Tensor frequencies = from_vector(config_.rope_frequencies(i), device_);
+    const Device on = keys.device();
+    const Tensor blocks = from_vector(moved, on), frequencies = from_vector(config_.rope_frequencies(i), on);
+    const Tensor back = etna::full({kCacheBlock}, -static_cast<double>(drop * kCacheBlock), {i32, on});
     const Tensor turned = rope(index_select(keys, 0, blocks), frequencies, back, config_.rope.interleaved);
     keys.index_put_({Index(blocks)}, turned);
   }

@@ -20,7 +20,8 @@ struct KvCacheOptions {
   std::uint64_t bytes = 0;  ///< upper limit, whatever `tokens` is; 0: none
   DType dtype = f16;        ///< f32, f16, bf16, or u8 for Q8_0
   CacheEviction eviction = CacheEviction::lru;
-  bool reuse_prefixes = true;  ///< keep the blocks of finished sequences for prompts with the same prefix
+  std::int64_t host_layers = 0;  ///< the first layers, whose keys and values are on the CPU (Decoder::host_layers())
+  bool reuse_prefixes = true;    ///< keep the blocks of finished sequences for prompts with the same prefix
 };
 
 struct KvCacheStats {

@@ -13,6 +13,7 @@
 #include <etna/data/tokenizers/tokenizer.h>
 #include <etna/device/internal/log.h>
 #include <etna/models/internal/architecture.h>
+#include <etna/models/internal/file_config.h>
 #include <etna/models/internal/weight_names.h>
 #include <etna/tensor/internal/name_list.h>
 #include <etna/tensor/io/checkpoint.h>
@@ -24,14 +25,6 @@ namespace etna::models {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// @throws FormatError for a pipe, which would wait for its writer, and a device, which may never end
-void require_plain_file(const FilePath& path) {
-  std::error_code error;
-  const fs::file_status status = fs::status(path, error);
-  if (fs::exists(status) && !fs::is_regular_file(status))
-    throw FormatError(fmt::format("{}: is a pipe or a device, not a file", path.string()));
-}
 
 std::string read_text(const FilePath& file) {
   require_plain_file(file);
@@ -60,7 +53,9 @@ double scale_in(const std::string& name, const Tensor& values) {
   return values.to(f32).flatten().to_vector<double>().front();
 }
 
-WeightPlacement placement_of(const LoadOptions& options) { return {options.device, options.trainable}; }
+WeightPlacement placement_of(const LoadOptions& options) {
+  return {options.device, options.trainable, options.host_layers};
+}
 
 /// @throws FormatError for tensors that should be parts of the model, and warns of others.
 void check_unused(const std::string& file, const std::vector<std::string>& unused,
@@ -126,8 +121,7 @@ Model load_gguf_model(const FilePath& path, const LoadOptions& options) {
 }
 
 Model load_folder(const FilePath& path, const LoadOptions& options) {
-  if (!is_file(path / "config.json")) refuse_folder(path);
-  const DecoderConfig config = decoder_config(read_text(path / "config.json"), (path / "config.json").string());
+  const DecoderConfig config = folder_config(path);
   const io::ShardedSafetensors file(path);
   const HasTensor has = [&file](const std::string& name) { return file.contains(name); };
   const auto find = [&file](const std::string& name) -> std::optional<StoredTensor> {
@@ -191,6 +185,18 @@ Model load_checkpoint_model(const FilePath& path, const LoadOptions& options) {
 }
 
 }  // namespace
+
+DecoderConfig folder_config(const FilePath& path) {
+  if (!is_file(path / "config.json")) refuse_folder(path);
+  return decoder_config(read_text(path / "config.json"), (path / "config.json").string());
+}
+
+void require_plain_file(const FilePath& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (fs::exists(status) && !fs::is_regular_file(status))
+    throw FormatError(fmt::format("{}: is a pipe or a device, not a file", path.string()));
+}
 
 std::unique_ptr<Decoder> decoder_of(const DecoderConfig& config, const nn::StateDict& state, const LoadOptions& options,
                                     const std::string& name) {
@@ -277,6 +283,10 @@ Model model_in(const FilePath& path, const LoadOptions& options) {
 
 Model load_model(const FilePath& path, const LoadOptions& options) {
   Model model = model_in(path, options);
+  if (options.host_layers < 0 || options.host_layers > model.decoder->config.layers) {
+    throw Error(fmt::format("load_model: host_layers is {}; {} has {} layers", options.host_layers, path.string(),
+                            model.decoder->config.layers));
+  }
   if (!options.trainable) model.decoder->requires_grad_(false);
   return model;
 }

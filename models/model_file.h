@@ -24,6 +24,8 @@ struct LoadOptions {
   Device device = {};
   /// Matrices are decoded to f32 parameters. Else they stay as they lie in the file, and no parameter requires grad.
   bool trainable = false;
+  /// The first blocks, which stay on the CPU and run there, for a GPU too small for all of them (layer_plan.h).
+  std::int64_t host_layers = 0;
 };
 
 /// A model from files, ready to run.

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <etna/device/memory_leaks.h>
 #include <etna/optim/internal/line_search.h>
 #include <etna/tensor/internal/name_list.h>
 #include <etna/tensor/op.h>
@@ -88,6 +89,7 @@ Tensor LBFGS::direction(const Tensor& grad) {
       old_stps_.erase(old_stps_.begin());
       ro_.erase(ro_.begin());
     }
+    for (const Tensor* kept : {&y, &s}) kept->storage()->set_use(MemoryUse::optimizer);
     old_dirs_.push_back(y);
     old_stps_.push_back(s);
     ro_.push_back(1 / ys);
@@ -134,7 +136,7 @@ Tensor LBFGS::step(const Closure& closure) {
     return loss;
   };
   Point now = evaluate(remembering);
-  if (largest(now.grad) <= options_.tolerance_grad) return first;
+  if (largest(now.grad) <= options_.tolerance_grad) return end_step(), first;
   std::int64_t evaluations = 1;
   for (std::int64_t i = 1; i <= options_.max_iter; ++i) {
     const bool beginning = ++n_iter_ == 1;
@@ -161,6 +163,7 @@ Tensor LBFGS::step(const Closure& closure) {
     if (largest(d_) * std::abs(t_) <= options_.tolerance_change) break;
     if (std::abs(now.loss - previous_loss_) < options_.tolerance_change) break;
   }
+  end_step();
   return first;
 }
 

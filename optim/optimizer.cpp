@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <etna/device/internal/log.h>
+#include <etna/device/memory_leaks.h>
 #include <etna/device/profile/profiler.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/internal/capture_hooks.h>
@@ -260,6 +261,7 @@ void Optimizer::step(const Tensor& loss_scale, bool scaled) {
     }
   }
   if (!any && !std::exchange(told_, true)) warn_of_no_gradients();
+  end_step();
 }
 
 void Optimizer::warn_of_no_gradients() {

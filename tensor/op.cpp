@@ -1,10 +1,12 @@
 #include <etna/tensor/op.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include <fmt/format.h>
 
 #include <etna/device/memory.h>
+#include <etna/device/memory_leaks.h>
 #include <etna/device/profile/profiler.h>
 #include <etna/tensor/autocast.h>
 #include <etna/tensor/internal/capture_hooks.h>
@@ -203,8 +205,14 @@ TensorList op_run(const OpCall& call, Device device) {
 }  // namespace
 
 Tensor detail::empty_when_used(const char* op, const Shape& shape, TensorOptions options) {
-  return make_view(allocate_when_used(options.device, byte_size(shape, item_size(options.dtype), op)), options.device,
-                   options.dtype, shape, contiguous_strides(shape), 0);
+  const StoragePtr storage = allocate_when_used(options.device, byte_size(shape, item_size(options.dtype), op));
+  if (watching_leaks()) note_maker(*storage, op, shape, options.dtype);
+  return make_view(storage, options.device, options.dtype, shape, contiguous_strides(shape), 0);
+}
+
+void detail::note_maker(const Storage& storage, const char* op, const Shape& shape, DType dtype) {
+  const bool plain = std::string_view(op) == "empty";
+  note_tensor(&storage, plain ? capture_hooks::Running::name() : op, fmt::format("{} {}", str(shape), name(dtype)));
 }
 
 bool detail::computing() { return op_state.kernels > 0; }

@@ -7,7 +7,9 @@
 
 #include <fmt/format.h>
 
+#include <etna/device/memory_leaks.h>
 #include <etna/tensor/internal/capture_hooks.h>
+#include <etna/tensor/internal/kernels.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 
@@ -176,7 +178,9 @@ Tensor without_storage(const Tensor& x) {
 namespace detail {
 Tensor empty(const char* op, const Shape& shape, TensorOptions options) {
   std::size_t bytes = byte_size(shape, item_size(options.dtype), op);
-  return make_view(allocate(options.device, bytes), options.device, options.dtype, shape, contiguous_strides(shape), 0);
+  const StoragePtr storage = allocate(options.device, bytes);
+  if (watching_leaks()) note_maker(*storage, op, shape, options.dtype);
+  return make_view(storage, options.device, options.dtype, shape, contiguous_strides(shape), 0);
 }
 }  // namespace detail
 

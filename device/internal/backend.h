@@ -114,6 +114,8 @@ class Backend {
   /// ---- kernels. Null: the backend cannot run the GPU kernels of ops. Ops then use what register_kernel() was given,
   /// or fall back.
   virtual gpu::Launcher* launcher() { return nullptr; }
+  /// Whether its storages have host pointers, and ops compute on them by the kernels of the CPU.
+  virtual bool computes_by_cpu_kernels() const { return false; }
 
   /// ---- captured steps
   virtual GraphForm graph_form() const { return GraphForm::none; }

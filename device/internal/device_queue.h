@@ -24,6 +24,7 @@ class DeviceQueue {
   MemoryStats memory_stats() const { return backend_.allocator(device_).stats(); }
   void reset_peak_memory() const { backend_.allocator(device_).reset_peak(); }
   void empty_cache() const { backend_.allocator(device_).empty_cache(); }
+  CachingAllocator& allocator() const { return backend_.allocator(device_); }
 
   /// ---- copies (Backend)
   void upload(const void* source, std::uint64_t address, std::size_t bytes) const {

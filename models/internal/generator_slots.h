@@ -63,12 +63,13 @@ struct Generator::Slot {
 struct Generator::Steps {
   using Step = CapturedFunction<std::function<void()>>;
   std::map<StepKind, std::unique_ptr<Step>> captured;
-  std::map<std::int64_t, Tensor> tables;    ///< block tables by width
-  std::map<std::int64_t, Tensor> logprobs;  ///< what a step writes, [slots, 1 + 2 · top] f32, by top
-  std::unique_ptr<MaskTable> masks;         ///< null until a sequence has a grammar
-  Tensor mask_rows;                         ///< [slots] i32, rows of the masks; -1: none
-  std::vector<std::int32_t> rows;           ///< the same on the host
-  bool new_rows = false;                    ///< the device does not have them yet
+  std::map<std::int64_t, Tensor> tables;     ///< block tables by width
+  std::map<std::int64_t, Tensor> logprobs;   ///< what a step writes, [slots, 1 + 2 · top] f32, by top
+  std::unique_ptr<MaskTable> masks;          ///< null until a sequence has a grammar
+  Tensor mask_rows;                          ///< [slots] i32, rows of the masks; -1: none
+  std::vector<std::int32_t> rows;            ///< the same on the host
+  bool new_rows = false;                     ///< the device does not have them yet
+  std::map<std::int64_t, Tensor> from_host;  ///< by rows of a sequence: what the blocks on the CPU gave
 };
 
 }  // namespace etna::models

@@ -1,7 +1,9 @@
 #include <etna/models/internal/stored_weights.h>
 
 #include <algorithm>
+#include <charconv>
 #include <iterator>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -60,6 +62,14 @@ Matrix joined(const std::vector<Matrix>& all) {
 
 }  // namespace
 
+Device WeightPlacement::of(const std::string& weight) const {
+  constexpr std::string_view kBlocks = "blocks.";
+  if (host_layers == 0 || !weight.starts_with(kBlocks)) return device;
+  std::int64_t block = 0;
+  std::from_chars(weight.data() + kBlocks.size(), weight.data() + weight.size(), block);
+  return block < host_layers ? kCPU : device;
+}
+
 std::span<const std::byte> StoredTensor::span() const {
   if (!owned.defined()) return bytes;
   return {static_cast<const std::byte*>(owned.raw_data()),
@@ -116,7 +126,7 @@ Matrix StoredWeights::matrix_at(const StoredPlace& place, const std::string& nam
       throw FormatError(fmt::format("{}: tensor '{}' has {} bytes, but its rows end at byte {}", file_, place.name,
                                     stored.span().size(), from + size));
     }
-    return {{}, {format, {rows, columns}, bytes_on(placement_.device, stored, from, size)}};
+    return {{}, {format, {rows, columns}, bytes_on(placement_.of(name), stored, from, size)}};
   }
   Tensor values = empty(stored.shape);
   quant::dequantize(format, stored.span(), values.mutable_data<float>(), values.numel());
@@ -124,18 +134,19 @@ Matrix StoredWeights::matrix_at(const StoredPlace& place, const std::string& nam
   values = values.slice(0, place.begin, place.begin + rows).contiguous();
   if (factor) values = values * *factor;
   if (rounds) values = ternary(values);
-  if (placement_.trainable) return {(whole ? values : values.clone()).to(placement_.device), {}};
-  return {{}, QuantizedTensor::unquantized(values.to(placement_.device))};
+  if (placement_.trainable) return {(whole ? values : values.clone()).to(placement_.of(name)), {}};
+  return {{}, QuantizedTensor::unquantized(values.to(placement_.of(name)))};
 }
 
 Tensor StoredWeights::vector(const std::string& name, std::int64_t size) {
   std::vector<Tensor> all;
-  for (const StoredPlace& place : locate_(name)) all.push_back(vector_at(place, place.rows > 0 ? place.rows : size));
+  for (const StoredPlace& place : locate_(name))
+    all.push_back(vector_at(place, name, place.rows > 0 ? place.rows : size));
   const Tensor values = all.size() == 1 ? all[0] : cat(all);
   return norm_offset != 0 && name.ends_with("norm.weight") ? values + norm_offset : values;
 }
 
-Tensor StoredWeights::vector_at(const StoredPlace& place, std::int64_t size) {
+Tensor StoredWeights::vector_at(const StoredPlace& place, const std::string& name, std::int64_t size) {
   const StoredTensor stored = find(place.name);
   const std::int64_t count = numel(stored.shape);
   const std::int64_t all = place.packed > 0 ? place.packed : size;
@@ -145,7 +156,7 @@ Tensor StoredWeights::vector_at(const StoredPlace& place, std::int64_t size) {
   }
   Tensor values = empty({count});
   quant::dequantize(*stored.format, stored.span(), values.mutable_data<float>(), count);
-  return values.slice(0, place.begin, place.begin + size).clone().to(placement_.device);
+  return values.slice(0, place.begin, place.begin + size).clone().to(placement_.of(name));
 }
 
 }  // namespace etna::models

@@ -16,7 +16,11 @@ namespace etna::models {
 
 struct WeightPlacement {
   Device device = {};
-  bool trainable = false;  ///< matrices are decoded to f32 and become parameters
+  bool trainable = false;        ///< matrices are decoded to f32 and become parameters
+  std::int64_t host_layers = 0;  ///< the first blocks, whose weights stay on the CPU
+
+  /// @param weight "blocks.0.attention.query.weight"
+  Device of(const std::string& weight) const;
 };
 
 /// A tensor in any kind of file.
@@ -66,7 +70,7 @@ class StoredWeights : public Weights {
  private:
   StoredTensor find(const std::string& name);
   Matrix matrix_at(const StoredPlace& place, const std::string& name, std::int64_t rows, std::int64_t columns);
-  Tensor vector_at(const StoredPlace& place, std::int64_t size);
+  Tensor vector_at(const StoredPlace& place, const std::string& name, std::int64_t size);
 
   std::string file_;
   Find find_;

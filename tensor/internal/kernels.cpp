@@ -1,9 +1,14 @@
 #include <etna/tensor/internal/kernels.h>
 
+#include <algorithm>
+#include <array>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <shared_mutex>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -38,6 +43,22 @@ std::size_t span_of(const Tensor& x) {
   return static_cast<std::size_t>(last + 1) * item_size(x.dtype());
 }
 
+/// For backends that compute by the kernels of the CPU. An op without one is composed of others.
+bool run_cpu_kernel_on(const OpCall& call, std::span<Tensor> out) {
+  if (call.op.cpu == nullptr) {
+    if (call.op.reference == nullptr) return false;
+    const TensorList composed = call.op.reference(call);
+    for (std::size_t i = 0; i < out.size(); ++i) out[i].copy_(composed[i]);
+    return true;
+  }
+  detail::HostAliases aliases;
+  TensorList in, host_out;
+  for (const Tensor& x : call.in) in.push_back(aliases.of(x));
+  for (const Tensor& y : out) host_out.push_back(aliases.of(y));
+  call.op.cpu({call.op, in, call.attrs}, host_out);
+  return true;
+}
+
 }  // namespace
 
 void register_kernel(DeviceType backend, std::string_view op, KernelFunction kernel) {
@@ -50,6 +71,7 @@ void register_kernel(DeviceType backend, std::string_view op, KernelFunction ker
 
 bool run_kernel(const OpCall& call, Device device, std::span<Tensor> out) {
   if (gpu::runs_kernels(device)) return call.op.gpu != nullptr && call.op.gpu(call, out);
+  if (detail::computes_by_cpu_kernels(device)) return run_cpu_kernel_on(call, out);
   const KernelFunction kernel = find(device.type, call.op.name);
   if (kernel == nullptr || !kernel(call, out)) return false;
   if (counting::on())
@@ -58,6 +80,19 @@ bool run_kernel(const OpCall& call, Device device, std::span<Tensor> out) {
 }
 
 namespace detail {
+
+bool computes_by_cpu_kernels(Device device) { return backend(device).computes_by_cpu_kernels(); }
+
+Tensor HostAliases::of(const Tensor& x) {
+  if (!x.defined()) return x;
+  auto known = std::find_if(storages_.begin(), storages_.end(), [&](const auto& s) { return s.first == x.storage(); });
+  if (known == storages_.end()) {
+    auto host = std::make_shared<Storage>(kCPU, x.storage()->bytes(), nullptr, 0, nullptr);
+    host->rebind(x.storage(), 0);
+    known = storages_.emplace(storages_.end(), x.storage(), host);
+  }
+  return make_view(known->second, kCPU, x.dtype(), x.shape(), x.strides(), x.offset());
+}
 
 Tensor host_copy(const Tensor& x) {
   if (x.numel() == 0) return empty(x.shape(), {x.dtype(), kCPU});

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <utility>
+#include <vector>
+
 #include <etna/tensor/op.h>
 
 /// The choice of the function that computes an op on a device.
@@ -26,6 +29,20 @@ bool computing();
 
 /// A tensor that takes memory when a kernel, or anybody, first asks where it is.
 Tensor empty_when_used(const char* op, const Shape& shape, TensorOptions options);
+
+/// While leaks are watched (memory_leaks.h): what a storage is. A tensor of empty() is the running op's.
+void note_maker(const Storage& storage, const char* op, const Shape& shape, DType dtype);
+
+/// Whether the kernels of the CPU compute on the device's memory (Backend::computes_by_cpu_kernels()).
+bool computes_by_cpu_kernels(Device device);
+/// Tensors of the CPU over the memory of tensors of such a device. Those that share a storage still do.
+class HostAliases {
+ public:
+  Tensor of(const Tensor& x);
+
+ private:
+  std::vector<std::pair<StoragePtr, StoragePtr>> storages_;
+};
 
 /// A CPU tensor with x's values, shape and strides; needs no kernel on x's device. Counted as a transfer.
 Tensor host_copy(const Tensor& x);

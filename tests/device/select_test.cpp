@@ -57,6 +57,7 @@ class SelectDevice : public testing::Test {
 
 TEST_F(SelectDevice, PutsVulkanFirstAndTheCpuLast) {
   auto all = adapters();
+  std::erase_if(all, [](const AdapterInfo& a) { return a.kind == "fake"; });  // those of other tests
   ASSERT_FALSE(all.empty());
   EXPECT_TRUE(all.back().device.is_cpu());
   EXPECT_GT(all.back().memory_bytes, 0u);

@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <etna/device/memory.h>
 #include <etna/models/generator.h>
 #include <etna/models/model_file.h>
 
@@ -223,6 +225,48 @@ TEST(GeneratorServing, ASmallVocabularyHasFewerAlternatives) {
   generator.begin(Prompt{1}, {.max_tokens = 3, .logprobs = 20});
   while (generator.busy())
     for (const GeneratedToken& t : generator.step()) EXPECT_EQ(t.top.size(), 7u);
+}
+
+TEST(GeneratorServing, WarmingUpLeavesNoTrace) {
+  const auto model = small_model(small_config("llama")), draft = small_model(small_config("llama"), 8);
+  const Prompt prompt = some_text(70, 97);
+  GenerationOptions sampled{.max_tokens = 20};
+  const Prompt greedy_text = alone_text(*model, prompt, serving_greedy(20)), text = alone_text(*model, prompt, sampled);
+  for (const std::int64_t guesses : {0, 2}) {
+    GeneratorOptions options{.slots = 3, .guesses = guesses};
+    if (guesses > 0) options.draft = draft.get();
+    Generator generator(*model, options);
+    generator.warm_up();
+    EXPECT_EQ(generator.cache().stats().cached + generator.cache().stats().in_use, 0);
+    EXPECT_EQ(generator.cache().stats().prompt_tokens, 0);
+    EXPECT_EQ(generator.times().tokens + generator.times().prompt_tokens + generator.times().guessed, 0);
+    EXPECT_EQ(generator.times().prompt_seconds + generator.times().decode_seconds, 0);
+    Generator::Id id = generator.begin(prompt, serving_greedy(20));
+    EXPECT_THROW(generator.warm_up(), Error);
+    EXPECT_EQ(serve_all(generator)[id], greedy_text);
+    const std::int64_t cached = generator.cache().stats().cached;
+    EXPECT_GT(cached, 0);
+    generator.warm_up();
+    EXPECT_EQ(generator.cache().stats().cached, cached);
+    EXPECT_EQ(generator.cache().stats().evictions, 0);
+    id = generator.begin(prompt, sampled);
+    EXPECT_EQ(serve_all(generator)[id], text);
+  }
+}
+
+/// The steps of the first sequence are replayed: they take no memory, not even at the first one.
+TEST(GeneratorServing, WarmingUpCapturesTheFirstSteps) {
+  const auto model = small_model(small_config("llama"));
+  for (const double temperature : {0.0, 0.8}) {
+    Generator generator(*model);
+    generator.warm_up();
+    generator.join(some_text(10, 97), {.max_tokens = 100, .sampling = {.temperature = temperature}});
+    const auto allocations = [] { return memory_stats(kCPU).hits + memory_stats(kCPU).misses; };
+    generator.step();  // what it queues ahead is written
+    const std::uint64_t before = allocations();
+    for (int i = 0; i < 20; ++i) generator.step();
+    EXPECT_EQ(allocations(), before);
+  }
 }
 
 }  // namespace

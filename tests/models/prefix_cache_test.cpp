@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <filesystem>
 #include <map>
 
@@ -8,6 +9,7 @@
 #include <etna/tensor/io/safetensors.h>
 #include <etna/tensor/ops.h>
 
+#include "runner/run_tests.h"
 #include "small_models.h"
 
 // Prompts that begin as earlier texts did.
@@ -85,6 +87,46 @@ TEST(PrefixCache, SharesThePromptOfASequenceThatRuns) {
     EXPECT_EQ(ChatText(whole.begin() + 200, whole.end()), texts[id]);
   }
   EXPECT_EQ(generator.cache().stats().in_use, 0);
+}
+
+/// A chat of 8,000 tokens in ten turns of a user's 600 tokens and an answer of 200. Only the last turn's tokens are read,
+/// but they attend to all others: the properties say how long a first turn of as many tokens takes.
+TEST(PrefixCache, TheTenthTurnReadsOnlyItsOwnTokens) {
+  if (!test_all()) GTEST_SKIP() << "ETNA_TEST_ALL is not 1: it measures times";
+  DecoderConfig config = small_config("llama");
+  config.context = 8192;
+  config.width = config.feed_forward = 512;
+  config.heads = 8;
+  config.head_size = config.rope.size = 64;
+  config.layers = 4;
+  const auto model = small_model(config);
+  Generator generator(*model);
+  ChatText text;
+  const auto seconds_of = [](Generator& generator, const ChatText& prompt) {
+    const double before = generator.times().prompt_seconds;
+    generator.leave(generator.join(prompt, chat_greedy(1)));
+    return generator.times().prompt_seconds - before;
+  };
+  for (std::int64_t turn = 0; turn < 9; ++turn) {
+    const ChatText said = user_says(turn, 600);
+    text.insert(text.end(), said.begin(), said.end());
+    answer(generator, text, 200);
+  }
+  // The least of three, each with other tokens at its end.
+  double tenth = 1e9, first = 1e9, again = 1e9;
+  Generator afresh(*model, {.cache = {.reuse_prefixes = false}});
+  for (std::int64_t i = 0; i < 3; ++i) {
+    const ChatText said = user_says(20 + i, 600);
+    ChatText prompt = text;
+    prompt.insert(prompt.end(), said.begin(), said.end());
+    tenth = std::min(tenth, seconds_of(generator, prompt));
+    first = std::min(first, seconds_of(generator, said));
+    again = std::min(again, seconds_of(afresh, prompt));
+  }
+  RecordProperty("tenth_ms", static_cast<int>(tenth * 1000));
+  RecordProperty("first_ms", static_cast<int>(first * 1000));
+  RecordProperty("without_cache_ms", static_cast<int>(again * 1000));
+  EXPECT_LT(tenth, again / 3);
 }
 
 class PrefixFile : public testing::Test {

@@ -1,8 +1,11 @@
+#include <utility>
+
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
 #include <etna/device/internal/backend.h>
 #include <etna/device/internal/cpu/backend.h>
+#include <etna/device/internal/fake/backend.h>
 #ifdef ETNA_HAS_VULKAN
 #include <etna/device/internal/vulkan/backend.h>
 #endif
@@ -50,6 +53,7 @@ std::vector<std::unique_ptr<Backend>> built_in_backends() {
 #ifdef ETNA_HAS_WEBGPU
   all.push_back(webgpu::make_backend());
 #endif
+  if (std::unique_ptr<Backend> fake = fake::make_backend()) all.push_back(std::move(fake));
   return all;
 }
 

@@ -10,6 +10,7 @@
 #include <etna/device/internal/backend.h>
 #include <etna/device/internal/log.h>
 #include <etna/device/kernel.h>
+#include <etna/device/memory_leaks.h>
 #include <etna/device/profile/profiler.h>
 #include <etna/tensor/autocast.h>
 #include <etna/tensor/internal/capture_hooks.h>
@@ -96,6 +97,7 @@ struct Captured::State {
   struct Kept {
     Signature signature;
     std::unique_ptr<CapturedStep> step;
+    bool ends_step = false;  ///< an optimizer steps in it (memory_leaks.h)
   };
   std::vector<Kept> steps;  ///< most recently used first
   std::int64_t captures = 0, replays = 0;
@@ -153,12 +155,13 @@ TensorList Captured::State::capture(const Signature& signature, const TensorList
     return run_eagerly(arguments, function);
   }
   auto step = std::make_unique<CapturedStep>(options.name, on, GraphOptions{.one_by_one = options.one_by_one});
+  const std::int64_t steps_before = detail::steps_ended();
   step->capture(
       arguments, [&](const TensorList& inputs) { return off_the_tape(function(inputs)); },
       static_cast<std::int64_t>(barriers_eager));
   ++captures;
   TensorList results = step->outputs();
-  steps.insert(steps.begin(), Kept{signature, std::move(step)});
+  steps.insert(steps.begin(), Kept{signature, std::move(step), detail::steps_ended() > steps_before});
   if (steps.size() > kMostSteps) {
     say(fmt::format("more than {} combinations of shapes and modes; the capture used longest ago goes", kMostSteps));
     steps.pop_back();
@@ -195,6 +198,7 @@ TensorList Captured::run(const TensorList& arguments, const Function& function) 
       CapturedStep& step = *s.steps.front().step;
       capture_hooks::observe(step.device());
       step.replay(arguments);
+      if (s.steps.front().ends_step) end_step();
       return step.outputs();
     }
   } else if (!changed.empty()) {

@@ -273,7 +273,7 @@ WriteAttrs write_attrs(const Tensor& qkv, const RotarySettings& settings) {
 /// cache. f16 or bf16 on a GPU with matrix units, else f32.
 DType prompt_dtype(const PagedCache& cache) {
   const Device device = cache.keys.device();
-  if (device.is_cpu() || !gpu::capabilities(device).cooperative_matrix) return f32;
+  if (!gpu::runs_kernels(device) || !gpu::capabilities(device).cooperative_matrix) return f32;
   return cache.keys.dtype() == u8 ? bf16 : cache.keys.dtype();
 }
 

@@ -1,5 +1,6 @@
 #include <conformance/samples.h>
 #include <etna/tensor/ops/scan/internal/accumulate.h>
+#include <etna/tensor/ops/scan/scan.h>
 #include <etna/tensor/ops/sorting/sorting.h>
 
 namespace etna::conformance {

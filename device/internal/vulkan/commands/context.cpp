@@ -19,6 +19,7 @@ std::mutex making;
 /// Drivers shut down their threads after this; with work still running, more than one of them has crashed or hung. Work
 /// that was never submitted is dropped: nobody can ask for its results any more.
 void leave() {
+  CachingAllocator::forget_cache_limits();
   for (auto& slot : contexts) {
     Context* context = slot.load();
     if (!context || !context->logical.lost.empty()) continue;

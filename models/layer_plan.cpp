@@ -1,0 +1,163 @@
+#include <etna/models/layer_plan.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include <etna/device/error.h>
+#include <etna/models/internal/file_config.h>
+#include <etna/tensor/io/checkpoint.h>
+#include <etna/tensor/io/gguf.h>
+#include <etna/tensor/io/internal/llama2c.h>
+#include <etna/tensor/io/internal/sharded_safetensors.h>
+#include <etna/tensor/ops/attention/attention.h>
+
+namespace etna::models {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The block that a tensor of a file is of, -1 for none: the first number among the words of its name
+/// ("model.layers.3.mlp.up_proj.weight").
+std::int64_t layer_in(std::string_view name, std::int64_t layers) {
+  for (std::size_t at = 0; at < name.size();) {
+    const std::size_t end = std::min(name.find('.', at), name.size());
+    std::int64_t number = -1;
+    const auto [stop, error] = std::from_chars(name.data() + at, name.data() + end, number);
+    if (error == std::errc{} && stop == name.data() + end && number >= 0 && number < layers) return number;
+    at = end + 1;
+  }
+  return -1;
+}
+
+void add_tensor(ModelSizes& sizes, std::string_view name, std::uint64_t bytes) {
+  const std::int64_t layer = layer_in(name, sizes.config.layers);
+  (layer < 0 ? sizes.others : sizes.layers[static_cast<std::size_t>(layer)]) += bytes;
+}
+
+ModelSizes sizes_for(const DecoderConfig& config) {
+  ModelSizes sizes{config, {}, 0};
+  sizes.layers.assign(static_cast<std::size_t>(config.layers), 0);
+  return sizes;
+}
+
+/// "5.1 of 8.0 GiB", in the unit of the second.
+std::string of_bytes(std::uint64_t part, std::uint64_t whole) {
+  double unit = 1;
+  const char* name = "B";
+  for (const char* next : {"KiB", "MiB", "GiB", "TiB"}) {
+    if (static_cast<double>(whole) < 1024 * unit) break;
+    unit *= 1024;
+    name = next;
+  }
+  return fmt::format("{:.1f} of {:.1f} {}", static_cast<double>(part) / unit, static_cast<double>(whole) / unit, name);
+}
+
+}  // namespace
+
+std::uint64_t ModelSizes::total() const { return std::accumulate(layers.begin(), layers.end(), others); }
+
+ModelSizes model_sizes(const FilePath& path) {
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) {
+    ModelSizes sizes = sizes_for(folder_config(path));
+    const io::ShardedSafetensors file(path);
+    for (const std::string& name : file.names()) add_tensor(sizes, name, file.bytes(name).size());
+    return sizes;
+  }
+  require_plain_file(path);
+  std::ifstream in(fs::path(path), std::ios::binary);
+  char magic[4] = {};
+  if (!in) throw FormatError(fmt::format("{}: there is no such file, or it cannot be read", path.string()));
+  in.read(magic, sizeof magic);
+  if (std::string_view(magic, 4) == "GGUF") {
+    const io::GgufFile file(path);
+    ModelSizes sizes = sizes_for(decoder_config(file));
+    for (const io::GgufTensor& tensor : file.tensors()) add_tensor(sizes, tensor.name, tensor.bytes);
+    return sizes;
+  }
+  if (path.string().ends_with(".safetensors")) {
+    const CheckpointState state = read_checkpoint(path);
+    const auto config = state.metadata.find("config");
+    if (config == state.metadata.end())
+      throw FormatError(fmt::format("{}: the checkpoint's metadata has no \"config\"", path.string()));
+    ModelSizes sizes = sizes_for(decoder_config(config->second, path.string()));
+    for (const auto& [name, tensor] : state.tensors) {
+      if (name.starts_with("model."))
+        add_tensor(sizes, name, static_cast<std::uint64_t>(tensor.numel()) * item_size(tensor.dtype()));
+    }
+    return sizes;
+  }
+  const io::Llama2cCheckpoint file(path);
+  ModelSizes sizes = sizes_for(decoder_config(file.config()));
+  for (const io::Llama2cTensor& tensor : file.tensors()) add_tensor(sizes, tensor.name, file.bytes(tensor.name).size());
+  return sizes;
+}
+
+std::string LayerPlan::str() const {
+  std::string text =
+      fmt::format("{} of {} layers on {} ({})", gpu_layers, layers, device.str(), of_bytes(needed(), available));
+  if (host_layers() > 0) text += fmt::format(", {} on the CPU", host_layers());
+  return text;
+}
+
+LayerPlan plan_layers(const ModelSizes& sizes, const LayerPlanOptions& options) {
+  const DecoderConfig& config = sizes.config;
+  LayerPlan plan;
+  plan.device = options.device;
+  plan.layers = plan.gpu_layers = config.layers;
+  if (options.gpu_layers && *options.gpu_layers < 0)
+    throw Error(fmt::format("{} layers on the GPU; wanted 0 or more", *options.gpu_layers));
+  if (options.device.is_cpu()) return plan;
+  plan.available = options.available > 0 ? options.available : available_memory(options.device);
+  const auto bytes = [](std::int64_t n) { return static_cast<std::uint64_t>(n); };
+
+  const std::int64_t row = options.cache == u8 ? cache_row_bytes(config.head_size)
+                                               : config.head_size * static_cast<std::int64_t>(item_size(options.cache));
+  const std::int64_t tokens = options.cache_tokens > 0 ? options.cache_tokens : config.context;
+  const std::int64_t blocks = (tokens + kCacheBlock - 1) / kCacheBlock;
+  const std::uint64_t cache_of_layer = bytes(2 * config.kv_heads * kCacheBlock) * bytes(row) * bytes(blocks);
+
+  // What a chunk of a prompt keeps at once in f32: the stream and its norm, queries, keys and values with their copy,
+  // and the feed-forward layer's three; then logits with two copies for sampling, and the largest matrix in 16 bits,
+  // which gemms of blocks decode, at most 2^27 elements at once.
+  constexpr std::int64_t kFloat = 4, kHalf = 2, kDecodedAtOnce = std::int64_t{1} << 27;
+  const std::int64_t chunk = std::min(options.chunk, config.context);
+  const std::int64_t columns =
+      4 * config.width + 2 * (config.query_rows() + 2 * config.kv_rows()) + 3 * config.feed_forward;
+  const std::int64_t largest = config.width * std::max(config.feed_forward, config.query_rows());
+  const std::uint64_t working = bytes(chunk * columns * kFloat) +
+                                bytes(3 * std::max(options.logits, options.slots) * config.vocabulary * kFloat) +
+                                bytes(std::min(largest, kDecodedAtOnce) * kHalf);
+
+  const std::uint64_t fixed = sizes.others + working;
+  std::uint64_t needed = fixed;
+  for (const std::uint64_t layer : sizes.layers) needed += layer + cache_of_layer;
+  plan.all = needed;
+
+  std::int64_t gpu_layers = 0;
+  std::uint64_t weights = sizes.others;
+  const std::int64_t most = std::min(options.gpu_layers.value_or(config.layers), config.layers);
+  while (gpu_layers < most) {
+    // The last blocks go first, next to the head.
+    const std::uint64_t next = weights + sizes.layers[static_cast<std::size_t>(config.layers - 1 - gpu_layers)];
+    // A twentieth is left to fragmentation.
+    const bool fits = next + cache_of_layer * bytes(gpu_layers + 1) + working <= plan.available / 20 * 19;
+    if (!options.gpu_layers && !fits) break;
+    weights = next;
+    ++gpu_layers;
+  }
+  plan.gpu_layers = gpu_layers;
+  if (gpu_layers == 0) return plan;
+  plan.weights = weights;
+  plan.cache = cache_of_layer * bytes(gpu_layers);
+  plan.working = working;
+  return plan;
+}
+
+}  // namespace etna::models
