@@ -72,7 +72,7 @@ struct GenerationTimes {
 
 /// Generates text with a decoder (continuous batching): reads prompts in chunks, then decodes all sequences together,
 /// one token per step. Decoding is a captured step: positions, sampling and the next token are tensors on the device,
-/// so the host only reads tokens, one step behind. Sequences join and leave between steps. An error of one sequence ends
+/// so the host only reads tokens, one step behind. Sequences join and leave between steps. An error of a sequence ends
 /// that sequence only. Not thread-safe.
 class Generator {
  public:
@@ -114,7 +114,7 @@ class Generator {
   std::int64_t reused(Id sequence) const;
   /// Ends a sequence, also one that is being read; does nothing if it has already ended.
   void leave(Id sequence);
-  /// Drops what is remembered of an ended sequence: stopped() and the like then throw. Does nothing for one that runs or
+  /// Drops what is known of an ended sequence: stopped() and the like then throw. Does nothing for one that runs or
   /// was forgotten. Of sequences that nobody forgets, the last 65,536 that ended are remembered.
   void forget(Id sequence);
 

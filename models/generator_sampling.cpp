@@ -5,7 +5,6 @@
 #include <etna/models/grammar/token_grammar.h>
 #include <etna/models/internal/generator_slots.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/random/mask_tokens.h>
 #include <etna/tensor/ops/random/random.h>
 #include <etna/tensor/ops/sorting/sorting.h>
 
@@ -69,7 +68,7 @@ StepKind Generator::step_kind() const {
   return kind;
 }
 
-/// The number of most probable tokens that a step finds: none, or always the same, so that there are few kinds of steps.
+/// How many most probable tokens a step finds: none, or always the same, so that there are few kinds of steps.
 std::int64_t Generator::top_count(const GenerationOptions& options) const {
   return options.logprobs <= 0 ? options.logprobs : std::min(kMaxLogprobs, model_.config.vocabulary);
 }

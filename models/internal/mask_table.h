@@ -19,7 +19,7 @@ class MaskTable {
   /// @param rows at least as many as one step uses: those asked for last are valid
   MaskTable(std::int64_t vocabulary, std::int64_t rows, Device device);
 
-  /// The row of the state's mask, for mask_tokens(). @throws Error if the grammar allows no token here, or for a mask of
+  /// The row of the state's mask, for mask_tokens(). @throws Error if the grammar allows no token, or for a mask of
   /// another size; what the grammar throws
   std::int32_t row(const std::shared_ptr<TokenGrammar>& grammar, TokenGrammar::State state);
   /// [rows, ceil(vocabulary / 32)] i32; the same tensor always.

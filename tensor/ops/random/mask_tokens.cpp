@@ -9,7 +9,7 @@
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/kernel.h>
-#include <etna/tensor/ops/random/mask_tokens.h>
+#include <etna/tensor/ops/random/random.h>
 
 // Removes the tokens that a mask of bits does not allow.
 namespace etna {

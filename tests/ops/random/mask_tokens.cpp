@@ -1,4 +1,4 @@
-#include <etna/tensor/ops/random/mask_tokens.h>
+#include <etna/tensor/ops/random/random.h>
 
 #include "conformance/samples.h"
 
