@@ -17,7 +17,6 @@
 #include <etna/device/file_path.h>
 #include <etna/device/memory.h>
 #include <etna/device/memory_control.h>
-#include <etna/device/memory_leaks.h>
 #include <etna/device/output_file.h>
 #include <etna/device/profile/profile.h>
 #include <etna/device/profile/profiler.h>
@@ -26,7 +25,6 @@
 #include <etna/models/gptq.h>
 #include <etna/models/grammar/grammar.h>
 #include <etna/models/kv_cache.h>
-#include <etna/models/layer_plan.h>
 #include <etna/models/model_file.h>
 #include <etna/models/sampling.h>
 #include <etna/nn/nn.h>

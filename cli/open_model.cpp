@@ -9,7 +9,6 @@
 #include <etna/device/device.h>
 #include <etna/device/error.h>
 #include <etna/device/memory.h>
-#include <etna/models/layer_plan.h>
 #include <etna/models/model_file.h>
 #include <etna/tensor/io/gguf.h>
 #include <etna/train/checkpointer.h>

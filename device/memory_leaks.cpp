@@ -1,4 +1,4 @@
-#include <etna/device/memory_leaks.h>
+#include <etna/device/memory_control.h>
 
 #include <algorithm>
 #include <atomic>

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <etna/models/grammar/token_grammar.h>
+#include <etna/models/grammar/grammar.h>
 #include <etna/models/internal/generator_slots.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/random/random.h>

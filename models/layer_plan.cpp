@@ -1,4 +1,4 @@
-#include <etna/models/layer_plan.h>
+#include <etna/models/model_file.h>
 
 #include <algorithm>
 #include <charconv>

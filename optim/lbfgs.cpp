@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include <etna/device/memory_leaks.h>
+#include <etna/device/memory_control.h>
 #include <etna/optim/internal/line_search.h>
 #include <etna/tensor/internal/name_list.h>
 #include <etna/tensor/op.h>

@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include <etna/device/internal/log.h>
-#include <etna/device/memory_leaks.h>
+#include <etna/device/memory_control.h>
 #include <etna/device/profile/profiler.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/internal/capture_hooks.h>

@@ -7,7 +7,7 @@
 #include <mutex>
 #include <string>
 
-#include <etna/models/grammar/token_grammar.h>
+#include <etna/models/grammar/grammar.h>
 #include <etna/serve/chat_request.h>
 
 namespace etna::models {

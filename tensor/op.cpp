@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include <etna/device/memory.h>
-#include <etna/device/memory_leaks.h>
+#include <etna/device/memory_control.h>
 #include <etna/device/profile/profiler.h>
 #include <etna/tensor/autocast.h>
 #include <etna/tensor/internal/capture_hooks.h>

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include <etna/device/memory_leaks.h>
+#include <etna/device/memory_control.h>
 #include <etna/tensor/internal/capture_hooks.h>
 #include <etna/tensor/internal/kernels.h>
 #include <etna/tensor/op.h>

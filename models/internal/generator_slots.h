@@ -6,7 +6,7 @@
 #include <vector>
 
 #include <etna/models/generator.h>
-#include <etna/models/grammar/token_grammar.h>
+#include <etna/models/grammar/grammar.h>
 #include <etna/models/internal/mask_table.h>
 #include <etna/tensor/capture.h>
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <utility>
 
-#include <etna/models/grammar/token_grammar.h>
+#include <etna/models/grammar/grammar.h>
 #include <etna/tensor/tensor.h>
 
 /// The masks of grammars' states on a device. Internal.

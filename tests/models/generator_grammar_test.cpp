@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <etna/models/generator.h>
-#include <etna/models/grammar/token_grammar.h>
+#include <etna/models/grammar/grammar.h>
 
 #include "small_models.h"
 

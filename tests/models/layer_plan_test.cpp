@@ -1,4 +1,3 @@
-#include <etna/models/layer_plan.h>
 
 #include <cstdlib>
 #include <string>

@@ -10,7 +10,7 @@
 #include <etna/device/internal/backend.h>
 #include <etna/device/internal/log.h>
 #include <etna/device/kernel.h>
-#include <etna/device/memory_leaks.h>
+#include <etna/device/memory_control.h>
 #include <etna/device/profile/profiler.h>
 #include <etna/tensor/autocast.h>
 #include <etna/tensor/internal/capture_hooks.h>
