@@ -89,8 +89,8 @@ TEST(PrefixCache, SharesThePromptOfASequenceThatRuns) {
   EXPECT_EQ(generator.cache().stats().in_use, 0);
 }
 
-/// A chat of 8,000 tokens: ten turns of a user's 600 tokens and an answer of 200. Only the last turn's are read,
-/// but they attend to all others: the properties say how long a first turn of as many tokens takes.
+/// A chat of 8,000 tokens in ten turns of a user's 600 tokens and an answer of 200. Only the last turn's tokens are
+/// read, but they attend to all others: the properties say how long a first turn of as many tokens takes.
 TEST(PrefixCache, TheTenthTurnReadsOnlyItsOwnTokens) {
   if (!test_all()) GTEST_SKIP() << "ETNA_TEST_ALL is not 1: it measures times";
   DecoderConfig config = small_config("llama");
