@@ -30,7 +30,7 @@ std::uint64_t cache_limit(Device device);
 std::uint64_t trim_memory(Device device);
 
 /// For places where a program may have nothing to do, a server's loop for example: trims every device in use that no
-/// tensor was made on or freed from since a call at least `idle` ago. Etna calls it nowhere, and starts no thread.
+/// tensor was made on or freed from since a call at least `idle` ago. `etna serve` does so while nothing runs.
 /// @return bytes given back
 std::uint64_t trim_when_idle(std::chrono::milliseconds idle = std::chrono::seconds(30));
 

@@ -97,6 +97,35 @@ std::vector<Message> read_messages(Fields& fields) {
   return messages;
 }
 
+Tool read_function(Fields& function, std::set<std::string>& names) {
+  Tool tool;
+  tool.name = function.string("name");
+  check_tool_name(tool.name, function.path_of("name"));
+  if (!names.insert(tool.name).second)
+    throw bad_request(function.path_of("name"), fmt::format("two tools have the name '{}'", tool.name));
+  tool.description = function.string_if("description").value_or("");
+  if (const Json* parameters = function.object_if("parameters")) tool.parameters = json_text(*parameters);
+  tool.strict = function.flag_if("strict").value_or(false);
+  return tool;
+}
+
+void read_choice_word(Fields& fields, ChatRequest& request) {
+  const std::string word = *fields.word_if("tool_choice", {"auto", "none", "required"});
+  if (word == "none") request.tool_choice = ToolChoice::none;
+  if (word == "required") request.tool_choice = ToolChoice::required;
+  if (word == "required" && request.tools.empty())
+    throw bad_request("tool_choice", "tool_choice is 'required', but there are no tools");
+}
+
+void read_named_choice(Fields& function, const std::set<std::string>& names, ChatRequest& request) {
+  request.tool_choice = ToolChoice::named;
+  request.tool_name = function.string("name");
+  if (names.contains(request.tool_name)) return;
+  throw bad_request(
+      function.path_of("name"),
+      fmt::format("tool_choice names the tool '{:.64}', which is not among the tools", request.tool_name));
+}
+
 void read_tools(Fields& fields, ChatRequest& request) {
   std::set<std::string> names;
   if (const Json* given = fields.array_if("tools")) {
@@ -106,45 +135,26 @@ void read_tools(Fields& fields, ChatRequest& request) {
       entry.word_if("type", {"function"});
       entry.any("function");
       Fields function(*entry.object_if("function"), entry.path_of("function"));
-      Tool tool;
-      tool.name = function.string("name");
-      check_tool_name(tool.name, function.path_of("name"));
-      if (!names.insert(tool.name).second)
-        throw bad_request(function.path_of("name"), fmt::format("two tools have the name '{}'", tool.name));
-      tool.description = function.string_if("description").value_or("");
-      if (const Json* parameters = function.object_if("parameters")) tool.parameters = json_text(*parameters);
-      tool.strict = function.flag_if("strict").value_or(false);
+      request.tools.push_back(read_function(function, names));
       function.finish();
       entry.finish();
-      request.tools.push_back(std::move(tool));
     }
   }
   request.parallel_tool_calls = fields.flag_if("parallel_tool_calls").value_or(true);
   const Json* choice = fields.find("tool_choice");
   if (choice == nullptr) return;
   if (choice->is_string()) {
-    const std::string word = *fields.word_if("tool_choice", {"auto", "none", "required"});
-    request.tool_choice = word == "none"       ? ToolChoice::none
-                          : word == "required" ? ToolChoice::required
-                                               : ToolChoice::automatic;
-  } else {
-    Fields named(*choice, fields.path_of("tool_choice"));
-    named.any("type");
-    named.word_if("type", {"function"});
-    named.any("function");
-    Fields function(*named.object_if("function"), named.path_of("function"));
-    request.tool_choice = ToolChoice::named;
-    request.tool_name = function.string("name");
-    if (!names.contains(request.tool_name)) {
-      throw bad_request(
-          function.path_of("name"),
-          fmt::format("tool_choice names the tool '{:.64}', which is not among the tools", request.tool_name));
-    }
-    function.finish();
-    named.finish();
+    read_choice_word(fields, request);
+    return;
   }
-  if (request.tool_choice == ToolChoice::required && request.tools.empty())
-    throw bad_request("tool_choice", "tool_choice is 'required', but there are no tools");
+  Fields named(*choice, fields.path_of("tool_choice"));
+  named.any("type");
+  named.word_if("type", {"function"});
+  named.any("function");
+  Fields function(*named.object_if("function"), named.path_of("function"));
+  read_named_choice(function, names, request);
+  function.finish();
+  named.finish();
 }
 
 ChatRequest read_chat_request(Fields& fields, const Service& service) {

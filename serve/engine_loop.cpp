@@ -3,12 +3,16 @@
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
+#include <etna/device/memory_control.h>
 #include <etna/serve/engine.h>
 #include <etna/serve/internal/engine_sequence.h>
 
 // The engine's thread. It holds the mutex while it changes what other threads read, never while a generator works.
 namespace etna::serve {
 namespace {
+
+/// How long nothing runs before cached memory goes back to the system.
+constexpr std::chrono::seconds kIdle(30);
 
 using EngineClock = std::chrono::steady_clock;
 
@@ -302,7 +306,16 @@ void Engine::loop() {
   for (;;) {
     {
       std::unique_lock lock(mutex_);
-      if (running() == 0) wake_.wait(lock, [&] { return stopping_ || waiting() > 0; });
+      const auto wanted = [&] { return stopping_ || waiting() > 0; };
+      if (running() == 0 && !wake_.wait_for(lock, kIdle, wanted)) {
+        lock.unlock();
+        try {
+          trim_when_idle(kIdle);
+        } catch (const Error&) {
+          // A device that is lost is found, and told, by the next request.
+        }
+        continue;
+      }
       if (stopping_) break;
     }
     expire();

@@ -111,37 +111,20 @@ void read_response_tools(Fields& fields, ChatRequest& request) {
           entry.path_of("type"),
           fmt::format("{} is '{:.32}'; this server has tools of type 'function' only", entry.path_of("type"), type),
           "unsupported_value");
-    Tool tool;
-    tool.name = entry.string("name");
-    check_tool_name(tool.name, entry.path_of("name"));
-    if (!names.insert(tool.name).second)
-      throw bad_request(entry.path_of("name"), fmt::format("two tools have the name '{}'", tool.name));
-    tool.description = entry.string_if("description").value_or("");
-    if (const Json* parameters = entry.object_if("parameters")) tool.parameters = json_text(*parameters);
-    tool.strict = entry.flag_if("strict").value_or(false);
+    request.tools.push_back(read_function(entry, names));
     entry.finish();
-    request.tools.push_back(std::move(tool));
   }
   request.parallel_tool_calls = fields.flag_if("parallel_tool_calls").value_or(true);
   const Json* choice = fields.find("tool_choice");
   if (choice == nullptr) return;
   if (choice->is_string()) {
-    const std::string word = *fields.word_if("tool_choice", {"auto", "none", "required"});
-    if (word == "none") request.tool_choice = ToolChoice::none;
-    if (word == "required") request.tool_choice = ToolChoice::required;
-    if (word == "required" && request.tools.empty())
-      throw bad_request("tool_choice", "tool_choice is 'required', but there are no tools");
+    read_choice_word(fields, request);
     return;
   }
   Fields named(*choice, fields.path_of("tool_choice"));
   named.any("type");
   named.word_if("type", {"function"});
-  request.tool_choice = ToolChoice::named;
-  request.tool_name = named.string("name");
-  if (!names.contains(request.tool_name))
-    throw bad_request(named.path_of("name"), fmt::format("tool_choice names the tool '{:.64}', which is not among the "
-                                                         "tools",
-                                                         request.tool_name));
+  read_named_choice(named, names, request);
   named.finish();
 }
 
