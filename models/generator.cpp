@@ -164,7 +164,6 @@ Tensor Generator::decode() { return model_.head(extended(tokens_.unsqueeze(1)).s
 
 /// Runs the blocks on the CPU before a captured step, which reads their result in a tensor that stays.
 void Generator::extend_on_host(const Tensor& tokens) {
-  if (model_.host_layers() == 0) return;
   const Tensor x = model_.extend_on_host(tokens, {&cache_.layers(), {table_, positions_}});
   Tensor& kept = steps_->from_host[tokens.size(1)];
   if (kept.defined())

@@ -62,7 +62,7 @@ void Generator::check_guesses(bool greedy) {
     step = std::make_unique<Steps::Step>(
         capture(run, {.device = options_.device, .name = fmt::format("decode {} tokens at once", rows)}));
   }
-  extend_on_host(guessed_.select(0, 0));
+  if (model_.host_layers() > 0) extend_on_host(guessed_.select(0, 0));
   (*step)();
 }
 

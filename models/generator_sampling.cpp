@@ -133,7 +133,7 @@ void Generator::write_mask_rows() {
 void Generator::launch() {
   const StepKind kind = step_kind();
   write_mask_rows();
-  extend_on_host(tokens_.unsqueeze(1));
+  if (model_.host_layers() > 0) extend_on_host(tokens_.unsqueeze(1));
   (*captured_step(kind))();
   const std::vector<PendingValue> tokens = read_each_later(tokens_);
   const std::vector<PendingValue> logprobs =

@@ -43,7 +43,7 @@ void Generator::warm_up() {
     set_width(w);
     for (const bool greedy : {true, false}) {
       for (int i = 0; i < 2; ++i) {  // the first call runs, the second one captures
-        extend_on_host(tokens_.unsqueeze(1));
+        if (model_.host_layers() > 0) extend_on_host(tokens_.unsqueeze(1));
         (*captured_step({.greedy = greedy, .width = w}))();
         if (draft_ && w == kGeneratorFirstWidth)
           draft_->guess(guessed_.select(0, 0).slice(1, 1, 1 + options_.guesses), greedy);
