@@ -20,6 +20,8 @@ struct ModelOptions {
   std::string gpu_layers = "auto";
   std::int64_t logits = 0;  ///< rows that the command holds at once; 0: one a sequence
   bool strict = false, quiet = false, force = false;
+  std::vector<std::string> stacked;  ///< files of adapters of which each sequence chooses one
+  bool all_slots = false;            ///< GeneratorOptions::all_slots
 };
 
 struct TextOptions : ModelOptions {

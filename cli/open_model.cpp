@@ -139,6 +139,10 @@ LoadedModel open_model(const ModelOptions& options, std::int64_t slots) {
   }
   if (!options.adapter.empty()) require_plain_files(options.adapter);
   if (!options.adapter.empty()) models::load_adapters(options.adapter, *loaded.model.decoder);
+  for (const std::string& file : options.stacked) {
+    require_plain_files(file);
+    models::stack_adapters(file, *loaded.model.decoder);
+  }
   if (!options.draft.empty()) {
     loaded.draft = models::load_model(model_path(options.draft), {.device = loaded.device});
     require_same_vocabulary(options, loaded.model, loaded.draft);
@@ -152,6 +156,7 @@ LoadedModel open_model(const ModelOptions& options, std::int64_t slots) {
                                                       .slots = slots,
                                                       .guesses = guesses_of(options),
                                                       .draft = loaded.draft.decoder.get(),
+                                                      .all_slots = options.all_slots,
                                                       .cache = {.tokens = slots == 1 ? context : blocks * kCacheBlock,
                                                                 .dtype = cache_dtype(options.cache)}});
   loaded.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

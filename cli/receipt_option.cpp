@@ -41,6 +41,7 @@ std::unique_ptr<training::Receipt> begin_receipt(const ModelOptions& options) {
     receipt->file("tokenizer", beside);
   }
   if (!options.adapter.empty()) receipt->file("adapter", options.adapter);
+  for (const std::string& adapter : options.stacked) receipt->file("adapter", adapter);
   if (!options.draft.empty()) receipt->file("draft", model_path(options.draft));
   return receipt;
 }

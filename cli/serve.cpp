@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -26,7 +27,7 @@ using training::printable;
 
 struct ServeOptions : ModelOptions {
   std::string alias, key_file, chat_format;
-  std::vector<std::string> adapters;  ///< NAME=FILE
+  std::vector<std::string> adapters;  ///< NAME=FILE; FILE for all
   std::int64_t parallel = 4, drain_seconds = 30, queue_seconds = 60, answer_seconds = 600, body_mib = 8;
   bool exit_on_failure = false, no_warm_up = false;
   serve::EngineOptions engine;
@@ -44,19 +45,38 @@ std::string model_name(const std::string& path) {
   return stem.empty() ? "model" : stem;
 }
 
-/// The model, and the model again with each of the named adapters.
+/// The model, and a name for it with each of the named adapters.
 class Models {
  public:
-  explicit Models(const ServeOptions& options) : options_(options) {
-    open(options, options.alias.empty() ? model_name(options.model) : options.alias);
-    for (const std::string& given : options.adapters) {
-      const std::size_t equals = given.find('=');
-      if (equals == std::string::npos || equals == 0 || equals + 1 == given.size())
-        throw FormatError(fmt::format("--named-adapter {}: wanted NAME=FILE", given));
-      ModelOptions adapted = options;
-      adapted.adapter = given.substr(equals + 1);
-      adapted.quiet = true;
-      open(adapted, given.substr(0, equals));
+  explicit Models(const ServeOptions& given) : options_(given) {
+    options_.adapter.clear();
+    std::vector<std::string> names{options_.alias.empty() ? model_name(options_.model) : options_.alias};
+    for (const std::string& adapter : options_.adapters) {
+      const std::size_t equals = adapter.find('=');
+      if (equals == 0 || equals + 1 == adapter.size())
+        throw FormatError(fmt::format("--adapter {}: wanted FILE or NAME=FILE", adapter));
+      if (equals != std::string::npos) {
+        add_name(names, adapter.substr(0, equals));
+        options_.stacked.push_back(adapter.substr(equals + 1));
+      } else if (options_.adapter.empty()) {
+        options_.adapter = adapter;
+      } else {
+        throw FormatError(
+            fmt::format("--adapter {}: all answers have the adapter {} already; give this one a name, "
+                        "NAME=FILE, for requests to choose it",
+                        adapter, options_.adapter));
+      }
+    }
+    loaded_ = open_model(options_, options_.parallel);
+    loaded_.model.decoder->eval();
+    const auto begin = std::chrono::steady_clock::now();
+    if (!options_.no_warm_up) loaded_.generator->warm_up();
+    seconds_ = loaded_.seconds + std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    const std::int64_t most = loaded_.model.decoder->config.context;
+    const std::int64_t context = options_.context > 0 ? std::min(options_.context, most) : most;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      served_.push_back({names[i], loaded_.model.decoder.get(), loaded_.generator.get(), loaded_.model.tokenizer.get(),
+                         loaded_.device, options_.parallel, context, static_cast<std::int64_t>(i) - 1});
     }
   }
 
@@ -64,23 +84,14 @@ class Models {
   double seconds() const { return seconds_; }
 
  private:
-  void open(const ModelOptions& options, const std::string& name) {
-    for (const serve::ServedModel& other : served_)
-      if (other.name == name) throw FormatError(fmt::format("two models have the name '{}'", name));
-    loaded_.push_back(open_model(options, options_.parallel));
-    LoadedModel& model = loaded_.back();
-    model.model.decoder->eval();
-    const auto begin = std::chrono::steady_clock::now();
-    if (!options_.no_warm_up) model.generator->warm_up();
-    seconds_ += model.seconds + std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    const std::int64_t most = model.model.decoder->config.context;
-    const std::int64_t context = options.context > 0 ? std::min(options.context, most) : most;
-    served_.push_back({name, model.model.decoder.get(), model.generator.get(), model.model.tokenizer.get(),
-                       model.device, options_.parallel, context});
+  static void add_name(std::vector<std::string>& names, const std::string& name) {
+    if (std::find(names.begin(), names.end(), name) != names.end())
+      throw FormatError(fmt::format("two models have the name '{}'", name));
+    names.push_back(name);
   }
 
-  const ServeOptions& options_;
-  std::vector<LoadedModel> loaded_;
+  ServeOptions options_;
+  LoadedModel loaded_;
   std::vector<serve::ServedModel> served_;
   double seconds_ = 0;
 };
@@ -156,6 +167,10 @@ void add_limits(CLI::App& command, ServeOptions& options) {
       .add_option("--connections", options.http.connections, "connections that are open at once; more get status 503")
       ->check(number_in(training::integers(1, 10'000)))
       ->capture_default_str();
+  command.add_flag(
+      "--all-slots", options.all_slots,
+      "compute all slots in each step: an answer then does not depend, to the last bit, on how many others "
+      "are written");
   command.add_flag("--no-warm-up", options.no_warm_up,
                    "listen at once: the first requests wait until kernels are compiled");
   command.add_flag("--exit-on-failure", options.exit_on_failure,
@@ -168,11 +183,13 @@ Command add_serve(CLI::App& app) {
   const auto options = std::make_shared<ServeOptions>();
   CLI::App* command = app.add_subcommand("serve", "Serve a language model over HTTP, as OpenAI's API");
   add_model_options(*command, *options);
+  command->remove_option(command->get_option("--adapter"));
   command->add_option("--alias", options->alias, "the model's name for clients (default: that of its file)");
   command
-      ->add_option("--named-adapter", options->adapters,
-                   "NAME=FILE: serve the model with these adapters, too, as a model of this name; may be given several "
-                   "times")
+      ->add_option(
+          "--adapter", options->adapters,
+          "low-rank adapters, as NAME=FILE: requests choose them by this name of a model; may be given several "
+          "times. As FILE: for all requests")
       ->take_all()
       ->allow_extra_args(false);
   std::vector<std::string> formats{"jinja"};

@@ -145,6 +145,61 @@ AdapterFile read_peft(const FilePath& path, const DecoderConfig& config) {
 
 bool is_gguf(const FilePath& path) { return path.string().ends_with(".gguf"); }
 
+/// An adapter of a file, and where it goes.
+struct FoundAdapter {
+  Projection* layer;
+  Tensor a, b;
+  double scale;
+};
+
+/// Reads a file and checks that it fits.
+std::vector<FoundAdapter> find_adapters(const FilePath& path, Decoder& decoder) {
+  const FileKind kind(is_gguf(path), decoder.config);
+  const AdapterFile file = kind.gguf() ? read_gguf(path) : read_peft(path, decoder.config);
+  const auto refuse = [&](const std::string& what) { throw FormatError(fmt::format("{}: {}", path.string(), what)); };
+  if (!std::isfinite(file.alpha)) refuse("the adapters' factor (alpha) is no finite number");
+  std::vector<FoundAdapter> found;
+  std::set<std::string> known;
+  const auto alone = [&](const std::string& matrix) { return file.tensors.contains(kind.name_of(matrix, 'a')); };
+  for (const FileMatrix& matrix : matrices_of(decoder, kind, alone)) {
+    const auto a = file.tensors.find(kind.name_of(matrix.name, 'a')),
+               b = file.tensors.find(kind.name_of(matrix.name, 'b'));
+    if (a == file.tensors.end() && b == file.tensors.end()) continue;
+    // A gated layer whose gate has no adapter is not packed, whatever the names say.
+    auto layers = matrix.layers;
+    std::int64_t rows = matrix.rows;
+    if (layers.size() == 2 && layers[0].first.name.ends_with(".gate") && b != file.tensors.end() &&
+        b->second.dim() == 2 && b->second.size(0) == layers[1].first.layer->out) {
+      layers = {{layers[1].first, 0}};
+      rows = layers[0].first.layer->out;
+    }
+    const std::string& name = layers[0].first.name;
+    if (a == file.tensors.end() || b == file.tensors.end())
+      refuse(fmt::format("of the adapter of {} only one half is there", name));
+    const Tensor &down = a->second, &up = b->second;
+    const std::int64_t in = layers[0].first.layer->in;
+    const bool fits = down.dim() == 2 && up.dim() == 2 && down.size(0) > 0 && down.size(0) == up.size(1) &&
+                      down.size(1) == in && up.size(0) == rows;
+    if (!fits) {
+      refuse(fmt::format("the adapter of {} is {} and {}; wanted [rank, {}] and [{}, rank]", name, str(down.shape()),
+                         str(up.shape()), in, rows));
+    }
+    if (!file.ranks.empty() && !file.ranks.contains(down.size(0)))
+      refuse(fmt::format("the adapter of {} has rank {}, and adapter_config.json says {}", name, down.size(0),
+                         fmt::join(file.ranks, ", ")));
+    for (const auto& [layer, begin] : layers) {
+      const Tensor own = up.slice(0, begin, begin + layer.layer->out).clone();
+      const double scale = file.alpha == 0 ? 1 : file.alpha / static_cast<double>(down.size(0));
+      found.push_back({layer.layer, down.clone(), kind.from_file(layer.name, own), scale});
+    }
+    known.insert({a->first, b->first});
+  }
+  for (const auto& [name, tensor] : file.tensors)
+    if (!known.contains(name)) refuse(fmt::format("'{}' belongs to no layer of the model", name));
+  if (found.empty()) refuse("there are no adapters in it");
+  return found;
+}
+
 }  // namespace
 
 void save_adapters(const FilePath& path, const Decoder& decoder) {
@@ -186,60 +241,19 @@ void save_adapters(const FilePath& path, const Decoder& decoder) {
 }
 
 void load_adapters(const FilePath& path, Decoder& decoder) {
-  const FileKind kind(is_gguf(path), decoder.config);
-  const AdapterFile file = kind.gguf() ? read_gguf(path) : read_peft(path, decoder.config);
-  const auto refuse = [&](const std::string& what) { throw FormatError(fmt::format("{}: {}", path.string(), what)); };
-  if (!std::isfinite(file.alpha)) refuse("the adapters' factor (alpha) is no finite number");
-  struct Found {
-    std::string name;
-    Projection* layer;
-    Tensor a, b;
-  };
-  std::vector<Found> found;
-  std::set<std::string> known;
-  const auto alone = [&](const std::string& matrix) { return file.tensors.contains(kind.name_of(matrix, 'a')); };
-  for (const FileMatrix& matrix : matrices_of(decoder, kind, alone)) {
-    for (const auto& [layer, begin] : matrix.layers)
-      if (layer.layer->has_adapter()) refuse("the model has adapters already; merge them first");
-    const auto a = file.tensors.find(kind.name_of(matrix.name, 'a')),
-               b = file.tensors.find(kind.name_of(matrix.name, 'b'));
-    if (a == file.tensors.end() && b == file.tensors.end()) continue;
-    // A gated layer whose gate has no adapter is not packed, whatever the names say.
-    auto layers = matrix.layers;
-    std::int64_t rows = matrix.rows;
-    if (layers.size() == 2 && layers[0].first.name.ends_with(".gate") && b != file.tensors.end() &&
-        b->second.dim() == 2 && b->second.size(0) == layers[1].first.layer->out) {
-      layers = {{layers[1].first, 0}};
-      rows = layers[0].first.layer->out;
-    }
-    const std::string& name = layers[0].first.name;
-    if (a == file.tensors.end() || b == file.tensors.end())
-      refuse(fmt::format("of the adapter of {} only one half is there", name));
-    const Tensor &down = a->second, &up = b->second;
-    const std::int64_t in = layers[0].first.layer->in;
-    const bool fits = down.dim() == 2 && up.dim() == 2 && down.size(0) > 0 && down.size(0) == up.size(1) &&
-                      down.size(1) == in && up.size(0) == rows;
-    if (!fits) {
-      refuse(fmt::format("the adapter of {} is {} and {}; wanted [rank, {}] and [{}, rank]", name, str(down.shape()),
-                         str(up.shape()), in, rows));
-    }
-    if (!file.ranks.empty() && !file.ranks.contains(down.size(0)))
-      refuse(fmt::format("the adapter of {} has rank {}, and adapter_config.json says {}", name, down.size(0),
-                         fmt::join(file.ranks, ", ")));
-    for (const auto& [layer, begin] : layers) {
-      const Tensor own = up.slice(0, begin, begin + layer.layer->out).clone();
-      found.push_back({layer.name, layer.layer, down.clone(), kind.from_file(layer.name, own)});
-    }
-    known.insert({a->first, b->first});
+  const std::vector<FoundAdapter> found = find_adapters(path, decoder);
+  for (const NamedProjection& own : adapter_file_layers_of(decoder)) {
+    if (own.layer->has_adapter())
+      throw FormatError(fmt::format("{}: the model has adapters already; merge them first", path.string()));
   }
-  for (const auto& [name, tensor] : file.tensors)
-    if (!known.contains(name)) refuse(fmt::format("'{}' belongs to no layer of the model", name));
-  if (found.empty()) refuse("there are no adapters in it");
   decoder.requires_grad_(false);
-  for (const Found& f : found) {
-    const double scale = file.alpha == 0 ? 1 : file.alpha / static_cast<double>(f.a.size(0));
-    f.layer->set_adapter(f.a, f.b, scale);
-  }
+  for (const FoundAdapter& f : found) f.layer->set_adapter(f.a, f.b, f.scale);
+}
+
+std::int64_t stack_adapters(const FilePath& path, Decoder& decoder) {
+  for (const FoundAdapter& f : find_adapters(path, decoder))
+    f.layer->stack_adapter(decoder.stacked_adapters, f.a, f.b, f.scale);
+  return decoder.stacked_adapters++;
 }
 
 }  // namespace etna::models

@@ -76,8 +76,15 @@ Tensor Decoder::embedded(const Tensor& tokens) const {
   return token_rows(tokens) + decoder_rows_of(table, arange(0, tokens.size(-1), 1, {i64, tokens.device()}));
 }
 
-Tensor Decoder::hidden(const Tensor& tokens) const {
+Tensor Decoder::hidden(const Tensor& tokens, const Tensor& adapters) const {
   Tensor x = dropout(embedded(tokens));
+  if (adapters.defined()) {
+    for (const DecoderBlock& block : blocks) {
+      const DecoderCache none{nullptr, {}, moved_to(block.device(), adapters)};
+      x = block.forward(moved_to(block.device(), x), &none);
+    }
+    return norm(moved_to(norm.weight.device(), x));
+  }
   if (!config.recompute_blocks || !grad_enabled()) {
     for (const DecoderBlock& block : blocks) x = block(moved_to(block.device(), x));
     return norm(moved_to(norm.weight.device(), x));
@@ -120,7 +127,9 @@ Tensor Decoder::extend_on_host(const Tensor& tokens, const DecoderCache& cache) 
   const std::int64_t hosted = host_layers();
   if (hosted == 0) return x;
   const CachePlaces& places = cache.places;
-  const DecoderCache on_host{cache.layers, {places.table.to(kCPU), places.positions.to(kCPU), places.longest}};
+  const DecoderCache on_host{cache.layers,
+                             {places.table.to(kCPU), places.positions.to(kCPU), places.longest},
+                             cache.adapters.defined() ? cache.adapters.to(kCPU) : Tensor()};
   x = x.to(kCPU);
   {
     const fusion::OnCpu on_cpu(kCPU);
@@ -150,7 +159,7 @@ std::int64_t Decoder::host_layers() const {
 
 Tensor Decoder::head(const Tensor& x) const {
   const fusion::OnCpu on_cpu(x.device());
-  return capped(head_weights()(norm(x), true));
+  return capped(head_weights()(norm(x), {.generates = true}));
 }
 
 bool Decoder::frozen() const {

@@ -28,8 +28,8 @@ class Decoder : public nn::UnaryModule {
   Tensor forward(const Tensor& tokens) const override;
   /// Mean cross-entropy. @param targets [B, T], -100 at positions to ignore @return 0-d
   Tensor loss(const Tensor& tokens, const Tensor& targets) const;
-  /// The head's input. @return [B, T, width]
-  Tensor hidden(const Tensor& tokens) const;
+  /// The head's input. @param adapters as ProjectionMode::adapters @return [B, T, width]
+  Tensor hidden(const Tensor& tokens, const Tensor& adapters = {}) const;
 
   /// The first block's input: token embeddings, with learned positions. @return [B, T, width]
   Tensor embedded(const Tensor& tokens) const;
@@ -53,6 +53,9 @@ class Decoder : public nn::UnaryModule {
   /// is frozen. @throws Error
   void add_adapters(std::int64_t rank, double alpha, bool all = false);
   void merge_adapters();
+
+  /// How many adapters are stacked beside the weights, of which each sequence may choose one (stack_adapters()).
+  std::int64_t stacked_adapters = 0;
 
   const DecoderConfig config;
   Projection token_embedding;                      ///< [vocabulary, width]

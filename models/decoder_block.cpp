@@ -126,18 +126,18 @@ Tensor DecoderAttention::attend_to_cache(const Tensor& qkv, const DecoderCache& 
 }
 
 Tensor DecoderAttention::forward(const Tensor& x, const DecoderCache* cache) const {
-  const bool generates = cache != nullptr;
+  const ProjectionMode mode = cache == nullptr ? ProjectionMode() : cache->mode();
   Tensor y;
-  if (generates) {
-    const Tensor rows = qkv ? (*qkv)(x, true) : cat({(*query)(x, true), (*key)(x, true), (*value)(x, true)}, -1);
+  if (mode.generates) {
+    const Tensor rows = qkv ? (*qkv)(x, mode) : cat({(*query)(x, mode), (*key)(x, mode), (*value)(x, mode)}, -1);
     y = attend_to_cache(rows, *cache);
   } else if (qkv) {
-    y = attend((*qkv)(x));
+    y = attend((*qkv)(x, mode));
   } else {
-    const Tensor q = (*query)(x), k = (*key)(x), v = (*value)(x);
+    const Tensor q = (*query)(x, mode), k = (*key)(x, mode), v = (*value)(x, mode);
     y = attend(q, k, v);
   }
-  return output(sub_norm ? (*sub_norm)(y) : y, generates);
+  return output(sub_norm ? (*sub_norm)(y) : y, mode);
 }
 
 DecoderFeedForward::DecoderFeedForward(Weights& weights, const std::string& name, const DecoderConfig& config)
@@ -155,12 +155,12 @@ DecoderFeedForward::DecoderFeedForward(Weights& weights, const std::string& name
   if (gate) concat_weights({gate.get(), &up});
 }
 
-Tensor DecoderFeedForward::forward(const Tensor& x, bool generates) const {
-  if (!generates && !gate && !sub_norm && up.plain() && down.plain())
+Tensor DecoderFeedForward::forward(const Tensor& x, const ProjectionMode& mode) const {
+  if (!mode.generates && !gate && !sub_norm && up.plain() && down.plain())
     return feed_forward(x, up.weight, up.bias, down.weight, down.bias, activation_);
-  Tensor h = activate(gate ? (*gate)(x, generates) : up(x, generates), activation_);
-  if (gate) h = h * up(x, generates);
-  return down(sub_norm ? (*sub_norm)(h) : h, generates);
+  Tensor h = activate(gate ? (*gate)(x, mode) : up(x, mode), activation_);
+  if (gate) h = h * up(x, mode);
+  return down(sub_norm ? (*sub_norm)(h) : h, mode);
 }
 
 DecoderBlock::DecoderBlock(Weights& weights, const std::string& name, const DecoderConfig& config, std::int64_t layer)
@@ -198,17 +198,17 @@ std::vector<NamedProjection> DecoderBlock::projections(bool all) {
 }
 
 Tensor DecoderBlock::forward(const Tensor& x, const DecoderCache* cache) const {
-  const bool generates = cache != nullptr;
+  const ProjectionMode mode = cache == nullptr ? ProjectionMode() : cache->mode();
   const auto added = [&](const Tensor& y, const std::unique_ptr<Norm>& post_norm) {
     const Tensor z = post_norm ? (*post_norm)(y) : y;
-    return generates ? z : dropout(z);
+    return mode.generates ? z : dropout(z);
   };
   if (ffn_norm == nullptr) {
     const Tensor n = attention_norm(x);
-    return x + added(attention.forward(n, cache), nullptr) + added(ffn.forward(n, generates), nullptr);
+    return x + added(attention.forward(n, cache), nullptr) + added(ffn.forward(n, mode), nullptr);
   }
   const Tensor y = x + added(attention.forward(attention_norm(x), cache), attention_post_norm);
-  return y + added(ffn.forward((*ffn_norm)(y), generates), ffn_post_norm);
+  return y + added(ffn.forward((*ffn_norm)(y), mode), ffn_post_norm);
 }
 
 }  // namespace etna::models

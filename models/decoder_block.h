@@ -24,10 +24,13 @@ class Norm : public nn::UnaryModule {
   Tensor weight, bias;
 };
 
-/// Where a decoder's layers keep keys and values while it generates.
+/// Where a decoder's layers keep keys and values while it generates, and the adapter of each sequence.
 struct DecoderCache {
-  std::vector<PagedCache>* layers = nullptr;
+  std::vector<PagedCache>* layers = nullptr;  ///< null: nothing is kept, only adapters count
   CachePlaces places;
+  Tensor adapters = {};  ///< as ProjectionMode::adapters
+
+  ProjectionMode mode() const { return {layers != nullptr, adapters}; }
 };
 
 /// Causal self-attention with shared keys, rotary positions and what DecoderConfig says.
@@ -59,8 +62,7 @@ class DecoderAttention : public nn::Module {
 class DecoderFeedForward : public nn::Module {
  public:
   DecoderFeedForward(Weights& weights, const std::string& name, const DecoderConfig& config);
-  /// @param generates as for Projection
-  Tensor forward(const Tensor& x, bool generates = false) const;
+  Tensor forward(const Tensor& x, const ProjectionMode& mode = {}) const;
 
   std::unique_ptr<Projection> gate;  ///< null where there is none
   Projection up, down;

@@ -71,6 +71,7 @@ Generator::Generator(const Decoder& model, const GeneratorOptions& options)
   tokens_ = zeros({slots}, {i32, device});
   positions_ = full({slots}, -1, {i32, device});
   active_ = zeros({slots}, {i32, device});
+  if (model.stacked_adapters > 0) adapters_ = full({slots}, -1, {i32, device});
   numbers_ = zeros({slots, kSamplingNumbers}, {f32, device});
   seeds_ = zeros({slots, 2}, {i32, device});
   draws_ = zeros({slots}, {i32, device});
@@ -160,12 +161,31 @@ bool Generator::is_full(const Slot& slot) const {
   return slot.position >= std::min(model_.config.context, cache_.capacity());
 }
 
-Tensor Generator::decode() { return model_.head(extended(tokens_.unsqueeze(1)).select(1, 0)); }
+/// The cache for the first slots.
+DecoderCache Generator::slots_cache(std::int64_t rows) {
+  const auto first = [rows](const Tensor& x) { return x.defined() ? x.slice(0, 0, rows) : x; };
+  return {&cache_.layers(), {first(table_), first(positions_)}, first(adapters_)};
+}
+
+/// The adapter of one sequence, [1]; undefined where the model has none.
+Tensor Generator::adapter_row(std::int64_t adapter) const {
+  if (!adapters_.defined()) return {};
+  return full({1}, static_cast<double>(adapter), {i32, options_.device});
+}
+
+void Generator::check_adapter(std::int64_t adapter) const {
+  const std::int64_t known = adapters_.defined() ? model_.stacked_adapters : 0;
+  if (adapter >= -1 && adapter < known) return;
+  throw Error(known == 0 ? fmt::format("Generator: adapter is {}, and the model has none; call stack_adapters() before "
+                                       "the generator is made",
+                                       adapter)
+                         : fmt::format("Generator: adapter is {}; wanted -1 (none) or 0 to {}", adapter, known - 1));
+}
 
 /// Runs the blocks on the CPU before a captured step, which reads their result in a tensor that stays.
 void Generator::extend_on_host(const Tensor& tokens) {
-  const Tensor x = model_.extend_on_host(tokens, {&cache_.layers(), {table_, positions_}});
-  Tensor& kept = steps_->from_host[tokens.size(1)];
+  const Tensor x = model_.extend_on_host(tokens, slots_cache(tokens.size(0)));
+  Tensor& kept = steps_->from_host[{tokens.size(0), tokens.size(1)}];
   if (kept.defined())
     kept.copy_(x);
   else
@@ -174,8 +194,8 @@ void Generator::extend_on_host(const Tensor& tokens) {
 
 /// Decoder::extend() within a captured step.
 Tensor Generator::extended(const Tensor& tokens) {
-  const DecoderCache cache{&cache_.layers(), {table_, positions_}};
-  const auto from_host = steps_->from_host.find(tokens.size(1));
+  const DecoderCache cache = slots_cache(tokens.size(0));
+  const auto from_host = steps_->from_host.find({tokens.size(0), tokens.size(1)});
   return from_host == steps_->from_host.end() ? model_.extend(tokens, cache)
                                               : model_.extend_rest(from_host->second, cache);
 }

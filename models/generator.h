@@ -29,6 +29,9 @@ struct GeneratorOptions {
   std::int64_t guesses = 0;
   /// The draft model: a smaller decoder with the same vocabulary on the same device; must outlive the generator.
   const Decoder* draft = nullptr;
+  /// Each step computes all slots, whoever runs: a sequence's numbers then do not depend on how many others run, to the
+  /// last bit. Else it computes the first slots that are in use, 1, 2, 4, …
+  bool all_slots = false;
   std::int64_t chunk = 0;  ///< tokens of a prompt that are read at once; 0: 512 on the CPU, 2,048 on other devices
   KvCacheOptions cache = {};
 };
@@ -42,6 +45,7 @@ struct GenerationOptions {
   std::int64_t sinks = 4;
   /// The form that the text must have: tokens that cannot continue it are not sampled. Sequences may share a grammar.
   std::shared_ptr<TokenGrammar> grammar = {};
+  std::int64_t adapter = -1;  ///< index of stack_adapters(); -1: none. Sequences of one step may differ
   /// Log-probabilities with each token: -1: none; else of the token and of this many most probable ones, up to 20.
   std::int64_t logprobs = -1;
 };
@@ -129,7 +133,7 @@ class Generator {
 
   /// Logits of all positions of a given text, [T, vocabulary]; leaves the cache unchanged.
   /// @throws IndexError for a token outside the vocabulary; CacheFull
-  Tensor logits(std::span<const std::int32_t> tokens);
+  Tensor logits(std::span<const std::int32_t> tokens, std::int64_t adapter = -1);
 
   KvCache& cache() { return cache_; }
   /// Writes the cached prefixes to a file, which only a generator of the same model accepts: same design, weights,
@@ -187,10 +191,14 @@ class Generator {
   void write_sampling(const Slot& slot);
   void write_counts(const Slot& slot);
   void write_row(std::size_t slot);
+  DecoderCache slots_cache(std::int64_t rows);
+  void check_adapter(std::int64_t adapter) const;
+  Tensor adapter_row(std::int64_t adapter) const;
   void widen(std::int64_t blocks);
   void set_width(std::int64_t width);
   void warm_up_prompts();
-  Tensor decode();
+  std::int64_t step_rows() const;
+  Tensor read_by_steps(std::int64_t rows) const;
   void extend_on_host(const Tensor& tokens);
   Tensor extended(const Tensor& tokens);
 
@@ -202,7 +210,7 @@ class Generator {
   Id next_ = 0;
   std::int64_t turn_ = 0;  ///< counts chunks, so that prompts take turns
   std::int64_t width_ = 0;
-  Tensor tokens_, positions_, active_, table_, numbers_, seeds_, draws_, counts_, bias_;
+  Tensor tokens_, positions_, active_, adapters_, table_, numbers_, seeds_, draws_, counts_, bias_;
   Tensor guessed_;  ///< [2, slots, 1 + guesses] i32: the tokens that a step with guesses reads and samples
   std::unique_ptr<Steps> steps_;
   std::unique_ptr<Draft> draft_;

@@ -48,6 +48,7 @@ Generator::Slot& Generator::take_slot(std::span<const std::int32_t> prompt, cons
   if (prompt.empty()) throw Error("Generator: the prompt is empty; give it at least one token, such as BOS");
   check_tokens(prompt, model_.config.vocabulary, "the prompt");
   check_options(options, model_.config.vocabulary);
+  check_adapter(options.adapter);
   const auto length = static_cast<std::int64_t>(prompt.size());
   if (length > model_.config.context) {
     throw Error(
@@ -59,7 +60,7 @@ Generator::Slot& Generator::take_slot(std::span<const std::int32_t> prompt, cons
                             slots_.size()));
   const NoGrad no_grad;
   if (!busy()) width_ = 0;  // long sequences have ended
-  const KvCache::Started started = cache_.start(prompt);
+  const KvCache::Started started = cache_.start(prompt, options.adapter);
   try {
     cache_.reserve(started.id, length);
   } catch (...) {
@@ -158,7 +159,9 @@ Tensor Generator::read_rows(const Slot& slot, std::span<const std::int32_t> toke
   const Tensor positions = from_vector(std::vector<std::int32_t>{static_cast<std::int32_t>(at)}, options_.device);
   return model_.extend(
       from_vector(std::vector<std::int32_t>(tokens.begin(), tokens.end()), {1, count}, options_.device),
-      {&cache_.layers(), {table_.slice(0, index, index + 1), positions, at + count}});
+      {&cache_.layers(),
+       {table_.slice(0, index, index + 1), positions, at + count},
+       adapter_row(slot.options.adapter)});
 }
 
 /// Queues sampling the token after a text of slot.position tokens. @param last [1, width], of the text's last token
@@ -193,10 +196,11 @@ void Generator::check_range(Slot& slot) {
   if (slot.dropped == 0) cache_.share(slot.cached, std::span(slot.tokens).first(static_cast<std::size_t>(slot.prompt)));
 }
 
-Tensor Generator::logits(std::span<const std::int32_t> tokens) {
+Tensor Generator::logits(std::span<const std::int32_t> tokens, std::int64_t adapter) {
   const NoGrad no_grad;
   const auto length = static_cast<std::int64_t>(tokens.size());
   check_tokens(tokens, model_.config.vocabulary, "the text");
+  check_adapter(adapter);
   if (length == 0) return zeros({0, model_.config.vocabulary}, options_.device);
   const KvCache::Started started = cache_.start({});
   std::vector<Tensor> parts;
@@ -209,7 +213,7 @@ Tensor Generator::logits(std::span<const std::int32_t> tokens) {
       const std::vector<std::int32_t> part(tokens.begin() + at, tokens.begin() + at + count);
       const Tensor positions = from_vector(std::vector<std::int32_t>{static_cast<std::int32_t>(at)}, options_.device);
       const Tensor x = model_.extend(from_vector(part, {1, count}, options_.device),
-                                     {&cache_.layers(), {row, positions, at + count}});
+                                     {&cache_.layers(), {row, positions, at + count}, adapter_row(adapter)});
       parts.push_back(model_.head(x.select(0, 0)));
     }
   } catch (...) {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 
 #include <fmt/format.h>
 
@@ -38,6 +39,7 @@ void Generator::write_sampling(const Slot& slot) {
     bias_.select(0, index).copy_(from_vector(bias));
   }
   draws_.select(0, index).fill_(0);
+  if (adapters_.defined()) adapters_.select(0, index).fill_(static_cast<double>(slot.options.adapter));
 }
 
 /// Writes the token counts of a sequence's text, as far as the host has seen it, to the device.
@@ -53,7 +55,7 @@ void Generator::write_counts(const Slot& slot) {
 
 /// What the captured step must do for the sequences that are decoded.
 StepKind Generator::step_kind() const {
-  StepKind kind{.greedy = true, .width = width_};
+  StepKind kind{.greedy = true, .width = width_, .rows = step_rows()};
   for (const Slot& slot : slots_) {
     if (!slot.decoding()) continue;
     const SamplingOptions& sampling = slot.options.sampling;
@@ -67,6 +69,18 @@ StepKind Generator::step_kind() const {
   kind.greedy = kind.greedy && !kind.counts && !kind.bias;
   return kind;
 }
+
+/// How many slots a step computes: up to the last one in use, rounded up so that there are few kinds of steps.
+std::int64_t Generator::step_rows() const {
+  if (options_.all_slots) return options_.slots;
+  const auto last =
+      std::find_if(slots_.rbegin(), slots_.rend(), [](const Slot& slot) { return slot.decoding(); }).base();
+  const auto used = static_cast<std::uint64_t>(std::max<std::ptrdiff_t>(1, last - slots_.begin()));
+  return std::min(options_.slots, static_cast<std::int64_t>(std::bit_ceil(used)));
+}
+
+/// The tokens that a step reads, [rows, 1].
+Tensor Generator::read_by_steps(std::int64_t rows) const { return tokens_.slice(0, 0, rows).unsqueeze(1); }
 
 /// How many most probable tokens a step finds: none, or always the same, so that there are few kinds of steps.
 std::int64_t Generator::top_count(const GenerationOptions& options) const {
@@ -133,11 +147,12 @@ void Generator::write_mask_rows() {
 void Generator::launch() {
   const StepKind kind = step_kind();
   write_mask_rows();
-  if (model_.host_layers() > 0) extend_on_host(tokens_.unsqueeze(1));
+  if (model_.host_layers() > 0) extend_on_host(read_by_steps(kind.rows));
   (*captured_step(kind))();
-  const std::vector<PendingValue> tokens = read_each_later(tokens_);
+  const std::vector<PendingValue> tokens = read_each_later(tokens_.slice(0, 0, kind.rows));
   const std::vector<PendingValue> logprobs =
-      kind.logprobs < 0 ? std::vector<PendingValue>() : read_each_later(steps_->logprobs.at(kind.logprobs));
+      kind.logprobs < 0 ? std::vector<PendingValue>()
+                        : read_each_later(steps_->logprobs.at(kind.logprobs).slice(0, 0, kind.rows));
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     Slot& slot = slots_[i];
     if (!slot.drawing) continue;
@@ -153,14 +168,16 @@ CapturedFunction<std::function<void()>>* Generator::captured_step(const StepKind
   if (kind.logprobs >= 0 && steps_->logprobs.count(kind.logprobs) == 0)
     steps_->logprobs[kind.logprobs] = zeros({options_.slots, 1 + 2 * kind.logprobs}, {f32, options_.device});
   const std::function<void()> run = [this, kind] {
-    const Drawn drawn = draw(decode(), 0, options_.slots, kind);
-    tokens_.copy_(drawn.tokens);
-    if (kind.logprobs >= 0) steps_->logprobs.at(kind.logprobs).copy_(drawn.logprobs);
-    positions_.add_(active_);
-    draws_.add_(active_);
+    const auto first = [&kind](const Tensor& x) { return x.slice(0, 0, kind.rows); };
+    const Drawn drawn = draw(model_.head(extended(read_by_steps(kind.rows)).select(1, 0)), 0, kind.rows, kind);
+    first(tokens_).copy_(drawn.tokens);
+    if (kind.logprobs >= 0) first(steps_->logprobs.at(kind.logprobs)).copy_(drawn.logprobs);
+    first(positions_).add_(first(active_));
+    first(draws_).add_(first(active_));
   };
-  step = std::make_unique<Steps::Step>(
-      capture(run, {.device = options_.device, .name = fmt::format("decode, {} positions", width_ * kCacheBlock)}));
+  step = std::make_unique<Steps::Step>(capture(
+      run,
+      {.device = options_.device, .name = fmt::format("decode {}, {} positions", kind.rows, width_ * kCacheBlock)}));
   return step.get();
 }
 

@@ -21,8 +21,9 @@ void Generator::warm_up_prompts() {
     const std::int64_t blocks = (most - 1) / kCacheBlock + 1;
     const Tensor row = from_vector(cache_.row(started.id, blocks), {1, blocks}, options_.device);
     for (std::int64_t count = 1;; count = std::min(4 * count, most)) {
-      const Tensor x = model_.extend(zeros({1, count}, {i32, options_.device}),
-                                     {&cache_.layers(), {row, zeros({1}, {i32, options_.device}), count}});
+      const Tensor x =
+          model_.extend(zeros({1, count}, {i32, options_.device}),
+                        {&cache_.layers(), {row, zeros({1}, {i32, options_.device}), count}, adapter_row(-1)});
       draw(model_.head(x.select(1, count - 1)), 0, 1, {});
       if (count == most) break;
     }
@@ -43,8 +44,14 @@ void Generator::warm_up() {
     set_width(w);
     for (const bool greedy : {true, false}) {
       for (int i = 0; i < 2; ++i) {  // the first call runs, the second one captures
-        if (model_.host_layers() > 0) extend_on_host(tokens_.unsqueeze(1));
-        (*captured_step({.greedy = greedy, .width = w}))();
+        for (std::int64_t rows = options_.all_slots ? options_.slots : 1;; rows = std::min(2 * rows, options_.slots)) {
+          // Of steps of some slots, those of short texts.
+          if (w == kGeneratorFirstWidth || rows == 1 || rows == options_.slots) {
+            if (model_.host_layers() > 0) extend_on_host(read_by_steps(rows));
+            (*captured_step({.greedy = greedy, .width = w, .rows = rows}))();
+          }
+          if (rows == options_.slots) break;
+        }
         if (draft_ && w == kGeneratorFirstWidth)
           draft_->guess(guessed_.select(0, 0).slice(1, 1, 1 + options_.guesses), greedy);
         if (options_.guesses > 0) check_guesses(greedy);

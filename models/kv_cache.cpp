@@ -68,9 +68,9 @@ KvCache::Sequence& KvCache::find(Id id) {
 
 const KvCache::Sequence& KvCache::find(Id id) const { return const_cast<KvCache*>(this)->find(id); }
 
-KvCache::Started KvCache::start(std::span<const std::int32_t> prompt) {
-  Sequence sequence;
-  Node* at = &contents_->root;
+KvCache::Started KvCache::start(std::span<const std::int32_t> prompt, std::int64_t adapter) {
+  Node* at = &contents_->roots[adapter];
+  Sequence sequence{.root = at, .prefix = {}, .own = {}};
   ++clock_;
   for (std::size_t first = 0; options_.reuse_prefixes && first + kCacheBlock < prompt.size(); first += kCacheBlock) {
     const auto child = at->children.find({prompt.begin() + static_cast<std::ptrdiff_t>(first),
@@ -103,7 +103,7 @@ bool KvCache::evict_one() {
         (worst == nullptr || before(node, *worst)))
       worst = &node;
   };
-  visit(visit, contents_->root);
+  for (auto& [adapter, root] : contents_->roots) visit(visit, root);
   if (worst == nullptr) return false;
   free_.push_back(worst->block);
   --cached_;
@@ -159,7 +159,7 @@ void KvCache::truncate(Id id, std::int64_t length) {
 void KvCache::finish(Id id, std::span<const std::int32_t> tokens) {
   Sequence& sequence = find(id);
   ++clock_;
-  Node* at = &contents_->root;
+  Node* at = sequence.root;
   for (Node* node : sequence.prefix) {
     if (--node->users == 0) ++cached_;
     node->used = clock_;
@@ -198,7 +198,7 @@ void KvCache::share(Id id, std::span<const std::int32_t> tokens) {
   if (!options_.reuse_prefixes) return;
   ++clock_;
   for (Node* node : sequence.prefix) node->used = clock_;
-  Node* at = sequence.prefix.empty() ? &contents_->root : sequence.prefix.back();
+  Node* at = sequence.prefix.empty() ? sequence.root : sequence.prefix.back();
   while (!sequence.own.empty()) {
     const std::size_t first = sequence.prefix.size() * kCacheBlock, end = first + kCacheBlock;
     if (end > tokens.size()) return;

@@ -54,7 +54,8 @@ class KvCache {
     Id id;
     std::int64_t reused;  ///< positions already in the cache; always fewer than the prompt's tokens
   };
-  Started start(std::span<const std::int32_t> prompt);
+  /// @param adapter of the sequence, -1: none. Prefixes are of one adapter, since keys and values depend on it
+  Started start(std::span<const std::int32_t> prompt, std::int64_t adapter = -1);
   /// Allocates blocks for positions 0 ... length - 1. @throws CacheFull, without changing anything
   void reserve(Id id, std::int64_t length);
   /// Frees the blocks after this length.
@@ -101,8 +102,8 @@ class KvCache {
   Sequence& find(Id id);
   const Sequence& find(Id id) const;
   void erase(Node& node);
-  std::int64_t insert(std::span<const std::int32_t> parents, std::span<const std::int32_t> tokens,
-                      const std::vector<PagedCache>& blocks);
+  std::int64_t insert(std::span<const std::int32_t> parents, std::span<const std::int32_t> adapters,
+                      std::span<const std::int32_t> tokens, const std::vector<PagedCache>& blocks);
   void unshare(Sequence& sequence, std::size_t first, std::size_t unwanted);
   CacheFull full(std::int64_t length) const;
 

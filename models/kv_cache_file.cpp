@@ -20,6 +20,11 @@ NamedTensors sorted_by_name(const std::map<std::string, Tensor>& tensors) { retu
 }  // namespace
 
 void KvCache::save(const FilePath& path, const std::string& model) const {
+  const auto adapter_of = [&](const Node& root) {
+    const auto own = std::find_if(contents_->roots.begin(), contents_->roots.end(),
+                                  [&](const auto& other) { return &other.second == &root; });
+    return static_cast<std::int32_t>(own->first);
+  };
   std::vector<const Node*> nodes;
   const auto visit = [&](const auto& self, const Node& node) -> void {
     for (const auto& [tokens, child] : node.children) {
@@ -27,21 +32,28 @@ void KvCache::save(const FilePath& path, const std::string& model) const {
       self(self, *child);
     }
   };
-  visit(visit, contents_->root);
+  std::map<const Node*, std::int32_t> places;
+  for (const auto& [adapter, root] : contents_->roots) {
+    visit(visit, root);
+    places.emplace(&root, -1);
+  }
   // Those used last come first. A block was used whenever one behind it was, so that it precedes it.
   std::stable_sort(nodes.begin(), nodes.end(), [](const Node* a, const Node* b) { return a->used > b->used; });
-  std::map<const Node*, std::int32_t> places{{&contents_->root, -1}};
-  std::vector<std::int32_t> parents, tokens, blocks;
+  std::vector<std::int32_t> parents, adapters, tokens, blocks;
   for (const Node* node : nodes) {
     places.emplace(node, static_cast<std::int32_t>(blocks.size()));
     parents.push_back(places.at(node->parent));
+    adapters.push_back(parents.back() < 0 ? adapter_of(*node->parent)
+                                          : adapters[static_cast<std::size_t>(parents.back())]);
     blocks.push_back(node->block);
     for (const auto& [key, child] : node->parent->children)
       if (child.get() == node) tokens.insert(tokens.end(), key.begin(), key.end());
   }
   const auto count = std::ssize(blocks);
   const Tensor chosen = from_vector(blocks, {count}, device_);
-  NamedTensors all{{"parents", from_vector(parents, {count})}, {"tokens", from_vector(tokens, {count, kCacheBlock})}};
+  NamedTensors all{{"parents", from_vector(parents, {count})},
+                   {"adapters", from_vector(adapters, {count})},
+                   {"tokens", from_vector(tokens, {count, kCacheBlock})}};
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     all.emplace_back(fmt::format("keys.{}", i), index_select(layers_[i].keys, 0, chosen).to(kCPU));
     all.emplace_back(fmt::format("values.{}", i), index_select(layers_[i].values, 0, chosen).to(kCPU));
@@ -72,10 +84,13 @@ std::int64_t KvCache::load(const FilePath& path, const std::string& model) {
   const auto listed = tensors.find("parents");
   const std::int64_t count = listed == tensors.end() || listed->second.dim() != 1 ? 0 : listed->second.size(0);
   const std::vector<std::int32_t> parents = find_tensor("parents", {count}, i32).to_vector<std::int32_t>(),
+                                  adapters = find_tensor("adapters", {count}, i32).to_vector<std::int32_t>(),
                                   tokens = find_tensor("tokens", {count, kCacheBlock}, i32).to_vector<std::int32_t>();
   for (std::size_t i = 0; i < parents.size(); ++i)
     if (parents[i] < -1 || parents[i] >= static_cast<std::int32_t>(i))
       refuse(fmt::format("block {} follows block {}, which is not before it", i, parents[i]));
+  for (const std::int32_t adapter : adapters)
+    if (adapter < -1) refuse(fmt::format("a block has adapter {}; wanted -1 (none) or an index", adapter));
   for (const std::int32_t token : tokens)
     if (token < 0 || token >= config_.vocabulary)
       refuse(fmt::format("token {} is not in the model's vocabulary of {}", token, config_.vocabulary));
@@ -89,12 +104,12 @@ std::int64_t KvCache::load(const FilePath& path, const std::string& model) {
     blocks.push_back({find_tensor(fmt::format("keys.{}", i), rows(layers_[i].keys), options_.dtype),
                       find_tensor(fmt::format("values.{}", i), rows(layers_[i].values), options_.dtype)});
   if (!options_.reuse_prefixes) return 0;
-  return insert(parents, tokens, blocks);
+  return insert(parents, adapters, tokens, blocks);
 }
 
 /// Adds blocks of a file as far as there are free ones. @param blocks of each layer @return blocks added
-std::int64_t KvCache::insert(std::span<const std::int32_t> parents, std::span<const std::int32_t> tokens,
-                             const std::vector<PagedCache>& blocks) {
+std::int64_t KvCache::insert(std::span<const std::int32_t> parents, std::span<const std::int32_t> adapters,
+                             std::span<const std::int32_t> tokens, const std::vector<PagedCache>& blocks) {
   const auto key_of = [&](std::size_t i) {
     const auto begin = tokens.begin() + static_cast<std::ptrdiff_t>(i * kCacheBlock);
     return std::vector<std::int32_t>(begin, begin + kCacheBlock);
@@ -103,8 +118,11 @@ std::int64_t KvCache::insert(std::span<const std::int32_t> parents, std::span<co
   std::vector<Node*> known(parents.size());
   std::vector<std::int32_t> from, to;
   std::vector<std::size_t> added;
+  const auto parent_of = [&](std::size_t i) {
+    return parents[i] < 0 ? &contents_->roots[adapters[i]] : known[static_cast<std::size_t>(parents[i])];
+  };
   for (std::size_t i = 0; i < parents.size(); ++i) {
-    Node* parent = parents[i] < 0 ? &contents_->root : known[static_cast<std::size_t>(parents[i])];
+    Node* parent = parent_of(i);
     if (parent != nullptr) {
       const auto child = parent->children.find(key_of(i));
       if (child != parent->children.end()) known[i] = child->second.get();
@@ -124,7 +142,7 @@ std::int64_t KvCache::insert(std::span<const std::int32_t> parents, std::span<co
   std::int64_t count = 0;
   for (std::size_t k = 0; k < added.size(); ++k) {
     const std::size_t i = added[k];
-    Node* parent = parents[i] < 0 ? &contents_->root : known[static_cast<std::size_t>(parents[i])];
+    Node* parent = parent_of(i);
     const auto [place, is_new] = parent->children.try_emplace(key_of(i));
     if (is_new) {
       place->second = std::make_unique<Node>();

@@ -82,6 +82,11 @@ void save_adapters(const FilePath& path, const Decoder& decoder);
 /// it has adapters already; the decoder is unchanged then
 void load_adapters(const FilePath& path, Decoder& decoder);
 
+/// Stacks the adapters of such a file beside those stacked before, so that each sequence of a generator may choose one
+/// (GenerationOptions::adapter). A row pays for the ranks of all of them. Call it before the generator is made.
+/// @return the adapter's index, from 0 on @throws FormatError as load_adapters(), except that there may be others
+std::int64_t stack_adapters(const FilePath& path, Decoder& decoder);
+
 /// Weights of which some are NaN or infinite, or which make logits so, or all the same: no text of such a model means
 /// anything.
 struct SuspiciousWeights : Error {

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <etna/autograd/autograd.h>
 #include <etna/device/internal/host_import.h>
 #include <etna/nn/init.h>
 #include <etna/tensor/autocast.h>
@@ -44,15 +45,27 @@ void Projection::freeze(const QuantizedTensor& blocks) {
   if (bias.defined()) bias.requires_grad_(false);
 }
 
-Tensor Projection::operator()(const Tensor& x, bool generates) const {
-  if (!hooked()) return project(x, generates);
-  return call_hooked({x}, [&](const TensorList& in) { return TensorList{project(in[0], generates)}; })[0];
+Tensor Projection::operator()(const Tensor& x, const ProjectionMode& mode) const {
+  if (!hooked()) return project(x, mode);
+  return call_hooked({x}, [&](const TensorList& in) { return TensorList{project(in[0], mode)}; })[0];
 }
 
-Tensor Projection::project(const Tensor& x, bool generates) const {
-  const bool in_blocks = frozen() || (generates && autocast_dtype() == f32 && weight.dtype() != f64);
+Tensor Projection::project(const Tensor& x, const ProjectionMode& mode) const {
+  const bool in_blocks = frozen() || (mode.generates && autocast_dtype() == f32 && weight.dtype() != f64);
   const Tensor y = in_blocks ? quantized_linear(x, blocks(), {.bias = bias}) : linear(x, weight, bias);
-  return has_adapter() ? y + linear(linear(x, lora_a), lora_b) * lora_scale : y;
+  const Tensor z = has_adapter() ? y + linear(linear(x, lora_a), lora_b) * lora_scale : y;
+  return stacked_a_.defined() && mode.adapters.defined() ? z + chosen(x, mode.adapters) : z;
+}
+
+/// What the stacked adapters add. Each row passes all of them, and only the ranks of its own count: two products,
+/// whatever the rows chose, and a row's bits do not depend on what others chose.
+Tensor Projection::chosen(const Tensor& x, const Tensor& adapters) const {
+  Shape each(std::vector<std::int64_t>(static_cast<std::size_t>(x.dim()), 1));
+  each[0] = x.size(0);
+  const auto times = [](const Tensor& rows, const Tensor& matrix) {
+    return quantized_linear(rows, QuantizedTensor::unquantized(matrix));
+  };
+  return times(times(x, stacked_a_).where(adapters.reshape(each) == stacked_of_, 0.0), stacked_b_);
 }
 
 std::string Projection::extra_repr() const {
@@ -72,10 +85,7 @@ void Projection::add_adapter(std::int64_t rank, double alpha) {
 
 void Projection::set_adapter(const Tensor& a, const Tensor& b, double scale) {
   if (has_adapter()) throw Error("Projection: there is an adapter already; merge it first");
-  if (a.dim() != 2 || a.size(1) != in || b.shape() != Shape{out, a.size(0)}) {
-    throw ShapeError(fmt::format("Projection: the adapter is {} and {}; wanted [rank, {}] and [{}, rank]",
-                                 str(a.shape()), str(b.shape()), in, out));
-  }
+  check_adapter(a, b);
   const Device device = frozen() ? packed.device() : weight.device();
   lora_a = a.to(device);
   lora_b = b.to(device);
@@ -84,6 +94,27 @@ void Projection::set_adapter(const Tensor& a, const Tensor& b, double scale) {
   if (bias.defined()) bias.requires_grad_(false);
   register_parameter("lora_a", &Projection::lora_a);
   register_parameter("lora_b", &Projection::lora_b);
+}
+
+void Projection::stack_adapter(std::int64_t index, const Tensor& a, const Tensor& b, double scale) {
+  check_adapter(a, b);
+  const NoGrad no_grad;
+  const Device device = frozen() ? packed.device() : weight.device();
+  const Tensor down = a.to(device, f32), up = (b.to(f32) * scale).to(device),
+               of = full({a.size(0)}, static_cast<double>(index), {i32, device});
+  const auto stacked = [](const Tensor& old, const Tensor& more, std::int64_t dim) {
+    return old.defined() ? cat({old, more}, dim) : more.contiguous();
+  };
+  stacked_a_ = stacked(stacked_a_, down, 0);
+  stacked_b_ = stacked(stacked_b_, up, 1);
+  stacked_of_ = stacked(stacked_of_, of, 0);
+}
+
+void Projection::check_adapter(const Tensor& a, const Tensor& b) const {
+  if (a.dim() != 2 || a.size(1) != in || b.shape() != Shape{out, a.size(0)}) {
+    throw ShapeError(fmt::format("Projection: the adapter is {} and {}; wanted [rank, {}] and [{}, rank]",
+                                 str(a.shape()), str(b.shape()), in, out));
+  }
 }
 
 void Projection::merge_adapter() {

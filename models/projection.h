@@ -1,11 +1,21 @@
 #pragma once
 
 #include <initializer_list>
+#include <vector>
 
 #include <etna/models/weights.h>
 #include <etna/nn/module.h>
 
 namespace etna::models {
+
+/// How projections run.
+struct ProjectionMode {
+  /// For few rows, without gradients: a dense weight takes part as one in a plain format, whose products are fused as
+  /// those of blocks are.
+  bool generates = false;
+  /// [B] i32, for x [B, ..., in]: which of the stacked adapters each x[b] passes; -1: none. Undefined: none does.
+  Tensor adapters = {};
+};
 
 /// A linear layer of a decoder, y = x·Wᵀ + b: W is a parameter, or frozen in a block format; beside it there may be a
 /// low-rank adapter (Hu et al. 2022), y + x·Aᵀ·Bᵀ · scale.
@@ -14,15 +24,13 @@ class Projection : public nn::UnaryModule {
   /// @param name of the layer in `weights`
   Projection(Weights& weights, const std::string& name, std::int64_t in, std::int64_t out, bool bias);
   /// @param x [..., in] @return [..., out]
-  Tensor forward(const Tensor& x) const override { return project(x, false); }
-  /// @param generates for few rows, without gradients: a dense weight takes part as one in a plain format, whose
-  /// products are fused as those of blocks are
-  Tensor operator()(const Tensor& x, bool generates = false) const;
+  Tensor forward(const Tensor& x) const override { return project(x, {}); }
+  Tensor operator()(const Tensor& x, const ProjectionMode& mode = {}) const;
   std::string extra_repr() const override;
 
   bool frozen() const { return !weight.defined(); }
   /// Whether a call is linear(x, weight, bias) and no more, so that a fused op may compute it with others.
-  bool plain() const { return !frozen() && !has_adapter() && !hooked(); }
+  bool plain() const { return !frozen() && !has_adapter() && !stacked_a_.defined() && !hooked(); }
   /// The weight in its blocks, or the bits of the parameter.
   QuantizedTensor blocks() const;
 
@@ -37,6 +45,11 @@ class Projection : public nn::UnaryModule {
   /// Adds B·A · scale to the weight and takes the adapter away. A frozen weight becomes a dense one.
   void merge_adapter();
   bool has_adapter() const { return lora_a.defined(); }
+  /// Stacks a given adapter on others, of which ProjectionMode::adapters chooses: it is not trained, not saved and not
+  /// moved with the layer. @param index of the adapter @throws ShapeError
+  void stack_adapter(std::int64_t index, const Tensor& a, const Tensor& b, double scale);
+  /// The stack, [ranks, in], [out, ranks], and [ranks] i32, the adapter of each rank; undefined where there is none.
+  std::vector<Tensor> stacked_adapters() const { return {stacked_a_, stacked_b_, stacked_of_}; }
 
   const std::int64_t in, out;
   Tensor weight;          ///< [out, in]; undefined where it is frozen
@@ -46,8 +59,11 @@ class Projection : public nn::UnaryModule {
   double lora_scale = 0;
 
  private:
-  Tensor project(const Tensor& x, bool generates) const;
+  Tensor project(const Tensor& x, const ProjectionMode& mode) const;
+  Tensor chosen(const Tensor& x, const Tensor& adapters) const;
+  void check_adapter(const Tensor& a, const Tensor& b) const;
 
+  Tensor stacked_a_, stacked_b_, stacked_of_;
   const quant::BlockFormat* format_ = nullptr;
 };
 

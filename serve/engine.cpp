@@ -35,17 +35,28 @@ void check_prompt(const SequenceRequest& request, const ServedModel& model) {
   }
 }
 
+/// The first model of each generator.
+std::vector<std::size_t> lanes_of(const std::vector<ServedModel>& models) {
+  std::vector<std::size_t> lanes;
+  for (std::size_t i = 0; i < models.size(); ++i) {
+    const auto same = [&](std::size_t first) { return models[first].generator == models[i].generator; };
+    if (std::none_of(lanes.begin(), lanes.end(), same)) lanes.push_back(i);
+  }
+  return lanes;
+}
+
 }  // namespace
 
 Engine::Engine(std::vector<ServedModel> models, const EngineOptions& options)
     : models_(std::move(models)),
       options_(options),
-      waiting_(models_.size()),
-      held_(models_.size()),
-      running_(models_.size()) {
-  for (const ServedModel& model : models_) {
-    state_.slots += model.slots;
-    state_.caches.push_back(model.generator->cache().stats());
+      lanes_(lanes_of(models_)),
+      waiting_(lanes_.size()),
+      held_(lanes_.size()),
+      running_(lanes_.size()) {
+  for (const std::size_t first : lanes_) {
+    state_.slots += models_[first].slots;
+    state_.caches.push_back(models_[first].generator->cache().stats());
   }
   state_.max_queue = options_.max_queue;
   thread_ = std::thread([this] { loop(); });
@@ -62,9 +73,15 @@ void Engine::stop() {
   if (thread_.joinable()) thread_.join();
 }
 
+std::size_t Engine::lane_of(std::size_t model) const {
+  std::size_t lane = 0;
+  while (models_[lanes_[lane]].generator != models_[model].generator) ++lane;
+  return lane;
+}
+
 std::int64_t Engine::waiting() const {
   auto count = static_cast<std::int64_t>(tasks_.size());
-  for (std::size_t i = 0; i < models_.size(); ++i)
+  for (std::size_t i = 0; i < lanes_.size(); ++i)
     count += static_cast<std::int64_t>(waiting_[i].size()) + (held_[i] ? 1 : 0);
   return count;
 }
@@ -115,7 +132,7 @@ std::shared_ptr<AnswerStream> Engine::submit(Job job) {
     const std::lock_guard lock(mutex_);
     require_open(count);
     state_.taken += static_cast<std::uint64_t>(count);
-    for (auto& sequence : sequences) waiting_[job.model].push(std::move(sequence), job.client, job.priority);
+    for (auto& sequence : sequences) waiting_[lane_of(job.model)].push(std::move(sequence), job.client, job.priority);
   }
   wake_.notify_one();
   return stream;
@@ -158,12 +175,14 @@ std::vector<SlotState> Engine::slots() const {
   const std::lock_guard lock(mutex_);
   std::vector<SlotState> slots;
   const Clock::time_point now = Clock::now();
-  for (std::size_t i = 0; i < models_.size(); ++i) {
+  for (std::size_t i = 0; i < lanes_.size(); ++i) {
     for (const auto& sequence : running_[i]) {
-      slots.push_back({models_[i].name, true, std::ssize(sequence->request.prompt), sequence->cached_tokens,
-                       sequence->tokens, std::chrono::duration<double>(now - sequence->started).count()});
+      slots.push_back({models_[sequence->model].name, true, std::ssize(sequence->request.prompt),
+                       sequence->cached_tokens, sequence->tokens,
+                       std::chrono::duration<double>(now - sequence->started).count()});
     }
-    for (auto free = std::ssize(running_[i]); free < models_[i].slots; ++free) slots.push_back({models_[i].name});
+    const ServedModel& first = models_[lanes_[i]];
+    for (auto free = std::ssize(running_[i]); free < first.slots; ++free) slots.push_back({first.name});
   }
   return slots;
 }

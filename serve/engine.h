@@ -21,15 +21,17 @@ class Tokenizer;
 
 namespace etna::serve {
 
-/// A model that answers. All that it points to must outlive the engine.
+/// A model that answers. All that it points to must outlive the engine. Models of one generator, with different
+/// adapters, share its slots and run in the same steps.
 struct ServedModel {
   std::string name;  ///< as clients call it
   models::Decoder* decoder = nullptr;
   models::Generator* generator = nullptr;
   const data::Tokenizer* tokenizer = nullptr;  ///< null: none
   Device device = {};
-  std::int64_t slots = 1;    ///< sequences that run at once
-  std::int64_t context = 0;  ///< tokens that a sequence has at most
+  std::int64_t slots = 1;     ///< sequences that run at once
+  std::int64_t context = 0;   ///< tokens that a sequence has at most
+  std::int64_t adapter = -1;  ///< of its sequences (GenerationOptions::adapter)
 };
 
 struct EngineOptions {
@@ -70,7 +72,7 @@ struct EngineState {
   std::uint64_t taken = 0, refused = 0, finished = 0, failed = 0, cancelled = 0;  ///< sequences
   std::uint64_t prompt_tokens = 0, cached_tokens = 0, tokens = 0, steps = 0;
   Histogram queue_seconds, first_token_seconds, gap_seconds, total_seconds;
-  std::vector<models::KvCacheStats> caches;  ///< by model
+  std::vector<models::KvCacheStats> caches;  ///< by generator
 };
 
 /// Runs the generators of all models in one thread (continuous batching): takes waiting sequences into free slots
@@ -100,6 +102,8 @@ class Engine {
   EngineState state() const;
   std::vector<SlotState> slots() const;
   const std::vector<ServedModel>& models() const { return models_; }
+  /// The first model of each generator.
+  const std::vector<std::size_t>& lanes() const { return lanes_; }
   const EngineOptions& options() const { return options_; }
 
  private:
@@ -113,25 +117,28 @@ class Engine {
   void start_waiting();
   void start(std::unique_ptr<Sequence> sequence);
   void run_task();
-  void step(std::size_t model);
+  void step(std::size_t lane);
   void take(Sequence& sequence, const models::GeneratedToken& token);
-  void sweep(std::size_t model);
+  void sweep(std::size_t lane);
   void finish(Sequence& sequence, FinishReason reason, const AnswerError& error = {});
   void require_open(std::int64_t sequences);
   int seconds_until_free() const;
-  bool lane_works(std::size_t model, const std::function<void()>& work);
+  bool lane_works(std::size_t lane, const std::function<void()>& work);
+  std::size_t lane_of(std::size_t model) const;
+  models::Generator& generator(std::size_t lane) const { return *models_[lanes_[lane]].generator; }
   std::int64_t waiting() const;
   std::int64_t running() const;
 
   const std::vector<ServedModel> models_;
   const EngineOptions options_;
+  const std::vector<std::size_t> lanes_;
   mutable std::mutex mutex_;  ///< guards everything below; the generators belong to the thread
   std::condition_variable wake_;
   bool stopping_ = false;
-  std::vector<FairQueue<std::unique_ptr<Sequence>>> waiting_;  ///< by model
-  std::vector<std::unique_ptr<Sequence>> held_;                ///< by model: the next, which the cache has no room for
+  std::vector<FairQueue<std::unique_ptr<Sequence>>> waiting_;  ///< by lane
+  std::vector<std::unique_ptr<Sequence>> held_;                ///< by lane: the next, which the cache has no room for
   FairQueue<std::shared_ptr<Task>> tasks_;
-  std::vector<std::vector<std::unique_ptr<Sequence>>> running_;  ///< by model
+  std::vector<std::vector<std::unique_ptr<Sequence>>> running_;  ///< by lane
   EngineState state_;
   double seconds_per_sequence_ = 0;  ///< a moving average, for Retry-After
   std::thread thread_;

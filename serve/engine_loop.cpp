@@ -59,7 +59,7 @@ void Engine::finish(Sequence& sequence, FinishReason reason, const AnswerError& 
 void Engine::end_everything(int status, const std::string& code, const std::string& why) {
   const std::lock_guard lock(mutex_);
   const AnswerError error{status, why, code};
-  for (std::size_t i = 0; i < models_.size(); ++i) {
+  for (std::size_t i = 0; i < lanes_.size(); ++i) {
     for (auto& sequence : running_[i]) finish(*sequence, FinishReason::failed, error);
     running_[i].clear();
     if (held_[i]) finish(*held_[i], FinishReason::failed, error);
@@ -84,7 +84,7 @@ void Engine::expire() {
   const auto end = [&](const std::unique_ptr<Sequence>& sequence) {
     finish(*sequence, FinishReason::failed, late("waited too long for its turn"));
   };
-  for (std::size_t i = 0; i < models_.size(); ++i) {
+  for (std::size_t i = 0; i < lanes_.size(); ++i) {
     waiting_[i].remove_if(over, end);
     if (held_[i] && over(held_[i])) {
       end(held_[i]);
@@ -94,9 +94,9 @@ void Engine::expire() {
   tasks_.remove_if([](const auto& task) { return task->abandoned; }, [](const auto&) {});
 }
 
-/// Works on one model's generator. An error of the device ends everything; another one, what runs on this model.
+/// Works on one generator. An error of the device ends everything; another one, what runs on this generator.
 /// @return false after an error
-bool Engine::lane_works(std::size_t model, const std::function<void()>& work) {
+bool Engine::lane_works(std::size_t lane, const std::function<void()>& work) {
   std::string why;
   bool lost = false;
   try {
@@ -111,7 +111,7 @@ bool Engine::lane_works(std::size_t model, const std::function<void()>& work) {
     why = "an unknown error";
   }
   try {
-    for (const auto& sequence : running_[model]) models_[model].generator->leave(sequence->id);
+    for (const auto& sequence : running_[lane]) generator(lane).leave(sequence->id);
   } catch (const std::exception& error) {
     lost = true;
     why += fmt::format("; then {}", error.what());
@@ -125,15 +125,16 @@ bool Engine::lane_works(std::size_t model, const std::function<void()>& work) {
     return false;
   }
   const std::lock_guard lock(mutex_);
-  for (auto& sequence : running_[model]) finish(*sequence, FinishReason::failed, {500, why, "generation_failed"});
-  running_[model].clear();
+  for (auto& sequence : running_[lane]) finish(*sequence, FinishReason::failed, {500, why, "generation_failed"});
+  running_[lane].clear();
   return false;
 }
 
 /// Begins one sequence; where the cache has no room for it, it is the first to be tried again.
 void Engine::start(std::unique_ptr<Sequence> sequence) {
-  const std::size_t model = sequence->model;
-  models::Generator& generator = *models_[model].generator;
+  const std::size_t lane = lane_of(sequence->model);
+  models::Generator& generator = this->generator(lane);
+  sequence->request.options.adapter = models_[sequence->model].adapter;
   sequence->started = EngineClock::now();
   AnswerError error{500, "", "generation_failed"};
   const bool nothing = sequence->request.options.max_tokens == 0;
@@ -144,8 +145,8 @@ void Engine::start(std::unique_ptr<Sequence> sequence) {
     }
   } catch (const models::CacheFull& full) {
     const std::lock_guard lock(mutex_);
-    if (!running_[model].empty()) {
-      held_[model] = std::move(sequence);
+    if (!running_[lane].empty()) {
+      held_[lane] = std::move(sequence);
       return;
     }
     error = {503, full.what(), "cache_full"};
@@ -168,13 +169,13 @@ void Engine::start(std::unique_ptr<Sequence> sequence) {
   state_.queue_seconds.add(engine_seconds(sequence->started - sequence->taken));
   state_.prompt_tokens += sequence->request.prompt.size();
   state_.cached_tokens += static_cast<std::uint64_t>(sequence->cached_tokens);
-  running_[model].push_back(std::move(sequence));
+  running_[lane].push_back(std::move(sequence));
 }
 
 void Engine::start_waiting() {
-  for (std::size_t i = 0; i < models_.size(); ++i) {
+  for (std::size_t i = 0; i < lanes_.size(); ++i) {
     lane_works(i, [&] {
-      while (models_[i].generator->has_room()) {
+      while (generator(i).has_room()) {
         std::unique_ptr<Sequence> next;
         {
           const std::lock_guard lock(mutex_);
@@ -239,35 +240,35 @@ void Engine::take(Sequence& sequence, const models::GeneratedToken& token) {
   sequence.logprobs.clear();
 }
 
-void Engine::step(std::size_t model) {
-  models::Generator& generator = *models_[model].generator;
+void Engine::step(std::size_t lane) {
+  models::Generator& generator = this->generator(lane);
   std::vector<models::GeneratedToken> tokens;
   try {
     tokens = generator.step();
   } catch (const models::CacheFull& full) {
     // All wait for blocks: the youngest gives way.
-    std::unique_ptr<Sequence> youngest = std::move(running_[model].back());
+    std::unique_ptr<Sequence> youngest = std::move(running_[lane].back());
     generator.leave(youngest->id);
     const std::lock_guard lock(mutex_);
-    running_[model].pop_back();
+    running_[lane].pop_back();
     finish(*youngest, FinishReason::failed, {503, full.what(), "cache_full"});
     return;
   }
   const std::lock_guard lock(mutex_);
   ++state_.steps;
   for (const models::GeneratedToken& token : tokens) {
-    const auto found = std::find_if(running_[model].begin(), running_[model].end(),
+    const auto found = std::find_if(running_[lane].begin(), running_[lane].end(),
                                     [&](const auto& sequence) { return sequence->id == token.sequence; });
     // With guesses there may be tokens after a stop text.
-    if (found != running_[model].end() && !(*found)->text.stopped()) take(**found, token);
+    if (found != running_[lane].end() && !(*found)->text.stopped()) take(**found, token);
   }
 }
 
 /// Takes out sequences that have ended, and ends those that must.
-void Engine::sweep(std::size_t model) {
-  models::Generator& generator = *models_[model].generator;
+void Engine::sweep(std::size_t lane) {
+  models::Generator& generator = this->generator(lane);
   const EngineClock::time_point now = EngineClock::now();
-  std::vector<std::unique_ptr<Sequence>>& running = running_[model];
+  std::vector<std::unique_ptr<Sequence>>& running = running_[lane];
   for (std::size_t i = 0; i < running.size();) {
     Sequence& sequence = *running[i];
     const models::StopReason stopped = generator.stopped(sequence.id);
@@ -298,7 +299,7 @@ void Engine::sweep(std::size_t model) {
     const std::lock_guard lock(mutex_);
     finish(sequence, reason, error);
     running.erase(running.begin() + static_cast<std::ptrdiff_t>(i));
-    state_.caches[model] = generator.cache().stats();
+    state_.caches[lane] = generator.cache().stats();
   }
 }
 
@@ -321,7 +322,7 @@ void Engine::loop() {
     expire();
     start_waiting();
     run_task();
-    for (std::size_t i = 0; i < models_.size(); ++i) {
+    for (std::size_t i = 0; i < lanes_.size(); ++i) {
       if (running_[i].empty()) continue;
       lane_works(i, [&] {
         step(i);
@@ -329,9 +330,9 @@ void Engine::loop() {
       });
     }
   }
-  for (std::size_t i = 0; i < models_.size(); ++i)
+  for (std::size_t i = 0; i < lanes_.size(); ++i)
     lane_works(i, [&] {
-      for (const auto& sequence : running_[i]) models_[i].generator->leave(sequence->id);
+      for (const auto& sequence : running_[i]) generator(i).leave(sequence->id);
     });
   end_everything(503, "shutting_down", "the server is shutting down");
 }

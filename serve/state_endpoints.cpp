@@ -65,12 +65,12 @@ void write_requests(MetricsText& text, const RequestCounts& requests) {
     text.histogram("http_request_seconds", histogram, fmt::format("endpoint=\"{}\"", endpoint));
 }
 
-void write_caches(MetricsText& text, const std::vector<ServedModel>& models, const EngineState& state) {
+void write_caches(MetricsText& text, const Engine& engine, const EngineState& state) {
   const auto each = [&](std::string_view name, std::string_view type, std::string_view help, const auto& number) {
     text.head(name, type, help);
-    for (std::size_t i = 0; i < models.size(); ++i) {
+    for (std::size_t i = 0; i < engine.lanes().size(); ++i) {
       std::string label;
-      for (const char c : models[i].name) {
+      for (const char c : engine.models()[engine.lanes()[i]].name) {
         if (c == '"' || c == '\\') label += '\\';
         label += c == '\n' ? ' ' : c;
       }
@@ -124,7 +124,7 @@ HttpReply answer_metrics(Service& service, const HttpRequest&) {
   text.histogram("token_gap_seconds", state.gap_seconds);
   text.head("sequence_seconds", "histogram", "Seconds until the last token, waiting included.");
   text.histogram("sequence_seconds", state.total_seconds);
-  write_caches(text, service.engine().models(), state);
+  write_caches(text, service.engine(), state);
   text.head("device_memory_bytes", "gauge", "Bytes in use on a device.");
   std::set<std::string> devices;
   for (const ServedModel& model : service.engine().models()) {

@@ -20,13 +20,14 @@ struct KvCache::Node {
 };
 
 struct KvCache::Sequence {
+  Node* root;                     ///< of its adapter
   std::vector<Node*> prefix;      ///< shared blocks, never written
   std::vector<std::int32_t> own;  ///< blocks behind them
 };
 
 struct KvCache::Contents {
   std::map<Id, Sequence> sequences;
-  Node root;
+  std::map<std::int64_t, Node> roots;  ///< by adapter; -1: of sequences without one
 };
 
 }  // namespace etna::models

@@ -3,6 +3,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include <etna/models/generator.h>
@@ -21,6 +22,7 @@ struct StepKind {
   bool guesses = false, greedy = false, counts = false, bias = false, grammar = false;
   std::int64_t logprobs = -1;  ///< -1: none; else so many most probable tokens besides the sampled one
   std::int64_t width = 0;      ///< of the block table
+  std::int64_t rows = 0;       ///< slots that it computes, the first ones
   auto operator<=>(const StepKind&) const = default;
 };
 
@@ -63,13 +65,14 @@ struct Generator::Slot {
 struct Generator::Steps {
   using Step = CapturedFunction<std::function<void()>>;
   std::map<StepKind, std::unique_ptr<Step>> captured;
-  std::map<std::int64_t, Tensor> tables;     ///< block tables by width
-  std::map<std::int64_t, Tensor> logprobs;   ///< what a step writes, [slots, 1 + 2 · top] f32, by top
-  std::unique_ptr<MaskTable> masks;          ///< null until a sequence has a grammar
-  Tensor mask_rows;                          ///< [slots] i32, rows of the masks; -1: none
-  std::vector<std::int32_t> rows;            ///< the same on the host
-  bool new_rows = false;                     ///< the device does not have them yet
-  std::map<std::int64_t, Tensor> from_host;  ///< by rows of a sequence: what the blocks on the CPU gave
+  std::map<std::int64_t, Tensor> tables;    ///< block tables by width
+  std::map<std::int64_t, Tensor> logprobs;  ///< what a step writes, [slots, 1 + 2 · top] f32, by top
+  std::unique_ptr<MaskTable> masks;         ///< null until a sequence has a grammar
+  Tensor mask_rows;                         ///< [slots] i32, rows of the masks; -1: none
+  std::vector<std::int32_t> rows;           ///< the same on the host
+  bool new_rows = false;                    ///< the device does not have them yet
+  /// By rows and tokens of each: what the blocks on the CPU gave.
+  std::map<std::pair<std::int64_t, std::int64_t>, Tensor> from_host;
 };
 
 }  // namespace etna::models

@@ -10,7 +10,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <etna/autograd/autograd.h>
 #include <etna/models/model_file.h>
+#include <etna/tensor/ops.h>
 
 #include "data/temporary_folder.h"
 #include "serve/small_server.h"
@@ -132,6 +134,39 @@ TEST_F(ServeProgram, StartsAgainAfterKill) {
   EXPECT_EQ(end(SIGKILL), -SIGKILL);
   ASSERT_TRUE(start({}, port)) << errors() << "; the port must be free at once";
   EXPECT_EQ(status("/health"), 200);
+}
+
+TEST_F(ServeProgram, ServesAdaptersByName) {
+  const SmallModel model(1);
+  model.decoder->add_adapters(2, 8, true);
+  {
+    const NoGrad no_grad;
+    for (const auto& p : model.decoder->named_parameters())
+      if (p.name.ends_with("lora_b")) Tensor(p.tensor).copy_(randn(p.tensor.shape()));
+  }
+  const std::string file = folder_ / "adapter.gguf";
+  models::save_adapters(file, *model.decoder);
+  const auto text = [&](const std::string& name) -> std::string {
+    const std::string body = R"({"model": ")" + name + R"(", "prompt": "the", "temperature": 0, "max_tokens": 20})";
+    const auto result = httplib::Client("127.0.0.1", port_).Post("/v1/completions", body, "application/json");
+    return result ? nlohmann::json::parse(result->body)["choices"][0]["text"].get<std::string>() : "no reply";
+  };
+  ASSERT_TRUE(start({"--adapter", "one=" + file, "--adapter", "two=" + file, "--parallel", "3"})) << errors();
+  const std::string plain = text("small"), adapted = text("one");
+  EXPECT_NE(plain, adapted);
+  EXPECT_EQ(text("two"), adapted);
+  const auto slots = httplib::Client("127.0.0.1", port_).Get("/slots");
+  EXPECT_EQ(nlohmann::json::parse(slots->body).size(), 3u) << "they share the slots";
+  EXPECT_EQ(end(SIGTERM), 0) << errors();
+  ASSERT_TRUE(start({"--adapter", file})) << errors();
+  EXPECT_EQ(text("small"), adapted) << "a file without a name is for all";
+  EXPECT_EQ(end(SIGTERM), 0) << errors();
+  EXPECT_FALSE(start({"--adapter", file, "--adapter", file}));
+  EXPECT_EQ(wait(), 4);
+  EXPECT_THAT(errors(), HasSubstr("give this one a name"));
+  EXPECT_FALSE(start({"--adapter", "small=" + file}));
+  EXPECT_EQ(wait(), 4);
+  EXPECT_THAT(errors(), HasSubstr("two models have the name 'small'"));
 }
 
 TEST_F(ServeProgram, AsksForKeysOfAFile) {
