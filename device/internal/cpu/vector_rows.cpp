@@ -172,6 +172,94 @@ void add_scaled(float* y, const float* x, float factor, std::size_t n) {
   if (i < n) store_part(hn::MulAdd(load_part(x + i, n - i, 0), by, load_part(y + i, n - i, 0)), y + i, n - i);
 }
 
+/// `rows` · `columns` products at once, so that additions do not wait for each other. @param a, b rows of n
+template <std::size_t rows, std::size_t columns>
+HWY_INLINE void some_dots(const float* a, const float* b, std::size_t n, float* products, std::size_t stride) {
+  const std::size_t lanes = hn::Lanes(D());
+  V sums[rows][columns];
+  for (std::size_t r = 0; r < rows; ++r)
+    for (std::size_t j = 0; j < columns; ++j) sums[r][j] = hn::Zero(D());
+  std::size_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    V of_a[rows];
+    for (std::size_t r = 0; r < rows; ++r) of_a[r] = hn::LoadU(D(), a + r * n + i);
+    for (std::size_t j = 0; j < columns; ++j) {
+      const V of_b = hn::LoadU(D(), b + j * n + i);
+      for (std::size_t r = 0; r < rows; ++r) sums[r][j] = hn::MulAdd(of_a[r], of_b, sums[r][j]);
+    }
+  }
+  if (i < n) {
+    for (std::size_t j = 0; j < columns; ++j) {
+      const V of_b = load_part(b + j * n + i, n - i, 0);
+      for (std::size_t r = 0; r < rows; ++r)
+        sums[r][j] = hn::MulAdd(load_part(a + r * n + i, n - i, 0), of_b, sums[r][j]);
+    }
+  }
+  for (std::size_t r = 0; r < rows; ++r)
+    for (std::size_t j = 0; j < columns; ++j) products[r * stride + j] = hn::GetLane(hn::SumOfLanes(D(), sums[r][j]));
+}
+
+template <std::size_t rows, std::size_t columns>
+HWY_INLINE void dots_of_rows(const float* a, const float* b, std::size_t count, std::size_t n, float* products,
+                             std::size_t stride) {
+  std::size_t j = 0;
+  for (; j + columns <= count; j += columns) some_dots<rows, columns>(a, b + j * n, n, products + j, stride);
+  for (; j < count; ++j) some_dots<rows, 1>(a, b + j * n, n, products + j, stride);
+}
+
+void dots(const float* a, std::size_t rows, const float* b, std::size_t count, std::size_t n, float* products,
+          std::size_t stride) {
+  std::size_t r = 0;
+  for (; r + 4 <= rows; r += 4) dots_of_rows<4, 2>(a + r * n, b, count, n, products + r * stride, stride);
+  for (; r + 2 <= rows; r += 2) dots_of_rows<2, 4>(a + r * n, b, count, n, products + r * stride, stride);
+  if (r < rows) dots_of_rows<1, 8>(a + r * n, b, count, n, products + r * stride, stride);
+}
+
+/// Adds to `vectors` vectors of `rows` rows.
+template <std::size_t rows, std::size_t vectors>
+HWY_INLINE void add_some_weighted(float* y, const float* factors, std::size_t stride, const float* x, std::size_t count,
+                                  std::size_t n) {
+  const std::size_t lanes = hn::Lanes(D());
+  V sums[rows][vectors];
+  for (std::size_t r = 0; r < rows; ++r)
+    for (std::size_t k = 0; k < vectors; ++k) sums[r][k] = hn::LoadU(D(), y + r * n + k * lanes);
+  for (std::size_t j = 0; j < count; ++j) {
+    V of_x[vectors];
+    for (std::size_t k = 0; k < vectors; ++k) of_x[k] = hn::LoadU(D(), x + j * n + k * lanes);
+    for (std::size_t r = 0; r < rows; ++r) {
+      const V by = constant(factors[r * stride + j]);
+      for (std::size_t k = 0; k < vectors; ++k) sums[r][k] = hn::MulAdd(of_x[k], by, sums[r][k]);
+    }
+  }
+  for (std::size_t r = 0; r < rows; ++r)
+    for (std::size_t k = 0; k < vectors; ++k) hn::StoreU(sums[r][k], D(), y + r * n + k * lanes);
+}
+
+template <std::size_t rows>
+HWY_INLINE void add_weighted_rows(float* y, const float* factors, std::size_t stride, const float* x, std::size_t count,
+                                  std::size_t n) {
+  constexpr std::size_t vectors = rows == 1 ? 4 : 2;
+  const std::size_t lanes = hn::Lanes(D());
+  std::size_t i = 0;
+  for (; i + vectors * lanes <= n; i += vectors * lanes)
+    add_some_weighted<rows, vectors>(y + i, factors, stride, x + i, count, n);
+  for (; i + lanes <= n; i += lanes) add_some_weighted<rows, 1>(y + i, factors, stride, x + i, count, n);
+  if (i == n) return;
+  for (std::size_t r = 0; r < rows; ++r) {
+    V sum = load_part(y + r * n + i, n - i, 0);
+    for (std::size_t j = 0; j < count; ++j)
+      sum = hn::MulAdd(load_part(x + j * n + i, n - i, 0), constant(factors[r * stride + j]), sum);
+    store_part(sum, y + r * n + i, n - i);
+  }
+}
+
+void add_weighted(float* y, std::size_t rows, const float* factors, std::size_t stride, const float* x,
+                  std::size_t count, std::size_t n) {
+  std::size_t r = 0;
+  for (; r + 4 <= rows; r += 4) add_weighted_rows<4>(y + r * n, factors + r * stride, stride, x, count, n);
+  for (; r < rows; ++r) add_weighted_rows<1>(y + r * n, factors + r * stride, stride, x, count, n);
+}
+
 /// Elements of a weight or bias, or the default if it was omitted.
 HWY_INLINE V load_or(const float* x, std::size_t i, std::size_t count, float otherwise) {
   if (x == nullptr) return constant(otherwise);
@@ -190,6 +278,33 @@ void normalize(const float* x, double mean, double factor, const float* weight, 
   std::size_t i = 0;
   for (; i + lanes <= n; i += lanes) hn::StoreU(one(i, lanes), D(), y + i);
   if (i < n) store_part(one(i, n - i), y + i, n - i);
+}
+
+void widen_half(const std::uint16_t* x, float* y, std::size_t n) {
+  const hn::RebindToUnsigned<D> u32_tag;
+  const hn::Rebind<std::uint16_t, D> u16_tag;
+  const std::size_t lanes = hn::Lanes(D());
+  std::size_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+#if HWY_TARGET <= HWY_AVX2 && HWY_ARCH_X86  // elsewhere Highway may lose infinities and NaN
+    const hn::Rebind<hwy::float16_t, D> f16_tag;
+    hn::StoreU(hn::PromoteTo(D(), hn::BitCast(f16_tag, hn::LoadU(u16_tag, x + i))), D(), y + i);
+    continue;
+#endif
+    const auto bits = hn::PromoteTo(u32_tag, hn::LoadU(u16_tag, x + i));
+    const auto magnitude = hn::And(bits, hn::Set(u32_tag, 0x7fffu));
+    const V small = hn::Mul(hn::BitCast(D(), hn::ShiftLeft<13>(magnitude)), constant(0x1p112f));
+    const auto no_number = hn::Gt(magnitude, hn::Set(u32_tag, 0x7bffu));
+    const auto top = hn::IfThenElseZero(no_number, hn::Set(u32_tag, 0x7f800000u));
+    const auto sign = hn::ShiftLeft<16>(hn::Sub(bits, magnitude));
+    hn::StoreU(hn::BitCast(D(), hn::Or(hn::Or(hn::BitCast(u32_tag, small), top), sign)), D(), y + i);
+  }
+  for (; i < n; ++i) {
+    const std::uint32_t bits = x[i], magnitude = bits & 0x7fffu;
+    const float small = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
+    const std::uint32_t top = magnitude > 0x7bffu ? 0x7f800000u : 0u;
+    y[i] = std::bit_cast<float>(std::bit_cast<std::uint32_t>(small) | top | (bits - magnitude) << 16);
+  }
 }
 
 void widen_bf16(const std::uint16_t* x, float* y, std::size_t n) {
@@ -241,8 +356,11 @@ HWY_EXPORT(largest);
 HWY_EXPORT(exp_sum);
 HWY_EXPORT(scale);
 HWY_EXPORT(add_scaled);
+HWY_EXPORT(dots);
+HWY_EXPORT(add_weighted);
 HWY_EXPORT(add_products);
 HWY_EXPORT(normalize);
+HWY_EXPORT(widen_half);
 HWY_EXPORT(widen_bf16);
 HWY_EXPORT(narrow_bf16);
 HWY_EXPORT(target_name);
@@ -271,6 +389,15 @@ void normalize(const float* x, double mean, double scale, const float* weight, c
                std::int64_t n) {
   HWY_DYNAMIC_DISPATCH(normalize)(x, mean, scale, weight, bias, y, size(n));
 }
+void dots(const float* a, std::int64_t rows, const float* b, std::int64_t count, std::int64_t n, float* products,
+          std::int64_t stride) {
+  HWY_DYNAMIC_DISPATCH(dots)(a, size(rows), b, size(count), size(n), products, size(stride));
+}
+void add_weighted(float* y, std::int64_t rows, const float* factors, std::int64_t stride, const float* x,
+                  std::int64_t count, std::int64_t n) {
+  HWY_DYNAMIC_DISPATCH(add_weighted)(y, size(rows), factors, size(stride), x, size(count), size(n));
+}
+void widen_half(const std::uint16_t* x, float* y, std::int64_t n) { HWY_DYNAMIC_DISPATCH(widen_half)(x, y, size(n)); }
 void widen_bf16(const std::uint16_t* x, float* y, std::int64_t n) { HWY_DYNAMIC_DISPATCH(widen_bf16)(x, y, size(n)); }
 void narrow_bf16(const float* x, std::uint16_t* y, std::int64_t n) { HWY_DYNAMIC_DISPATCH(narrow_bf16)(x, y, size(n)); }
 

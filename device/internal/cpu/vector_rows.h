@@ -31,6 +31,14 @@ void scale(double* x, double factor, std::int64_t n);
 void add_scaled(float* y, const float* x, float factor, std::int64_t n);
 void add_scaled(double* y, const double* x, double factor, std::int64_t n);
 
+/// products[r · stride + j] = Σ a[r · n + i] · b[j · n + i] for `rows` rows of a and `count` rows of b, accumulated in
+/// f32, each in the same order whatever the numbers of rows.
+void dots(const float* a, std::int64_t rows, const float* b, std::int64_t count, std::int64_t n, float* products,
+          std::int64_t stride);
+/// y[r · n + i] += Σ factors[r · stride + j] · x[j · n + i] for `rows` rows of y, over j = 0 … count - 1 in this order.
+void add_weighted(float* y, std::int64_t rows, const float* factors, std::int64_t stride, const float* x,
+                  std::int64_t count, std::int64_t n);
+
 /// sums[i] += a[i] · b[i], or a[i] if b is nullptr: sums the columns of a matrix row by row, exactly.
 void add_products(double* sums, const float* a, const float* b, std::int64_t n);
 void add_products(double* sums, const double* a, const double* b, std::int64_t n);
@@ -42,6 +50,8 @@ void normalize(const float* x, double mean, double scale, const float* weight, c
 void normalize(const double* x, double mean, double scale, const double* weight, const double* bias, double* y,
                std::int64_t n);
 
+/// From the bits of f16 to f32.
+void widen_half(const std::uint16_t* x, float* y, std::int64_t n);
 /// Between f32 and the bits of bf16; narrowing rounds to nearest even.
 void widen_bf16(const std::uint16_t* x, float* y, std::int64_t n);
 void narrow_bf16(const float* x, std::uint16_t* y, std::int64_t n);

@@ -313,7 +313,9 @@ Tensor rotate_and_attend_(const Tensor& qkv, PagedCache& cache, const CachePlace
   const auto merged = [&](const Tensor& y) { return y.to(a.dtype).reshape({y.size(0), y.size(1), a.heads * a.size}); };
   RotarySettings queries = rotary;
   queries.dtype = {};
-  if (qkv.dim() == 3 && qkv.size(0) == 1 && qkv.size(1) >= kPrompt && places.longest > 0) {
+  // The CPU's kernel reads the blocks where they lie.
+  const bool gathers = !qkv.device().is_cpu() && places.longest > 0;
+  if (gathers && qkv.dim() == 3 && qkv.size(0) == 1 && qkv.size(1) >= kPrompt) {
     if (qkv.dtype() == f32) queries.dtype = prompt_dtype(cache);
     const Tensor q = rotate_and_cache_(qkv, cache, places, queries);
     return merged(prompt_attention(q, cache, places.table, places.longest, attention));

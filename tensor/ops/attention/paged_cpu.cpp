@@ -15,16 +15,6 @@ namespace {
 
 constexpr std::int64_t kQ8Block = 32, kQ8Bytes = 34;
 
-/// Converts f16 to f32 in a form that compilers vectorize.
-void widen_half(const std::uint16_t* x, float* y, std::int64_t n) {
-  for (std::int64_t i = 0; i < n; ++i) {
-    const std::uint32_t bits = x[i], magnitude = bits & 0x7fffu;
-    const float small = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
-    const std::uint32_t top = magnitude >= 0x7c00u ? 0x7f800000u : 0u;
-    y[i] = std::bit_cast<float>(std::bit_cast<std::uint32_t>(small) | top | (bits & 0x8000u) << 16);
-  }
-}
-
 /// Quantizes a row to Q8_0. NaN and infinities make the scale NaN, so that they stay visible.
 template <typename T>
 void write_q8(const T* row, std::uint8_t* to, std::int64_t size) {
@@ -52,50 +42,68 @@ void read_q8(const std::uint8_t* from, float* row, std::int64_t size) {
     std::uint16_t bits;
     std::memcpy(&bits, from, 2);
     float scale;
-    widen_half(&bits, &scale, 1);
+    cpu::widen_half(&bits, &scale, 1);
     for (std::int64_t i = 0; i < kQ8Block; ++i)
       row[first + i] = static_cast<float>(static_cast<std::int8_t>(from[2 + i])) * scale;
   }
 }
 
-/// A row of the cache as T; in place if it already holds T.
+/// Rows of the cache, one behind the other, as T; in place if it already holds T.
 template <typename T>
-const T* cached_row(const Tensor& cache, std::int64_t row, std::int64_t size, T* buffer) {
-  if constexpr (std::is_same_v<T, float>) {
-    if (cache.dtype() == u8) {
-      read_q8(cache.host<std::uint8_t>() + row * cache.size(3), buffer, size);
-      return buffer;
-    }
-    if (cache.dtype() == f16) {
-      widen_half(&(cache.host<Half>() + row * size)->bits, buffer, size);
-      return buffer;
-    }
-  }
+const T* cached_rows(const Tensor& cache, std::int64_t first, std::int64_t count, std::int64_t size, T* buffer) {
   if (cache.dtype() == u8) {
-    cpu::Scratch<float> values(static_cast<std::size_t>(size));
-    read_q8(cache.host<std::uint8_t>() + row * cache.size(3), values.data(), size);
-    std::copy_n(values.data(), size, buffer);
+    cpu::Scratch<float> values(std::is_same_v<T, float> ? 0 : static_cast<std::size_t>(size));
+    const std::int64_t bytes = cache.size(3);
+    const std::uint8_t* from = cache.host<std::uint8_t>() + first * bytes;
+    for (std::int64_t i = 0; i < count; ++i, from += bytes) {
+      if constexpr (std::is_same_v<T, float>) {
+        read_q8(from, buffer + i * size, size);
+      } else {
+        read_q8(from, values.data(), size);
+        std::copy_n(values.data(), size, buffer + i * size);
+      }
+    }
     return buffer;
   }
-  return rows::read(cache, row * size, 1, size, buffer);
+  if constexpr (std::is_same_v<T, float>) {
+    if (cache.dtype() == f16) {
+      cpu::widen_half(&(cache.host<Half>() + first * size)->bits, buffer, count * size);
+      return buffer;
+    }
+  }
+  return rows::read(cache, first * size, 1, count * size, buffer);
 }
 
-/// The cache row of a sequence's position, for head 0; -1 if the position has no block.
-std::int64_t place(const Tensor& table, std::int64_t b, std::int64_t position, std::int64_t blocks,
-                   std::int64_t heads) {
-  if (position < 0 || position / kCacheBlock >= table.size(1)) return -1;
-  const std::int32_t block = table.host<std::int32_t>()[b * table.size(1) + position / kCacheBlock];
-  if (block < 0 || block >= blocks) return -1;
-  return static_cast<std::int64_t>(block) * heads * kCacheBlock + position % kCacheBlock;
+/// The blocks of sequences.
+struct BlockTable {
+  const std::int32_t* blocks;
+  std::int64_t width, count;  ///< of a row, and of the cache's blocks
+
+  BlockTable(const Tensor& table, const Tensor& cache)
+      : blocks(table.host<std::int32_t>()), width(table.size(1)), count(cache.size(0)) {}
+  /// The block of a sequence at an index; -1: there is none.
+  std::int64_t block(std::int64_t b, std::int64_t index) const {
+    if (index < 0 || index >= width) return -1;
+    const std::int64_t block = blocks[b * width + index];
+    return block < count ? block : -1;
+  }
+};
+
+/// Cosines and sines of a position, `pairs` each.
+template <typename T>
+void find_turn(const WriteAttrs& a, const float* frequencies, std::int64_t pairs, std::int64_t position, T* turn) {
+  for (std::int64_t i = 0; i < pairs; ++i) {
+    const T angle = static_cast<T>(position) * static_cast<T>(frequencies[i]);
+    turn[i] = std::cos(angle) * static_cast<T>(a.magnitude);
+    turn[pairs + i] = std::sin(angle) * static_cast<T>(a.magnitude);
+  }
 }
 
 template <typename T>
-void turn(T* row, const WriteAttrs& a, const float* frequencies, std::int64_t pairs, std::int64_t position) {
+void turn_row(T* row, const WriteAttrs& a, const T* turn, std::int64_t pairs) {
   const std::int64_t distance = a.interleaved ? 1 : pairs, step = a.interleaved ? 2 : 1;
   for (std::int64_t i = 0; i < pairs; ++i) {
-    const T angle = static_cast<T>(position) * static_cast<T>(frequencies[i]);
-    const T c = std::cos(angle) * static_cast<T>(a.magnitude), s = std::sin(angle) * static_cast<T>(a.magnitude);
-    const T u = row[i * step], v = row[i * step + distance];
+    const T c = turn[i], s = turn[pairs + i], u = row[i * step], v = row[i * step + distance];
     row[i * step] = u * c - v * s;
     row[i * step + distance] = v * c + u * s;
   }
@@ -114,7 +122,7 @@ void rotate_and_cache_cpu(const OpCall& call, std::span<Tensor> out) {
   const auto a = call.as<WriteAttrs>();
   const Tensor qkv = call.in[kQkv].contiguous(), table = call.in[kWriteTable].contiguous(),
                positions = call.in[kWritePositions].contiguous();
-  const Tensor &keys = out[1], &values = out[2];
+  Tensor &keys = out[1], &values = out[2];
   const std::int64_t batch = qkv.size(0), steps = qkv.size(1), heads = a.heads + 2 * a.kv_heads, size = a.size;
   if (qkv.numel() == 0) return;
   const Tensor frequencies = call.in[kFrequencies].defined() ? call.in[kFrequencies].contiguous() : Tensor();
@@ -126,35 +134,166 @@ void rotate_and_cache_cpu(const OpCall& call, std::span<Tensor> out) {
       return norm.defined() ? norm.to(dtype_of<T>()).contiguous() : Tensor();
     };
     const Tensor query_norm = converted(kQueryNorm), key_norm = converted(kKeyNorm);
-    const std::int64_t grain = std::max<std::int64_t>(1, rows::kGrain / 4 / size);
-    cpu::parallel_for(batch * steps * heads, grain, [&](std::int64_t begin, std::int64_t end) {
-      cpu::Scratch<T> row(static_cast<std::size_t>(size));
+    const BlockTable places(table, keys);
+    const std::int32_t* starts = positions.host<std::int32_t>();
+    const std::int64_t grain = std::max<std::int64_t>(1, rows::kGrain / 4 / (size * heads));
+    cpu::parallel_for(batch * steps, grain, [&](std::int64_t begin, std::int64_t end) {
+      cpu::Scratch<T> row(static_cast<std::size_t>(size)), turn(static_cast<std::size_t>(2 * pairs) + 1);
       for (std::int64_t r = begin; r < end; ++r) {
-        const std::int64_t head = r % heads, t = r / heads % steps, b = r / heads / steps;
-        const std::int64_t position = positions.host<std::int32_t>()[b] + t;
-        const bool query = head < a.heads, key = !query && head < a.heads + a.kv_heads;
-        const T* in = rows::read(qkv, r * size, 1, size, row.data());
-        if (in != row.data()) std::copy_n(in, size, row.data());
-        const Tensor& norm = query ? query_norm : key_norm;
-        if ((query || key) && norm.defined()) normalize_head(row.data(), norm.template host<T>(), a.eps, size);
-        if ((query || key) && pairs > 0) turn(row.data(), a, frequencies.host<float>(), pairs, position);
-        if (query) {
-          rows::write(out[0], ((b * steps + t) * a.heads + head) * size, 1, size, row.data());
-          continue;
+        const std::int64_t b = r / steps, position = starts[b] + r % steps;
+        const std::int64_t block = position < 0 ? -1 : places.block(b, position / kCacheBlock);
+        if (pairs > 0) find_turn(a, frequencies.host<float>(), pairs, position, turn.data());
+        for (std::int64_t head = 0; head < heads; ++head) {
+          const bool query = head < a.heads, key = !query && head < a.heads + a.kv_heads;
+          if (!query && block < 0) break;
+          const T* in = rows::read(qkv, (r * heads + head) * size, 1, size, row.data());
+          if (in != row.data()) std::copy_n(in, size, row.data());
+          const Tensor& norm = query ? query_norm : key_norm;
+          if ((query || key) && norm.defined()) normalize_head(row.data(), norm.template host<T>(), a.eps, size);
+          if ((query || key) && pairs > 0) turn_row(row.data(), a, turn.data(), pairs);
+          if (query) {
+            rows::write(out[0], (r * a.heads + head) * size, 1, size, row.data());
+            continue;
+          }
+          Tensor& cache = key ? keys : values;
+          const std::int64_t g = (head - a.heads) % a.kv_heads;
+          const std::int64_t at = (block * a.kv_heads + g) * kCacheBlock + position % kCacheBlock;
+          if (cache.dtype() == u8)
+            write_q8(row.data(), cache.host<std::uint8_t>() + at * cache.size(3), size);
+          else
+            rows::write(cache, at * size, 1, size, row.data());
         }
-        Tensor cache = key ? keys : values;
-        const std::int64_t g = (head - a.heads) % a.kv_heads;
-        const std::int64_t first = place(table, b, position, cache.size(0), a.kv_heads);
-        if (first < 0) continue;
-        const std::int64_t at = first + g * kCacheBlock;
-        if (cache.dtype() == u8)
-          write_q8(row.data(), cache.host<std::uint8_t>() + at * cache.size(3), size);
-        else
-          rows::write(cache, at * size, 1, size, row.data());
       }
     });
   });
 }
+
+namespace {
+
+/// Positions begin ... end - 1 within a block.
+struct Span {
+  std::int64_t begin, end;
+  std::int64_t size() const { return std::max<std::int64_t>(0, end - begin); }
+};
+
+/// Attention of some rows, which share a head of keys, over one block after another: weights are relative to the
+/// largest score so far (Milakov and Gimelshein 2018). A row's numbers do not depend on the other rows.
+template <typename T>
+class RowsAttention {
+ public:
+  RowsAttention(const AttentionAttrs& a, std::int64_t most_rows, std::int64_t size)
+      : a_(a),
+        size_(size),
+        queries_(scratch(most_rows * size)),
+        sums_(scratch(most_rows * size)),
+        scores_(scratch(most_rows * kCacheBlock)),
+        block_(scratch(kCacheBlock * size)),
+        most_(static_cast<std::size_t>(most_rows)),
+        totals_(static_cast<std::size_t>(most_rows)) {}
+
+  T* queries() { return queries_.data(); }
+  const T* sums() const { return sums_.data(); }
+
+  void begin(std::int64_t rows) {
+    rows_ = rows;
+    cpu::scale(queries_.data(), static_cast<T>(a_.scale), rows * size_);
+    std::fill_n(sums_.data(), rows * size_, T(0));
+    std::fill_n(most_.data(), rows, kNone);
+    std::fill_n(totals_.data(), rows, 0.0);
+  }
+
+  /// @param first of the block's rows in the cache @param seen by each row, within the block
+  template <typename Seen>
+  void add_block(const Tensor& keys, const Tensor& values, std::int64_t first, const Seen& seen) {
+    Span all{kCacheBlock, 0}, common{0, kCacheBlock};
+    for (std::int64_t r = 0; r < rows_; ++r) {
+      const Span s = seen(r);
+      all = {std::min(all.begin, s.begin), std::max(all.end, s.end)};
+      common = {std::max(common.begin, s.begin), std::min(common.end, s.end)};
+    }
+    if (all.size() == 0) return;
+    const T* k = cached_rows(keys, first + all.begin, all.size(), size_, block_.data());
+    dots(queries_.data(), rows_, k, all.size(), size_, scores_.data() + all.begin);
+    for (std::int64_t r = 0; r < rows_; ++r) weigh(r, seen(r));
+    const T* v = cached_rows(values, first + all.begin, all.size(), size_, block_.data()) - all.begin * size_;
+    // Rows that some do not see may hold NaN.
+    if (common.size() == 0) common = {all.end, all.end};
+    for (std::int64_t r = 0; r < rows_; ++r) {
+      const Span s = seen(r);
+      add(r, 1, v, {s.begin, std::min(s.end, common.begin)});
+    }
+    add(0, rows_, v, common);
+    for (std::int64_t r = 0; r < rows_; ++r) add(r, 1, v, {std::max(seen(r).begin, common.end), seen(r).end});
+  }
+
+  void end() {
+    for (std::int64_t r = 0; r < rows_; ++r)
+      if (totals_.data()[r] != 0) cpu::scale(sums_.data() + r * size_, static_cast<T>(1 / totals_.data()[r]), size_);
+  }
+
+ private:
+  static constexpr T kNone = -std::numeric_limits<T>::infinity();
+
+  static std::size_t scratch(std::int64_t count) { return static_cast<std::size_t>(count); }
+
+  static void dots(const T* a, std::int64_t rows, const T* b, std::int64_t count, std::int64_t n, T* products) {
+    if constexpr (std::is_same_v<T, float>) {
+      cpu::dots(a, rows, b, count, n, products, kCacheBlock);
+    } else {
+      for (std::int64_t r = 0; r < rows; ++r)
+        for (std::int64_t j = 0; j < count; ++j) products[r * kCacheBlock + j] = cpu::dot(a + r * n, b + j * n, n);
+    }
+  }
+
+  /// Turns a row's scores into weights, and brings what it has so far to the same scale.
+  void weigh(std::int64_t r, Span seen) {
+    if (seen.size() == 0) return;
+    T* scores = scores_.data() + r * kCacheBlock + seen.begin;
+    if (a_.softcap > 0) {
+      const T cap = static_cast<T>(a_.softcap);
+      for (std::int64_t j = 0; j < seen.size(); ++j) scores[j] = cap * std::tanh(scores[j] / cap);
+    }
+    const T before = most_.data()[r], here = cpu::largest(scores, seen.size());
+    const T most = here > before || std::isnan(here) ? here : before;
+    if (most == kNone) {
+      std::fill_n(scores, seen.size(), T(0));
+      return;
+    }
+    if (before != kNone && before != most) {
+      const T factor = std::exp(before - most);
+      cpu::scale(sums_.data() + r * size_, factor, size_);
+      totals_.data()[r] *= static_cast<double>(factor);
+    }
+    most_.data()[r] = most;
+    totals_.data()[r] += static_cast<double>(cpu::exp_sum(scores, most, scores, seen.size()));
+  }
+
+  /// Adds values of positions to rows.
+  void add(std::int64_t row, std::int64_t rows, const T* v, Span positions) {
+    if (positions.size() == 0) return;
+    T* sums = sums_.data() + row * size_;
+    const T* weights = scores_.data() + row * kCacheBlock + positions.begin;
+    v += positions.begin * size_;
+    if constexpr (std::is_same_v<T, float>) {
+      cpu::add_weighted(sums, rows, weights, kCacheBlock, v, positions.size(), size_);
+    } else {
+      for (std::int64_t r = 0; r < rows; ++r)
+        for (std::int64_t j = 0; j < positions.size(); ++j)
+          cpu::add_scaled(sums + r * size_, v + j * size_, weights[r * kCacheBlock + j], size_);
+    }
+  }
+
+  const AttentionAttrs a_;
+  const std::int64_t size_;
+  std::int64_t rows_ = 0;
+  cpu::Scratch<T> queries_, sums_, scores_, block_, most_;
+  cpu::Scratch<double> totals_;
+};
+
+/// Rows that read a block of keys together: so many pay for its conversion, and stay in the L2 cache.
+constexpr std::int64_t kRowsAtOnce = 64;
+
+}  // namespace
 
 void paged_attention_cpu(const OpCall& call, std::span<Tensor> out) {
   const auto a = call.as<AttentionAttrs>();
@@ -164,53 +303,38 @@ void paged_attention_cpu(const OpCall& call, std::span<Tensor> out) {
   if (q.numel() == 0) return;
   const std::int64_t steps = q.size(1), heads = q.size(2), size = q.size(3), groups = keys.size(1),
                      shared = heads / groups;
+  const std::int64_t at_once = std::min(steps, std::max<std::int64_t>(1, kRowsAtOnce / shared)),
+                     parts = (steps + at_once - 1) / at_once;
   rows::visit_compute(q.dtype(), [&](auto zero) {
     using T = std::conditional_t<std::is_same_v<decltype(zero), double>, double, float>;
-    const auto whole = static_cast<std::size_t>(size), lot = static_cast<std::size_t>(shared);
-    cpu::parallel_for(q.size(0) * steps * groups, 1, [&](std::int64_t begin, std::int64_t end) {
-      cpu::Scratch<T> row(whole), queries(lot * whole), sums(lot * whole);
+    const BlockTable places(table, keys);
+    const std::int32_t* starts = positions.host<std::int32_t>();
+    cpu::parallel_for(q.size(0) * parts * groups, 1, [&](std::int64_t begin, std::int64_t end) {
+      RowsAttention<T> attention(a, at_once * shared, size);
       for (std::int64_t r = begin; r < end; ++r) {
-        const std::int64_t g = r % groups, t = r / groups % steps, b = r / groups / steps;
-        const std::int64_t position = positions.host<std::int32_t>()[b] + t;
-        const std::int64_t last = std::min(position + 1, table.size(1) * kCacheBlock);
+        const std::int64_t g = r % groups, b = r / groups / parts, t = r / groups % parts * at_once;
+        const std::int64_t count = std::min(at_once, steps - t), position = starts[b] + t;
+        const auto row_at = [&](std::int64_t i) { return ((b * steps + t + i) * heads + g * shared) * size; };
+        for (std::int64_t i = 0; i < count; ++i) {
+          T* query = attention.queries() + i * shared * size;
+          const T* in = rows::read(q, row_at(i), 1, shared * size, query);
+          if (in != query) std::copy_n(in, shared * size, query);
+        }
+        attention.begin(count * shared);
+        const std::int64_t last = position + count - 1;
         const std::int64_t first = a.window > 0 ? std::max<std::int64_t>(0, position + 1 - a.window) : 0;
-        const std::int64_t count = std::max<std::int64_t>(0, last - first);
-        cpu::Scratch<T> weights(lot * static_cast<std::size_t>(count) + 1);
-        const std::int64_t at = ((b * steps + t) * heads + g * shared) * size;
-        for (std::int64_t h = 0; h < shared; ++h) {
-          T* query = queries.data() + h * size;
-          const T* in = rows::read(q, at + h * size, 1, size, query);
-          if (in != query) std::copy_n(in, size, query);
-          cpu::scale(query, static_cast<T>(a.scale), size);
+        for (std::int64_t i = first / kCacheBlock; last >= 0 && i <= last / kCacheBlock; ++i) {
+          const std::int64_t block = places.block(b, i);
+          if (block < 0) continue;
+          attention.add_block(keys, values, (block * groups + g) * kCacheBlock, [&](std::int64_t row) {
+            const std::int64_t own = position + row / shared - i * kCacheBlock;
+            const std::int64_t from = a.window > 0 ? std::max<std::int64_t>(0, own + 1 - a.window) : 0;
+            return Span{std::min(from, kCacheBlock), std::min(own + 1, kCacheBlock)};
+          });
         }
-        constexpr T kNone = -std::numeric_limits<T>::infinity();
-        for (std::int64_t j = 0; j < count; ++j) {
-          const std::int64_t from = place(table, b, first + j, keys.size(0), groups);
-          const T* k = from < 0 ? nullptr : cached_row(keys, from + g * kCacheBlock, size, row.data());
-          for (std::int64_t h = 0; h < shared; ++h) {
-            T score = k == nullptr ? kNone : static_cast<T>(cpu::dot(queries.data() + h * size, k, size));
-            if (a.softcap > 0 && k != nullptr)
-              score = static_cast<T>(a.softcap) * std::tanh(score / static_cast<T>(a.softcap));
-            weights[static_cast<std::size_t>(h * count + j)] = score;
-          }
-        }
-        std::fill_n(sums.data(), shared * size, T(0));
-        bool any = false;
-        for (std::int64_t h = 0; h < shared; ++h) {
-          T* w = weights.data() + h * count;
-          const T most = cpu::largest(w, count);
-          if (most == kNone) continue;
-          any = true;
-          cpu::scale(w, static_cast<T>(1 / cpu::exp_sum(w, most, w, count)), count);
-        }
-        for (std::int64_t j = 0; any && j < count; ++j) {
-          const std::int64_t from = place(table, b, first + j, keys.size(0), groups);
-          if (from < 0) continue;
-          const T* v = cached_row(values, from + g * kCacheBlock, size, row.data());
-          for (std::int64_t h = 0; h < shared; ++h)
-            cpu::add_scaled(sums.data() + h * size, v, weights[static_cast<std::size_t>(h * count + j)], size);
-        }
-        rows::write(out[0], at, 1, shared * size, sums.data());
+        attention.end();
+        for (std::int64_t i = 0; i < count; ++i)
+          rows::write(out[0], row_at(i), 1, shared * size, attention.sums() + i * shared * size);
       }
     });
   });
