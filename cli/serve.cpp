@@ -17,6 +17,7 @@
 #include "commands.h"
 #include "generation.h"
 #include "output.h"
+#include "serve_receipt.h"
 #include "text_answer.h"
 
 namespace etna::cli {
@@ -32,6 +33,7 @@ struct ServeOptions : ModelOptions {
   serve::EngineOptions engine;
   serve::ServiceOptions service;
   serve::HttpOptions http;
+  ServeReceiptOptions receipts;
 };
 
 /// As clients call a model: its file's name without the ending, or its folder's.
@@ -89,7 +91,9 @@ int serve_models(ServeOptions options) try {
   if (!options.key_file.empty()) options.http.keys = serve::read_keys(options.key_file);
   data::start_template_process();  // while this process is small and has one thread
   const training::Interrupt interrupt;
+  ServeReceipts receipts(options, options.receipts, options.adapters);
   const Models models(options);
+  options.service.receipts = receipts.loaded(models.served());
   options.engine.queue_time = std::chrono::seconds(options.queue_seconds);
   options.engine.answer_time = std::chrono::seconds(options.answer_seconds);
   options.service.chat_format = options.chat_format;
@@ -120,6 +124,7 @@ int serve_models(ServeOptions options) try {
   // The last replies are written before connections end.
   for (int i = 0; i < 10 && service.connections > 0; ++i) pause();
   server.stop();
+  receipts.write(engine, service, models.seconds());
   return 0;
 } catch (const FormatError& error) {
   print_error(printable(error.what()));
@@ -193,6 +198,7 @@ Command add_serve(CLI::App& app) {
       ->allow_extra_args(false);
   add_guess_options(*command, *options);
   add_limits(*command, *options);
+  add_serve_receipt_options(*command, *options, options->receipts);
   return {command, [options] { return serve_models(*options); }};
 }
 

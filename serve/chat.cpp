@@ -97,7 +97,7 @@ std::shared_ptr<EventSource> ask_for_text(Service& service, std::size_t model, c
   std::vector<std::int32_t> prompt = service.tokenizer(model).encode_parts(parts);
   if (prompt.empty()) prompt.push_back(service.tokenizer(model).bos().value_or(0));
   const std::uint64_t seed = options.seed.value_or(new_seed());
-  Job job{model, {}, http.client, options.priority};
+  Job job{model, {}, http.client, options.priority, http.receipt};
   for (std::int64_t i = 0; i < options.choices; ++i) {
     job.sequences.push_back(
         {prompt, generation_options(options, service, model, std::ssize(prompt), i, seed), options.stop, show_special});
@@ -168,7 +168,8 @@ std::shared_ptr<EventSource> ask(Service& service, const ChatRequest& request, c
   if (request.reasoning_tokens) {
     reading.reasoning_tokens = request.reasoning_tokens;
     const bool opened = reading.reader.reasoning;
-    reading.resume = [=, &service, client = http.client](const std::string& reasoning, std::int64_t tokens) {
+    reading.resume = [=, &service, client = http.client, receipt = http.receipt](const std::string& reasoning,
+                                                                                 std::int64_t tokens) {
       std::vector<data::TextPart> longer = parts;
       if (!opened) longer.push_back({syntax.think_open, data::SpecialTokens::recognize});
       longer.push_back({reasoning, data::SpecialTokens::as_text});
@@ -177,6 +178,7 @@ std::shared_ptr<EventSource> ask(Service& service, const ChatRequest& request, c
       if (rest.max_tokens) rest.max_tokens = std::max<std::int64_t>(1, *rest.max_tokens - tokens);
       HttpRequest same;
       same.client = client;
+      same.receipt = receipt;
       return ask_for_text(service, model, rest, longer, special, same);
     };
   }

@@ -59,7 +59,7 @@ CompletionRequest read_completion(Fields& fields, const Service& service) {
 
 std::shared_ptr<EventSource> write_texts(Service& service, const CompletionRequest& request, const HttpRequest& http) {
   const std::uint64_t seed = request.options.seed.value_or(new_seed());
-  Job job{request.model, {}, http.client, request.options.priority};
+  Job job{request.model, {}, http.client, request.options.priority, http.receipt};
   for (const TextInput& prompt : request.prompts) {
     for (std::int64_t i = 0; i < request.options.choices; ++i) {
       job.sequences.push_back(
