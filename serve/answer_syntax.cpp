@@ -8,6 +8,7 @@
 #include <etna/data/tokenizers/chat_template.h>
 #include <etna/serve/api_error.h>
 #include <etna/serve/internal/call_text.h>
+#include <etna/serve/internal/channel_reader.h>
 #include <etna/serve/json_text.h>
 
 namespace etna::serve {
@@ -43,6 +44,12 @@ AnswerSyntax recognize_answer_syntax(std::string_view chat_template) {
     syntax.think_open = "<|START_THINKING|>";
     syntax.think_close = "<|END_THINKING|>";
   }
+  if (has(kChannelName) && has(kChannelMessage)) {
+    syntax.think_open = std::string(kChannelName) + "analysis" + std::string(kChannelMessage);
+    syntax.think_close = kChannelEnd;
+    syntax.calls = CallForm::channels;
+    return syntax;
+  }
   const std::string_view format = data::recognize_chat_format(chat_template).value_or("");
   const bool name_only = format == chat_template;
   if (has("[TOOL_CALLS]")) {
@@ -53,6 +60,8 @@ AnswerSyntax recognize_answer_syntax(std::string_view chat_template) {
     syntax.calls = CallForm::command;
   } else if (has("<|tool_call|>")) {
     syntax.calls = CallForm::granite;
+  } else if (has("<arg_key>")) {
+    syntax.calls = CallForm::glm;
   } else if (has("<tool_call>")) {
     syntax.calls = CallForm::tagged;
     syntax.xml = has("<function=");
@@ -70,6 +79,14 @@ std::vector<std::string> answer_markers(const AnswerSyntax& syntax) {
   for (const std::string& closer : call_closers(syntax.calls)) markers.push_back(closer);
   if (syntax.calls == CallForm::mistral) markers.insert(markers.end(), {"[ARGS]", "[CALL_ID]"});
   if (syntax.calls == CallForm::deepseek) markers.emplace_back(kDeepseekSeparator);
+  if (syntax.calls == CallForm::channels)
+    for (const std::string_view marker :
+         {kChannelStart, kChannelName, kChannelMessage, kChannelConstrain, kChannelEnd, kChannelCall, kChannelReturn})
+      markers.emplace_back(marker);
+  if (syntax.calls == CallForm::glm)
+    for (const std::string_view tag :
+         {kGlmKeys.key_open, kGlmKeys.key_close, kGlmKeys.value_open, kGlmKeys.value_close, kGlmKeys.call_close})
+      markers.emplace_back(tag);
   if (!syntax.think_open.empty()) markers.insert(markers.end(), {syntax.think_open, syntax.think_close});
   return markers;
 }
@@ -78,6 +95,13 @@ bool opens_reasoning(const AnswerSyntax& syntax, std::string_view prompt) {
   if (syntax.think_open.empty()) return false;
   const std::size_t last = prompt.find_last_not_of(" \t\r\n");
   return last != std::string_view::npos && prompt.substr(0, last + 1).ends_with(syntax.think_open);
+}
+
+std::string reasoning_end(const AnswerSyntax& syntax, bool tools) {
+  if (syntax.calls != CallForm::channels) return "\n" + syntax.think_close + "\n\n";
+  // The channel of calls also has text.
+  return fmt::format("{}{}assistant{}", kChannelEnd, kChannelStart, kChannelName) +
+         (tools ? "commentary" : fmt::format("final{}", kChannelMessage));
 }
 
 ForcedCall force_call(const AnswerSyntax& syntax, std::span<const Tool> tools, const std::string& name, bool thinking) {
@@ -97,7 +121,8 @@ ForcedCall force_call(const AnswerSyntax& syntax, std::span<const Tool> tools, c
   Json call = any.size() == 1 ? any[0] : Json{{"anyOf", any}};
   const Json calls = {{"type", "array"}, {"items", call}, {"minItems", 1}};
   ForcedCall forced;
-  if (thinking) forced.begin = "\n" + syntax.think_close + "\n\n";
+  const bool channels = syntax.calls == CallForm::channels;
+  if (thinking && !channels) forced.begin = reasoning_end(syntax, true);
   switch (syntax.calls) {
     case CallForm::tagged:
       if (syntax.xml) break;
@@ -125,6 +150,14 @@ ForcedCall force_call(const AnswerSyntax& syntax, std::span<const Tool> tools, c
           fmt::format("{}{}function{}{}\n```json\n", kDeepseekCalls, kDeepseekCall, kDeepseekSeparator, only->name);
       forced.schema = json_text(any[0]["properties"]["arguments"]);
       return forced;
+    case CallForm::channels:
+      if (only == nullptr) break;
+      if (thinking) forced.begin = fmt::format("{}{}assistant", kChannelEnd, kChannelStart);
+      forced.begin += fmt::format("{}commentary to=functions.{} {}json{}", kChannelName, only->name, kChannelConstrain,
+                                  kChannelMessage);
+      forced.schema = json_text(any[0]["properties"]["arguments"]);
+      return forced;
+    case CallForm::glm:
     case CallForm::none:
       break;
   }

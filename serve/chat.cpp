@@ -167,13 +167,13 @@ std::shared_ptr<EventSource> ask(Service& service, const ChatRequest& request, c
   const bool special = needs_special(tokenizer, syntax);
   if (request.reasoning_tokens) {
     reading.reasoning_tokens = request.reasoning_tokens;
-    const bool opened = reading.reader.reasoning;
+    const bool opened = reading.reader.reasoning, tools = has_tools(request);
     reading.resume = [=, &service, client = http.client, receipt = http.receipt](const std::string& reasoning,
                                                                                  std::int64_t tokens) {
       std::vector<data::TextPart> longer = parts;
       if (!opened) longer.push_back({syntax.think_open, data::SpecialTokens::recognize});
       longer.push_back({reasoning, data::SpecialTokens::as_text});
-      longer.push_back({"\n" + syntax.think_close + "\n\n", data::SpecialTokens::recognize});
+      longer.push_back({reasoning_end(syntax, tools), data::SpecialTokens::recognize});
       AnswerOptions rest = options;
       if (rest.max_tokens) rest.max_tokens = std::max<std::int64_t>(1, *rest.max_tokens - tokens);
       HttpRequest same;
