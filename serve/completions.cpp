@@ -43,6 +43,8 @@ CompletionRequest read_completion(Fields& fields, const Service& service) {
   if (const auto top = fields.integer_if("logprobs", {.least = 0, .most = models::kMaxLogprobs})) {
     request.options.logprobs = true;
     request.options.top_logprobs = *top;
+    // Clients that score texts drop the last element, and count on it: an end of the text counts as a token for them.
+    if (request.echo && request.options.max_tokens == 1) request.options.ignore_eos = true;
   }
   fields.neutral("suffix", {""}, "text is written at the end only");
   fields.neutral("best_of", {1, request.options.choices});
@@ -116,7 +118,8 @@ class LegacyLogprobs {
   }
   static Json top_of(const TokenLogprobs& token) {
     Json top = Json::object();
-    for (const TokenProbability& other : token.top) top[data::replace_invalid_utf8(other.text)] = other.logprob;
+    // The most probable comes first, and tokens may have equal texts: parts of characters.
+    for (const TokenProbability& other : token.top) top.emplace(data::replace_invalid_utf8(other.text), other.logprob);
     return top;
   }
   void add_token(const std::string& text, Json logprob, Json top) {

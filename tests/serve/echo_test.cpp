@@ -5,6 +5,7 @@
 #include <etna/autograd/autograd.h>
 #include <etna/tensor/ops.h>
 
+#include "serve/script_model.h"
 #include "serve/small_server.h"
 
 // POST /v1/completions with `echo` and `logprobs`, by which texts are scored.
@@ -72,6 +73,25 @@ TEST(Echo, NeedsNoNewToken) {
   EXPECT_EQ(reply["choices"][0]["logprobs"]["tokens"].size(), reply["usage"]["prompt_tokens"]);
   const auto one = server.ask("/v1/completions", scored(Json::array({5}), 0)).second;
   EXPECT_EQ(one["choices"][0]["logprobs"]["token_logprobs"], Json::array({nullptr})) << one;
+}
+
+TEST(Echo, HasOneTokenMoreAlsoWhereTheTextEnds) {
+  const ScriptModel model({"Hi"}, "vicuna");
+  Engine engine({model.served});
+  Service service(engine);
+  HttpServer server(service, {.port = 0, .log = false});
+  httplib::Client client("127.0.0.1", server.start());
+  Json body = scored(Json::array({84, 257}));
+  body["model"] = "script";
+  body.erase("ignore_eos");
+  const auto reply = client.Post("/v1/completions", body.dump(), "application/json");
+  ASSERT_EQ(reply->status, 200) << reply->body;
+  const Json choice = Json::parse(reply->body)["choices"][0];
+  EXPECT_EQ(choice["logprobs"]["token_logprobs"].size(), 3u) << "the last is that of the end";
+  body["max_tokens"] = 5;
+  const Json more = Json::parse(client.Post("/v1/completions", body.dump(), "application/json")->body);
+  EXPECT_EQ(more["choices"][0]["finish_reason"], "stop");
+  server.stop();
 }
 
 TEST(Echo, ScoresLongAndSeveralPrompts) {
