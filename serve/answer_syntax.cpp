@@ -8,6 +8,7 @@
 #include <etna/data/tokenizers/chat_template.h>
 #include <etna/serve/api_error.h>
 #include <etna/serve/internal/call_text.h>
+#include <etna/serve/internal/call_texts.h>
 #include <etna/serve/internal/channel_reader.h>
 #include <etna/serve/json_text.h>
 
@@ -19,15 +20,6 @@ constexpr std::pair<std::string_view, CallForm> kFormatCalls[] = {{"chatml", Cal
                                                                   {"llama3", CallForm::llama},
                                                                   {"mistral-v3", CallForm::mistral},
                                                                   {"mistral-v7", CallForm::mistral}};
-
-Json call_schema(const Tool& tool, const char* name_field, const char* arguments_field) {
-  Json arguments = {{"type", "object"}};
-  if (!tool.parameters.empty()) arguments = parse_json(tool.parameters, "tools");
-  return {{"type", "object"},
-          {"properties", {{name_field, {{"const", tool.name}}}, {arguments_field, std::move(arguments)}}},
-          {"required", {name_field, arguments_field}},
-          {"additionalProperties", false}};
-}
 
 }  // namespace
 
@@ -107,17 +99,18 @@ std::string reasoning_end(const AnswerSyntax& syntax, bool tools) {
 ForcedCall force_call(const AnswerSyntax& syntax, std::span<const Tool> tools, const std::string& name, bool thinking) {
   const bool command = syntax.calls == CallForm::command, llama = syntax.calls == CallForm::llama;
   const auto form = [&](const Tool& tool) {
-    return call_schema(tool, command ? "tool_name" : "name", command || llama ? "parameters" : "arguments");
+    return call_schema(tool, command ? "tool_name" : "name", command || llama ? "parameters" : "arguments", true);
   };
   Json any = Json::array();
-  const Tool* only = nullptr;
+  std::vector<Tool> chosen;
   for (const Tool& tool : tools) {
     if (!name.empty() && tool.name != name) continue;
-    only = &tool;
+    chosen.push_back(tool);
     any.push_back(form(tool));
   }
   if (any.empty()) throw bad_request("tool_choice", "tool_choice needs a call, but there is no tool to call");
-  if (any.size() > 1) only = nullptr;
+  const Tool* only = chosen.size() == 1 ? chosen.data() : nullptr;
+  const auto texts = [&] { return call_texts(syntax, chosen, StrictTools::all)->texts; };
   Json call = any.size() == 1 ? any[0] : Json{{"anyOf", any}};
   const Json calls = {{"type", "array"}, {"items", call}, {"minItems", 1}};
   ForcedCall forced;
@@ -125,9 +118,15 @@ ForcedCall force_call(const AnswerSyntax& syntax, std::span<const Tool> tools, c
   if (thinking && !channels) forced.begin = reasoning_end(syntax, true);
   switch (syntax.calls) {
     case CallForm::tagged:
-      if (syntax.xml) break;
-      forced.begin += "<tool_call>\n";
-      forced.schema = json_text(call);
+      forced.begin += syntax.xml ? "<tool_call>\n<function=" : "<tool_call>\n";
+      if (syntax.xml)
+        forced.texts = texts();
+      else
+        forced.schema = json_text(call);
+      return forced;
+    case CallForm::glm:
+      forced.begin += "<tool_call>";
+      forced.texts = texts();
       return forced;
     case CallForm::llama:
       forced.schema = json_text(call);
@@ -145,19 +144,26 @@ ForcedCall force_call(const AnswerSyntax& syntax, std::span<const Tool> tools, c
       forced.schema = json_text(calls);
       return forced;
     case CallForm::deepseek:
-      if (only == nullptr) break;
+      if (only == nullptr) {
+        forced.begin += fmt::format("{}{}", kDeepseekCalls, kDeepseekCall);
+        forced.texts = texts();
+        return forced;
+      }
       forced.begin +=
           fmt::format("{}{}function{}{}\n```json\n", kDeepseekCalls, kDeepseekCall, kDeepseekSeparator, only->name);
       forced.schema = json_text(any[0]["properties"]["arguments"]);
       return forced;
     case CallForm::channels:
-      if (only == nullptr) break;
       if (thinking) forced.begin = fmt::format("{}{}assistant", kChannelEnd, kChannelStart);
+      if (only == nullptr) {
+        forced.begin += fmt::format("{}commentary to=functions.", kChannelName);
+        forced.texts = texts();
+        return forced;
+      }
       forced.begin += fmt::format("{}commentary to=functions.{} {}json{}", kChannelName, only->name, kChannelConstrain,
                                   kChannelMessage);
       forced.schema = json_text(any[0]["properties"]["arguments"]);
       return forced;
-    case CallForm::glm:
     case CallForm::none:
       break;
   }

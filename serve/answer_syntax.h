@@ -42,15 +42,16 @@ bool opens_reasoning(const AnswerSyntax& syntax, std::string_view prompt);
 /// What closes reasoning that takes too long, and begins the answer. @param tools whether the answer may call some
 std::string reasoning_end(const AnswerSyntax& syntax, bool tools);
 
-/// How an answer is made to be a call of a tool: the beginning of the call is put behind the prompt, and a JSON schema
-/// describes the rest, so that the call always parses, and its arguments validate.
+/// How an answer is made to be a call of a tool: the beginning of the call is put behind the prompt, and a JSON schema,
+/// or texts, describe the rest, so that the call always parses, and its arguments validate.
 struct ForcedCall {
-  std::string begin;   ///< written for the model; a reader must get it before the answer
-  std::string schema;  ///< of all that follows in the answer
+  std::string begin;                            ///< written for the model; a reader must get it before the answer
+  std::string schema;                           ///< of all that follows in the answer
+  std::vector<models::GrammarText> texts = {};  ///< instead of a schema: one of them follows
 };
 /// @param name of the tool; empty: any of them
 /// @param thinking whether the prompt ends within reasoning, which is closed then
-/// @throws ApiError 400 where the syntax has no calls that a JSON schema describes
+/// @throws ApiError 400 where the syntax has no calls, and for parameters that its form cannot promise
 ForcedCall force_call(const AnswerSyntax& syntax, std::span<const Tool> tools, const std::string& name, bool thinking);
 
 }  // namespace etna::serve

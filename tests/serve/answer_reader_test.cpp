@@ -403,14 +403,12 @@ TEST(ForcedCall, BeginsWhatTheReaderReads) {
   check(CallForm::command, R"([{"tool_name":"get_weather","parameters":{"city":"Rome"}}])");
   check(CallForm::deepseek, arguments);
   check(CallForm::channels, arguments);
-  EXPECT_THROW(force_call(syntax_of(CallForm::channels), kReaderTools, "", false), ApiError);
-  EXPECT_THROW(force_call(syntax_of(CallForm::glm), one, "", false), ApiError);
   const Json any = Json::parse(force_call(syntax_of(CallForm::tagged), kReaderTools, "", false).schema);
   EXPECT_EQ(any["anyOf"].size(), 2u);
   EXPECT_EQ(force_call(syntax_of(CallForm::tagged, true), one, "", true).begin, "\n</think>\n\n<tool_call>\n");
   EXPECT_THAT([&] { force_call(syntax_of(CallForm::none), one, "", false); },
               ThrowsMessage<ApiError>(HasSubstr("tool_choice 'auto'")));
-  EXPECT_THROW(force_call(syntax_of(CallForm::deepseek), kReaderTools, "", false), ApiError);
+  EXPECT_EQ(force_call(syntax_of(CallForm::deepseek), kReaderTools, "", false).texts.size(), 4u);
   EXPECT_THROW(force_call(syntax_of(CallForm::tagged), {}, "", false), ApiError);
 }
 
