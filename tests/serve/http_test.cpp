@@ -359,6 +359,8 @@ TEST(Http, CountsWhatItDoes) {
   const SmallServer server;
   server.ask("/v1/completions", completion());
   server.ask("/v1/completions", with(completion(), "n", 0));
+  // A request is counted once its reply is written.
+  EXPECT_TRUE(soon([&] { return server.service.requests().counts.size() == 2; }));
   const auto metrics = server.client().Get("/metrics");
   EXPECT_THAT(metrics->body,
               AllOf(HasSubstr("etna_http_requests_total{endpoint=\"/v1/completions\",status=\"200\"} 1"),
