@@ -43,8 +43,12 @@ std::vector<std::string> formats() {
 
 class Chat {
  public:
-  Chat(LoadedModel& model, const TextOptions& options)
-      : model_(model), options_(options), tokenizer_(tokenizer_of(model, options.model)), format_(format_of()) {
+  Chat(LoadedModel& model, const TextOptions& options, const AnswerForm& form)
+      : model_(model),
+        options_(options),
+        tokenizer_(tokenizer_of(model, options.model)),
+        grammar_(form.grammar(tokenizer_, model.model.decoder->config.vocabulary)),
+        format_(format_of()) {
     clear();
     if (format_ != kOwnTemplate) return;
     // A template that does not run is refused before the first question.
@@ -104,7 +108,7 @@ class Chat {
   void ask(const std::string& question) {
     messages_.push_back({"user", question});
     training::Interrupt interrupt;
-    Answer answer(*model_.generator, tokenizer_, options_, interrupt);
+    Answer answer(*model_.generator, tokenizer_, options_, interrupt, grammar_);
     std::vector<std::int32_t> ids = prompt();
     const std::int64_t room = model_.room();
     // The oldest questions go first, with their answers.
@@ -159,18 +163,21 @@ class Chat {
   LoadedModel& model_;
   const TextOptions& options_;
   const data::Tokenizer& tokenizer_;
+  const std::shared_ptr<models::TokenGrammar> grammar_;
   std::string format_;
   std::vector<data::ChatMessage> messages_;
 };
 
 int chat(const TextOptions& options) try {
   const auto receipt = begin_receipt(options);
+  const AnswerForm form(options.form);
+  if (receipt && !form.file().empty()) receipt->file("form", form.file());
   LoadedModel model = open_model(options);
   if (receipt) {
     receipt->device(options.device, model.device);
     if (options.seed->count() > 0) receipt->seed("sampling", options.sampling.seed);
   }
-  Chat chat(model, options);
+  Chat chat(model, options, form);
   LineReader reader;
   while (const std::optional<std::string> line = reader.next()) {
     if (!chat.line(*line)) break;

@@ -10,6 +10,8 @@
 #include <etna/models/generator.h>
 #include <etna/models/model_file.h>
 
+#include "answer_form.h"
+
 /// `etna run`, `etna chat`, `etna bench`, `etna perplexity` and `etna convert`: language models at work.
 namespace etna::cli {
 
@@ -30,6 +32,7 @@ struct TextOptions : ModelOptions {
   bool endless = false, no_special = false;
   models::SamplingOptions sampling;
   std::vector<std::string> stop;
+  FormOptions form;
   CLI::Option *seed = nullptr, *given_prompt = nullptr;  ///< to ask whether the user gave them
 };
 

@@ -3,11 +3,14 @@
 #include <filesystem>
 #include <system_error>
 
-#include <etna/device/output_file.h>
-
 #include "output.h"
 
 namespace etna::cli {
+namespace {
+
+training::ReceiptProgram this_program() { return {.name = "etna", .version = ETNA_VERSION, .command = command_line()}; }
+
+}  // namespace
 
 std::vector<std::string>& command_line() {
   static std::vector<std::string> arguments;
@@ -22,15 +25,13 @@ void add_receipt_option(CLI::App& app, std::string& file, bool& force) {
 
 std::unique_ptr<training::Receipt> begin_receipt(const std::string& file, bool force,
                                                  const std::vector<FilePath>& read) {
-  if (file.empty()) return nullptr;
-  io::require_output({"--receipt", file, training::Receipt::marks()}, force, read);
-  return std::make_unique<training::Receipt>(
-      training::ReceiptProgram{.name = "etna", .version = ETNA_VERSION, .command = command_line()});
+  return training::begin_receipt(file, this_program(), read, force);
 }
 
-std::unique_ptr<training::Receipt> begin_receipt(const ModelOptions& options) {
-  if (options.receipt.empty()) return nullptr;
+std::unique_ptr<training::Receipt> begin_receipt(const ModelOptions& options, bool always) {
   auto receipt = begin_receipt(options.receipt, options.force, models_of(options));
+  if (receipt == nullptr && always) receipt = std::make_unique<training::Receipt>(this_program());
+  if (receipt == nullptr) return nullptr;
   const std::filesystem::path model = model_path(options.model);
   receipt->file("model", model);
   const std::filesystem::path beside = model.parent_path() / "tokenizer.bin";
@@ -41,7 +42,6 @@ std::unique_ptr<training::Receipt> begin_receipt(const ModelOptions& options) {
     receipt->file("tokenizer", beside);
   }
   if (!options.adapter.empty()) receipt->file("adapter", options.adapter);
-  for (const std::string& adapter : options.stacked) receipt->file("adapter", adapter);
   if (!options.draft.empty()) receipt->file("draft", model_path(options.draft));
   return receipt;
 }

@@ -23,8 +23,8 @@ void add_receipt_option(CLI::App& app, std::string& file, bool& force);
 /// @throws OutputExists, FormatError where the file cannot be written
 std::unique_ptr<training::Receipt> begin_receipt(const std::string& file, bool force,
                                                  const std::vector<FilePath>& read = {});
-/// The same for a command that runs a model: with the files that the options name.
-std::unique_ptr<training::Receipt> begin_receipt(const ModelOptions& options);
+/// The same for a command that runs a model: with the files that the options name. @param always also without a file
+std::unique_ptr<training::Receipt> begin_receipt(const ModelOptions& options, bool always = false);
 
 /// How many tokens were read and written, and how fast.
 void add_generation(training::Receipt& receipt, const LoadedModel& model);

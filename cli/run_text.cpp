@@ -42,9 +42,11 @@ std::string prompt_of(const TextOptions& options) {
 
 int run_text(const TextOptions& options) try {
   const auto receipt = begin_receipt(options);
+  const AnswerForm form(options.form);
   const std::string prompt = prompt_of(options);
   if (receipt && !options.prompt_file.empty() && options.prompt_file != "-")
     receipt->file("prompt", options.prompt_file);
+  if (receipt && !form.file().empty()) receipt->file("form", form.file());
   LoadedModel model = open_model(options);
   const data::Tokenizer& tokenizer = tokenizer_of(model, options.model);
   std::vector<std::int32_t> ids = tokenizer.encode_prompt(prompt, {.add_special = !options.no_special});
@@ -55,7 +57,8 @@ int run_text(const TextOptions& options) try {
     return 2;
   }
   training::Interrupt interrupt;
-  Answer answer(*model.generator, tokenizer, options, interrupt);
+  Answer answer(*model.generator, tokenizer, options, interrupt,
+                form.grammar(tokenizer, model.model.decoder->config.vocabulary));
   if (receipt) {
     receipt->device(options.device, model.device);
     receipt->seed("sampling", answer.seed());

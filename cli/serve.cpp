@@ -18,6 +18,7 @@
 #include "commands.h"
 #include "generation.h"
 #include "output.h"
+#include "serve_receipt.h"
 #include "text_answer.h"
 
 namespace etna::cli {
@@ -28,11 +29,13 @@ using training::printable;
 struct ServeOptions : ModelOptions {
   std::string alias, key_file, chat_format;
   std::vector<std::string> adapters;  ///< NAME=FILE; FILE for all
+  std::vector<std::string> names;     ///< of `stacked`
   std::int64_t parallel = 4, drain_seconds = 30, queue_seconds = 60, answer_seconds = 600, body_mib = 8;
   bool exit_on_failure = false, no_warm_up = false;
   serve::EngineOptions engine;
   serve::ServiceOptions service;
   serve::HttpOptions http;
+  ServeReceiptOptions receipts;
 };
 
 /// As clients call a model: its file's name without the ending, or its folder's.
@@ -45,62 +48,65 @@ std::string model_name(const std::string& path) {
   return stem.empty() ? "model" : stem;
 }
 
+/// Splits --adapter into the files and names of those that requests choose, and the one for all requests.
+void read_adapters(ServeOptions& options) {
+  if (options.alias.empty()) options.alias = model_name(options.model);
+  for (const std::string& given : options.adapters) {
+    const std::size_t equals = given.find('=');
+    if (equals == 0 || equals + 1 == given.size())
+      throw FormatError(fmt::format("--adapter {}: wanted FILE or NAME=FILE", given));
+    if (equals != std::string::npos) {
+      const std::string name = given.substr(0, equals);
+      if (name == options.alias || std::find(options.names.begin(), options.names.end(), name) != options.names.end())
+        throw FormatError(fmt::format("two models have the name '{}'", name));
+      options.names.push_back(name);
+      options.stacked.push_back(given.substr(equals + 1));
+    } else if (options.adapter.empty()) {
+      options.adapter = given;
+    } else {
+      throw FormatError(
+          fmt::format("--adapter {}: all answers have the adapter {} already; give this one a name, "
+                      "NAME=FILE, for requests to choose it",
+                      given, options.adapter));
+    }
+  }
+}
+
 /// The model, and a name for it with each of the named adapters.
 class Models {
  public:
-  explicit Models(const ServeOptions& given) : options_(given) {
-    options_.adapter.clear();
-    std::vector<std::string> names{options_.alias.empty() ? model_name(options_.model) : options_.alias};
-    for (const std::string& adapter : options_.adapters) {
-      const std::size_t equals = adapter.find('=');
-      if (equals == 0 || equals + 1 == adapter.size())
-        throw FormatError(fmt::format("--adapter {}: wanted FILE or NAME=FILE", adapter));
-      if (equals != std::string::npos) {
-        add_name(names, adapter.substr(0, equals));
-        options_.stacked.push_back(adapter.substr(equals + 1));
-      } else if (options_.adapter.empty()) {
-        options_.adapter = adapter;
-      } else {
-        throw FormatError(
-            fmt::format("--adapter {}: all answers have the adapter {} already; give this one a name, "
-                        "NAME=FILE, for requests to choose it",
-                        adapter, options_.adapter));
-      }
-    }
-    loaded_ = open_model(options_, options_.parallel);
+  explicit Models(const ServeOptions& options) : loaded_(open_model(options, options.parallel)) {
     loaded_.model.decoder->eval();
     const auto begin = std::chrono::steady_clock::now();
-    if (!options_.no_warm_up) loaded_.generator->warm_up();
+    if (!options.no_warm_up) loaded_.generator->warm_up();
     seconds_ = loaded_.seconds + std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     const std::int64_t most = loaded_.model.decoder->config.context;
-    const std::int64_t context = options_.context > 0 ? std::min(options_.context, most) : most;
-    for (std::size_t i = 0; i < names.size(); ++i) {
-      served_.push_back({names[i], loaded_.model.decoder.get(), loaded_.generator.get(), loaded_.model.tokenizer.get(),
-                         loaded_.device, options_.parallel, context, static_cast<std::int64_t>(i) - 1});
-    }
+    const std::int64_t context = options.context > 0 ? std::min(options.context, most) : most;
+    const auto serve = [&](const std::string& name) {
+      served_.push_back({name, loaded_.model.decoder.get(), loaded_.generator.get(), loaded_.model.tokenizer.get(),
+                         loaded_.device, options.parallel, context, std::ssize(served_) - 1});
+    };
+    serve(options.alias);
+    for (const std::string& name : options.names) serve(name);
   }
 
   const std::vector<serve::ServedModel>& served() const { return served_; }
   double seconds() const { return seconds_; }
 
  private:
-  static void add_name(std::vector<std::string>& names, const std::string& name) {
-    if (std::find(names.begin(), names.end(), name) != names.end())
-      throw FormatError(fmt::format("two models have the name '{}'", name));
-    names.push_back(name);
-  }
-
-  ServeOptions options_;
   LoadedModel loaded_;
   std::vector<serve::ServedModel> served_;
   double seconds_ = 0;
 };
 
 int serve_models(ServeOptions options) try {
+  read_adapters(options);
   if (!options.key_file.empty()) options.http.keys = serve::read_keys(options.key_file);
   data::start_template_process();  // while this process is small and has one thread
   const training::Interrupt interrupt;
+  ServeReceipts receipts(options, options.receipts, options.names);
   const Models models(options);
+  options.service.receipts = receipts.loaded(models.served());
   options.engine.queue_time = std::chrono::seconds(options.queue_seconds);
   options.engine.answer_time = std::chrono::seconds(options.answer_seconds);
   options.service.chat_format = options.chat_format;
@@ -131,6 +137,7 @@ int serve_models(ServeOptions options) try {
   // The last replies are written before connections end.
   for (int i = 0; i < 10 && service.connections > 0; ++i) pause();
   server.stop();
+  receipts.write(engine, service, models.seconds());
   return 0;
 } catch (const FormatError& error) {
   print_error(printable(error.what()));
@@ -210,6 +217,7 @@ Command add_serve(CLI::App& app) {
       ->allow_extra_args(false);
   add_guess_options(*command, *options);
   add_limits(*command, *options);
+  add_serve_receipt_options(*command, *options, options->receipts);
   return {command, [options] { return serve_models(*options); }};
 }
 

@@ -116,6 +116,7 @@ void add_sampling_options(CLI::App& app, TextOptions& options) {
   app.add_option("--stop", options.stop, "end before this text; may be given several times")
       ->take_all()
       ->allow_extra_args(false);
+  add_form_options(app, options.form);
 }
 
 void print_now(const std::string& text) {
@@ -124,11 +125,12 @@ void print_now(const std::string& text) {
 }
 
 Answer::Answer(models::Generator& generator, const data::Tokenizer& tokenizer, const TextOptions& options,
-               const training::Interrupt& interrupt)
+               const training::Interrupt& interrupt, std::shared_ptr<models::TokenGrammar> grammar)
     : generator_(generator),
       tokenizer_(tokenizer),
       options_(options),
       interrupt_(interrupt),
+      grammar_(std::move(grammar)),
       seed_(options.sampling.seed) {
   if (options.seed == nullptr || options.seed->count() == 0) {
     std::random_device device;
@@ -144,6 +146,7 @@ std::vector<std::int32_t> Answer::write(std::span<const std::int32_t> prompt) {
   options.sampling.seed = seed_++;
   options.stop_tokens = tokenizer_.end_tokens();
   options.endless = options_.endless;
+  options.grammar = grammar_;
   std::vector<std::int32_t> tokens;
   data::StopWords stops(options_.stop);
   text_.clear();

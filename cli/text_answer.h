@@ -23,9 +23,9 @@ void print_now(const std::string& text);
 /// Generates a text and prints it as it comes.
 class Answer {
  public:
-  /// All of them must outlive this object.
+  /// All of them must outlive this object. @param grammar of the texts; null: any text
   Answer(models::Generator& generator, const data::Tokenizer& tokenizer, const TextOptions& options,
-         const training::Interrupt& interrupt);
+         const training::Interrupt& interrupt, std::shared_ptr<models::TokenGrammar> grammar = nullptr);
   /// @return the tokens of the answer
   std::vector<std::int32_t> write(std::span<const std::int32_t> prompt);
   /// Of the next text.
@@ -38,6 +38,7 @@ class Answer {
   const data::Tokenizer& tokenizer_;
   const TextOptions& options_;
   const training::Interrupt& interrupt_;
+  const std::shared_ptr<models::TokenGrammar> grammar_;
   std::uint64_t seed_;
   std::string text_;
   models::StopReason reason_ = models::StopReason::none;

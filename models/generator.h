@@ -134,6 +134,13 @@ class Generator {
   /// Logits of all positions of a given text, [T, vocabulary]; leaves the cache unchanged.
   /// @throws IndexError for a token outside the vocabulary; CacheFull
   Tensor logits(std::span<const std::int32_t> tokens, std::int64_t adapter = -1);
+  /// Log-probabilities of the tokens of a given text, each behind those before it, in as little memory as a few rows of
+  /// logits take; leaves the cache unchanged.
+  /// @param top also so many most probable tokens at each position, 0 to kMaxLogprobs
+  /// @return one for each token but the first, whose `sequence` is -1
+  /// @throws as logits(); Error for another `top`; SuspiciousWeights for logits that are no numbers
+  std::vector<GeneratedToken> logprobs(std::span<const std::int32_t> tokens, std::int64_t top = 0,
+                                       std::int64_t adapter = -1);
 
   KvCache& cache() { return cache_; }
   /// Writes the cached prefixes to a file, which only a generator of the same model accepts: same design, weights,
@@ -183,6 +190,8 @@ class Generator {
   void draw_first(Slot& slot, const Tensor& last);
   void check_range(Slot& slot);
   void read_prompts();
+  void read_text(std::span<const std::int32_t> tokens, std::int64_t adapter,
+                 const std::function<void(const Tensor&)>& each);
   void read_again(Slot& slot);
   std::optional<CacheFull> queue_steps();
   bool prepare(Slot& slot);

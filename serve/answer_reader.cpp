@@ -46,22 +46,24 @@ std::set<std::string> string_parameters(const Tool& tool) {
   return names;
 }
 
-constexpr std::string_view kParameter = "<parameter=", kParameterEnd = "</parameter>", kFunctionEnd = "</function>";
-
 }  // namespace
 
 AnswerReader::AnswerReader(AnswerReaderOptions options) : options_(std::move(options)) {
   for (const Tool& tool : options_.tools) strings_[tool.name] = string_parameters(tool);
   if (!options_.tools.empty()) openers_ = call_openers(options_.syntax);
+  if (options_.syntax.calls == CallForm::channels)
+    channels_ = std::make_unique<ChannelReader>(options_.tools, options_.reasoning, options_.new_id);
   if (options_.reasoning && !options_.syntax.think_close.empty()) state_ = State::reasoning;
 }
 
 void AnswerReader::read(std::string_view piece, std::vector<AnswerEvent>& events) {
+  if (channels_) return channels_->read(piece, events);
   pending_ += piece;
   run(false, events);
 }
 
 void AnswerReader::finish(std::vector<AnswerEvent>& events) {
+  if (channels_) return channels_->finish(events);
   run(true, events);
   if (state_ == State::arguments || state_ == State::parameters) end_call(events);
 }
@@ -187,7 +189,7 @@ bool AnswerReader::read_head(bool final, std::vector<AnswerEvent>& events) {
     emit(EventKind::tool_call_arguments, head_.arguments, events);
     end_call(events);
     state_ = State::tail;
-  } else if (head_.xml) {
+  } else if (head_.tags != nullptr) {
     emit(EventKind::tool_call_arguments, "{", events);
     parameters_ = 0;
     state_ = State::parameters;
@@ -211,23 +213,27 @@ bool AnswerReader::read_arguments(std::vector<AnswerEvent>& events) {
   return false;
 }
 
-/// <parameter=KEY>\nVALUE\n</parameter> ... </function>
+/// Keys and values in tags, up to the end of the call. A value is read as a whole.
 bool AnswerReader::read_parameters(bool final, std::vector<AnswerEvent>& events) {
+  const ArgumentTags& tags = *head_.tags;
   const std::size_t space = white_space(pending_);
   const std::string_view rest = std::string_view(pending_).substr(space);
   const auto may_become = [&](std::string_view word) { return rest.size() < word.size() && word.starts_with(rest); };
   const std::string separator = parameters_ > 0 ? ", " : "";
-  if (rest.starts_with(kParameter)) {
-    const std::size_t key_end = rest.find('>');
-    const std::size_t end = key_end == std::string_view::npos ? key_end : rest.find(kParameterEnd, key_end);
+  if (rest.starts_with(tags.key_open)) {
+    const std::size_t key_end = rest.find(tags.key_close, tags.key_open.size());
+    const std::size_t behind = key_end == std::string_view::npos ? key_end : key_end + tags.key_close.size();
+    const std::size_t open = behind == std::string_view::npos ? behind : rest.find(tags.value_open, behind);
+    const std::size_t begin = open == std::string_view::npos ? open : open + tags.value_open.size();
+    const std::size_t end = begin == std::string_view::npos ? begin : rest.find(tags.value_close, begin);
     if (end == std::string_view::npos && !final) return false;
-    if (key_end == std::string_view::npos) {
+    if (begin == std::string_view::npos) {
       pending_.clear();
       return false;
     }
-    const std::string key(rest.substr(kParameter.size(), key_end - kParameter.size()));
-    std::string value(rest.substr(key_end + 1, end == std::string_view::npos ? end : end - key_end - 1));
-    if (value.starts_with('\n')) value.erase(0, 1);
+    const std::string key(rest.substr(tags.key_open.size(), key_end - tags.key_open.size()));
+    std::string value(rest.substr(begin, end == std::string_view::npos ? end : end - begin));
+    if (tags.lines && value.starts_with('\n')) value.erase(0, 1);
     if (end == std::string_view::npos) {
       // Cut off: a string without its end says so.
       std::string quoted = json_text(value);
@@ -236,17 +242,17 @@ bool AnswerReader::read_parameters(bool final, std::vector<AnswerEvent>& events)
       pending_.clear();
       return false;
     }
-    if (value.ends_with('\n')) value.pop_back();
+    if (tags.lines && value.ends_with('\n')) value.pop_back();
     emit(EventKind::tool_call_arguments, separator + json_text(key) + ": " + parameter_json(key, value), events);
     ++parameters_;
-    pending_.erase(0, space + end + kParameterEnd.size());
+    pending_.erase(0, space + end + tags.value_close.size());
     return true;
   }
-  if (!final && (may_become(kParameter) || may_become(kFunctionEnd))) return false;
+  if (!final && (may_become(tags.key_open) || may_become(tags.call_close))) return false;
   if (final && rest.empty()) return false;
-  // The end of the function, or what is not a part of it, which is text.
+  // The end of the call, or what is not a part of it, which is text.
   emit(EventKind::tool_call_arguments, "}", events);
-  pending_.erase(0, rest.starts_with(kFunctionEnd) ? space + kFunctionEnd.size() : space);
+  pending_.erase(0, rest.starts_with(tags.call_close) ? space + tags.call_close.size() : space);
   end_call(events);
   state_ = State::tail;
   return true;

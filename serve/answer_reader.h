@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <set>
 #include <span>
 #include <string>
@@ -13,6 +14,7 @@
 #include <etna/serve/answer_syntax.h>
 #include <etna/serve/chat_request.h>
 #include <etna/serve/internal/call_text.h>
+#include <etna/serve/internal/channel_reader.h>
 
 namespace etna::serve {
 
@@ -40,8 +42,8 @@ class AnswerReader {
   /// The answer ends here.
   void finish(std::vector<AnswerEvent>& events);
 
-  bool in_reasoning() const { return state_ == State::reasoning; }
-  std::int64_t calls() const { return calls_; }
+  bool in_reasoning() const { return channels_ ? channels_->in_reasoning() : state_ == State::reasoning; }
+  std::int64_t calls() const { return channels_ ? channels_->calls() : calls_; }
 
  private:
   enum class State : std::uint8_t { start, reasoning, after_reasoning, text, head, arguments, parameters, tail };
@@ -63,6 +65,7 @@ class AnswerReader {
   const AnswerReaderOptions options_;
   std::map<std::string, std::set<std::string>> strings_;  ///< by tool: parameters that are strings
   std::vector<std::string> openers_;
+  std::unique_ptr<ChannelReader> channels_;  ///< reads everything where the syntax has channels
   State state_ = State::start;
   std::string pending_;     ///< not yet decided
   std::string opener_;      ///< head: the marker of the call; empty: none

@@ -8,6 +8,8 @@
 #include <etna/data/tokenizers/chat_template.h>
 #include <etna/serve/api_error.h>
 #include <etna/serve/internal/call_text.h>
+#include <etna/serve/internal/call_texts.h>
+#include <etna/serve/internal/channel_reader.h>
 #include <etna/serve/json_text.h>
 
 namespace etna::serve {
@@ -18,15 +20,6 @@ constexpr std::pair<std::string_view, CallForm> kFormatCalls[] = {{"chatml", Cal
                                                                   {"llama3", CallForm::llama},
                                                                   {"mistral-v3", CallForm::mistral},
                                                                   {"mistral-v7", CallForm::mistral}};
-
-Json call_schema(const Tool& tool, const char* name_field, const char* arguments_field) {
-  Json arguments = {{"type", "object"}};
-  if (!tool.parameters.empty()) arguments = parse_json(tool.parameters, "tools");
-  return {{"type", "object"},
-          {"properties", {{name_field, {{"const", tool.name}}}, {arguments_field, std::move(arguments)}}},
-          {"required", {name_field, arguments_field}},
-          {"additionalProperties", false}};
-}
 
 }  // namespace
 
@@ -43,6 +36,12 @@ AnswerSyntax recognize_answer_syntax(std::string_view chat_template) {
     syntax.think_open = "<|START_THINKING|>";
     syntax.think_close = "<|END_THINKING|>";
   }
+  if (has(kChannelName) && has(kChannelMessage)) {
+    syntax.think_open = std::string(kChannelName) + "analysis" + std::string(kChannelMessage);
+    syntax.think_close = kChannelEnd;
+    syntax.calls = CallForm::channels;
+    return syntax;
+  }
   const std::string_view format = data::recognize_chat_format(chat_template).value_or("");
   const bool name_only = format == chat_template;
   if (has("[TOOL_CALLS]")) {
@@ -53,6 +52,8 @@ AnswerSyntax recognize_answer_syntax(std::string_view chat_template) {
     syntax.calls = CallForm::command;
   } else if (has("<|tool_call|>")) {
     syntax.calls = CallForm::granite;
+  } else if (has("<arg_key>")) {
+    syntax.calls = CallForm::glm;
   } else if (has("<tool_call>")) {
     syntax.calls = CallForm::tagged;
     syntax.xml = has("<function=");
@@ -70,6 +71,14 @@ std::vector<std::string> answer_markers(const AnswerSyntax& syntax) {
   for (const std::string& closer : call_closers(syntax.calls)) markers.push_back(closer);
   if (syntax.calls == CallForm::mistral) markers.insert(markers.end(), {"[ARGS]", "[CALL_ID]"});
   if (syntax.calls == CallForm::deepseek) markers.emplace_back(kDeepseekSeparator);
+  if (syntax.calls == CallForm::channels)
+    for (const std::string_view marker :
+         {kChannelStart, kChannelName, kChannelMessage, kChannelConstrain, kChannelEnd, kChannelCall, kChannelReturn})
+      markers.emplace_back(marker);
+  if (syntax.calls == CallForm::glm)
+    for (const std::string_view tag :
+         {kGlmKeys.key_open, kGlmKeys.key_close, kGlmKeys.value_open, kGlmKeys.value_close, kGlmKeys.call_close})
+      markers.emplace_back(tag);
   if (!syntax.think_open.empty()) markers.insert(markers.end(), {syntax.think_open, syntax.think_close});
   return markers;
 }
@@ -80,29 +89,44 @@ bool opens_reasoning(const AnswerSyntax& syntax, std::string_view prompt) {
   return last != std::string_view::npos && prompt.substr(0, last + 1).ends_with(syntax.think_open);
 }
 
+std::string reasoning_end(const AnswerSyntax& syntax, bool tools) {
+  if (syntax.calls != CallForm::channels) return "\n" + syntax.think_close + "\n\n";
+  // The channel of calls also has text.
+  return fmt::format("{}{}assistant{}", kChannelEnd, kChannelStart, kChannelName) +
+         (tools ? "commentary" : fmt::format("final{}", kChannelMessage));
+}
+
 ForcedCall force_call(const AnswerSyntax& syntax, std::span<const Tool> tools, const std::string& name, bool thinking) {
   const bool command = syntax.calls == CallForm::command, llama = syntax.calls == CallForm::llama;
   const auto form = [&](const Tool& tool) {
-    return call_schema(tool, command ? "tool_name" : "name", command || llama ? "parameters" : "arguments");
+    return call_schema(tool, command ? "tool_name" : "name", command || llama ? "parameters" : "arguments", true);
   };
   Json any = Json::array();
-  const Tool* only = nullptr;
+  std::vector<Tool> chosen;
   for (const Tool& tool : tools) {
     if (!name.empty() && tool.name != name) continue;
-    only = &tool;
+    chosen.push_back(tool);
     any.push_back(form(tool));
   }
   if (any.empty()) throw bad_request("tool_choice", "tool_choice needs a call, but there is no tool to call");
-  if (any.size() > 1) only = nullptr;
+  const Tool* only = chosen.size() == 1 ? chosen.data() : nullptr;
+  const auto texts = [&] { return call_texts(syntax, chosen, StrictTools::all)->texts; };
   Json call = any.size() == 1 ? any[0] : Json{{"anyOf", any}};
   const Json calls = {{"type", "array"}, {"items", call}, {"minItems", 1}};
   ForcedCall forced;
-  if (thinking) forced.begin = "\n" + syntax.think_close + "\n\n";
+  const bool channels = syntax.calls == CallForm::channels;
+  if (thinking && !channels) forced.begin = reasoning_end(syntax, true);
   switch (syntax.calls) {
     case CallForm::tagged:
-      if (syntax.xml) break;
-      forced.begin += "<tool_call>\n";
-      forced.schema = json_text(call);
+      forced.begin += syntax.xml ? "<tool_call>\n<function=" : "<tool_call>\n";
+      if (syntax.xml)
+        forced.texts = texts();
+      else
+        forced.schema = json_text(call);
+      return forced;
+    case CallForm::glm:
+      forced.begin += "<tool_call>";
+      forced.texts = texts();
       return forced;
     case CallForm::llama:
       forced.schema = json_text(call);
@@ -120,9 +144,24 @@ ForcedCall force_call(const AnswerSyntax& syntax, std::span<const Tool> tools, c
       forced.schema = json_text(calls);
       return forced;
     case CallForm::deepseek:
-      if (only == nullptr) break;
+      if (only == nullptr) {
+        forced.begin += fmt::format("{}{}", kDeepseekCalls, kDeepseekCall);
+        forced.texts = texts();
+        return forced;
+      }
       forced.begin +=
           fmt::format("{}{}function{}{}\n```json\n", kDeepseekCalls, kDeepseekCall, kDeepseekSeparator, only->name);
+      forced.schema = json_text(any[0]["properties"]["arguments"]);
+      return forced;
+    case CallForm::channels:
+      if (thinking) forced.begin = fmt::format("{}{}assistant", kChannelEnd, kChannelStart);
+      if (only == nullptr) {
+        forced.begin += fmt::format("{}commentary to=functions.", kChannelName);
+        forced.texts = texts();
+        return forced;
+      }
+      forced.begin += fmt::format("{}commentary to=functions.{} {}json{}", kChannelName, only->name, kChannelConstrain,
+                                  kChannelMessage);
       forced.schema = json_text(any[0]["properties"]["arguments"]);
       return forced;
     case CallForm::none:

@@ -9,6 +9,7 @@
 #include <etna/serve/answer_fields.h>
 #include <etna/serve/answer_syntax.h>
 #include <etna/serve/api_error.h>
+#include <etna/serve/internal/call_texts.h>
 #include <etna/serve/json_text.h>
 #include <etna/serve/read_answers.h>
 
@@ -16,6 +17,12 @@ namespace etna::serve {
 namespace {
 
 bool has_tools(const ChatRequest& request) { return !request.tools.empty() && request.tool_choice != ToolChoice::none; }
+
+/// Whether the model may call a tool whose arguments must then validate.
+bool strict_by_choice(const ChatRequest& request) {
+  return request.tool_choice == ToolChoice::automatic &&
+         std::any_of(request.tools.begin(), request.tools.end(), [](const Tool& tool) { return tool.strict; });
+}
 
 /// The text that says how a model's conversations look: its template, or the name of a format.
 std::string template_of(const Service& service, std::size_t model) {
@@ -63,13 +70,16 @@ void require_consistent(const ChatRequest& request, const AnswerSyntax& syntax) 
     throw bad_request("tools",
                       "this model's chat template is not known to take tools; send none, or tool_choice 'none'",
                       "unsupported_value");
-  for (std::size_t i = 0; i < request.tools.size(); ++i) {
-    if (!request.tools[i].strict || forced || request.tool_choice == ToolChoice::none) continue;
-    throw bad_request(fmt::format("tools[{}]", i),
-                      fmt::format("the tool '{}' is strict, which this server can promise only of a call that must "
-                                  "come: send tool_choice 'required' or this tool's name, or leave strict out",
-                                  request.tools[i].name),
-                      "unsupported_value");
+  if (strict_by_choice(request)) {
+    if (request.options.format.form != OutputForm::text)
+      throw bad_request("tools",
+                        "a tool is strict, but response_format says which form the answer has; send one of both");
+    if (!call_texts(syntax, request.tools, StrictTools::marked)) {
+      throw bad_request("tools",
+                        "a tool is strict, which this server can promise of this model's form of calls only where a "
+                        "call must come: send tool_choice 'required' or a tool's name, or leave strict out",
+                        "unsupported_value");
+    }
   }
   if (forced && request.options.format.form != OutputForm::text)
     throw bad_request("tool_choice", "tool_choice requires a call, but response_format says which form the answer has");
@@ -97,7 +107,7 @@ std::shared_ptr<EventSource> ask_for_text(Service& service, std::size_t model, c
   std::vector<std::int32_t> prompt = service.tokenizer(model).encode_parts(parts);
   if (prompt.empty()) prompt.push_back(service.tokenizer(model).bos().value_or(0));
   const std::uint64_t seed = options.seed.value_or(new_seed());
-  Job job{model, {}, http.client, options.priority};
+  Job job{model, {}, http.client, options.priority, http.receipt};
   for (std::int64_t i = 0; i < options.choices; ++i) {
     job.sequences.push_back(
         {prompt, generation_options(options, service, model, std::ssize(prompt), i, seed), options.stop, show_special});
@@ -163,20 +173,26 @@ std::shared_ptr<EventSource> ask(Service& service, const ChatRequest& request, c
     if (!forced.begin.empty()) parts.push_back({forced.begin, data::SpecialTokens::recognize});
     reading.begin = forced.begin;
     options.format = {OutputForm::json_schema, forced.schema, "tool call"};
+    if (!forced.texts.empty()) options.format = {.form = OutputForm::parts, .texts = forced.texts};
+  } else if (strict_by_choice(request)) {
+    CallTexts calls = *call_texts(syntax, request.tools, StrictTools::marked);
+    options.format = {.form = OutputForm::marked, .marker = std::move(calls.marker), .texts = std::move(calls.texts)};
   }
   const bool special = needs_special(tokenizer, syntax);
   if (request.reasoning_tokens) {
     reading.reasoning_tokens = request.reasoning_tokens;
-    const bool opened = reading.reader.reasoning;
-    reading.resume = [=, &service, client = http.client](const std::string& reasoning, std::int64_t tokens) {
+    const bool opened = reading.reader.reasoning, tools = has_tools(request);
+    reading.resume = [=, &service, client = http.client, receipt = http.receipt](const std::string& reasoning,
+                                                                                 std::int64_t tokens) {
       std::vector<data::TextPart> longer = parts;
       if (!opened) longer.push_back({syntax.think_open, data::SpecialTokens::recognize});
       longer.push_back({reasoning, data::SpecialTokens::as_text});
-      longer.push_back({"\n" + syntax.think_close + "\n\n", data::SpecialTokens::recognize});
+      longer.push_back({reasoning_end(syntax, tools), data::SpecialTokens::recognize});
       AnswerOptions rest = options;
       if (rest.max_tokens) rest.max_tokens = std::max<std::int64_t>(1, *rest.max_tokens - tokens);
       HttpRequest same;
       same.client = client;
+      same.receipt = receipt;
       return ask_for_text(service, model, rest, longer, special, same);
     };
   }

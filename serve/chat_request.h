@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include <etna/models/grammar/grammar.h>
 #include <etna/models/sampling.h>
 
 /// What the requests of all chat APIs become. An API's source translates its JSON into these types and refuses every
@@ -38,12 +39,22 @@ enum class ToolChoice : std::uint8_t {
 };
 
 /// The form that the text of an answer must have.
-enum class OutputForm : std::uint8_t { text, json_object, json_schema, regex, gbnf };
+enum class OutputForm : std::uint8_t {
+  text,
+  json_object,
+  json_schema,
+  regex,
+  gbnf,
+  parts,   ///< one of `texts`
+  marked,  ///< any text, in which one of `texts` follows each `marker`
+};
 
 struct OutputFormat {
   OutputForm form = OutputForm::text;
   std::string source = {};  ///< the schema, regular expression or grammar
   std::string name = {};    ///< of a schema
+  std::string marker = {};
+  std::vector<models::GrammarText> texts = {};
 };
 
 /// How answers are written: the same for chats and for completions.

@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <ctime>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -9,6 +11,7 @@
 #include <etna/serve/collect.h>
 #include <etna/serve/endpoints.h>
 #include <etna/serve/openai_json.h>
+#include <etna/serve/prompt_logprobs.h>
 #include <etna/serve/text_input.h>
 
 // POST /v1/completions
@@ -40,10 +43,8 @@ CompletionRequest read_completion(Fields& fields, const Service& service) {
   if (const auto top = fields.integer_if("logprobs", {.least = 0, .most = models::kMaxLogprobs})) {
     request.options.logprobs = true;
     request.options.top_logprobs = *top;
-    if (request.echo)
-      throw bad_request("logprobs",
-                        "log-probabilities of the prompt are not supported; send echo or logprobs, not both",
-                        "unsupported_value");
+    // Clients that score texts drop the last element, and count on it: an end of the text counts as a token for them.
+    if (request.echo && request.options.max_tokens == 1) request.options.ignore_eos = true;
   }
   fields.neutral("suffix", {""}, "text is written at the end only");
   fields.neutral("best_of", {1, request.options.choices});
@@ -59,7 +60,7 @@ CompletionRequest read_completion(Fields& fields, const Service& service) {
 
 std::shared_ptr<EventSource> write_texts(Service& service, const CompletionRequest& request, const HttpRequest& http) {
   const std::uint64_t seed = request.options.seed.value_or(new_seed());
-  Job job{request.model, {}, http.client, request.options.priority};
+  Job job{request.model, {}, http.client, request.options.priority, http.receipt};
   for (const TextInput& prompt : request.prompts) {
     for (std::int64_t i = 0; i < request.options.choices; ++i) {
       job.sequences.push_back(
@@ -78,22 +79,77 @@ std::string echoed(const Service& service, const CompletionRequest& request, std
   return data::replace_invalid_utf8(service.tokenizer(request.model).decode(prompt.tokens));
 }
 
-/// @param offset of the first token in the text; moved behind the last one
-Json legacy_logprobs(const std::vector<TokenLogprobs>& tokens, std::size_t& offset) {
-  Json result = {{"tokens", Json::array()},
-                 {"token_logprobs", Json::array()},
-                 {"top_logprobs", Json::array()},
-                 {"text_offset", Json::array()}};
-  for (const TokenLogprobs& token : tokens) {
-    result["tokens"].push_back(data::replace_invalid_utf8(token.chosen.text));
-    result["token_logprobs"].push_back(token.chosen.logprob);
-    Json top = Json::object();
-    for (const TokenProbability& other : token.top) top[data::replace_invalid_utf8(other.text)] = other.logprob;
-    result["top_logprobs"].push_back(std::move(top));
-    result["text_offset"].push_back(offset);
-    offset += token.chosen.text.size();
+/// The object `logprobs` of a choice, or of an event of a stream.
+class LegacyLogprobs {
+ public:
+  /// Those of a prompt: its first token has none. @param bytes of the prompt's text
+  void add_prompt(const TextInput& prompt, const std::vector<TokenLogprobs>& logprobs, const data::Tokenizer* tokenizer,
+                  std::size_t bytes) {
+    std::string first;
+    std::optional<data::StreamDecoder> decoder;
+    if (tokenizer != nullptr) {
+      decoder.emplace(*tokenizer);
+      first = tokenizer->token(prompt.tokens.front());
+    }
+    for (std::size_t i = 0; i < prompt.tokens.size(); ++i) {
+      if (i == 0)
+        add_token(first, nullptr, nullptr);
+      else
+        add_token(logprobs[i - 1].chosen.text, logprobs[i - 1].chosen.logprob, top_of(logprobs[i - 1]));
+      // A token's own text need not be what it adds: special ones add nothing.
+      if (decoder) offset_ = std::min(bytes, offset_ + decoder->push(prompt.tokens[i]).size());
+    }
+    offset_ = bytes;
   }
-  return result;
+  void add(const std::vector<TokenLogprobs>& tokens) {
+    for (const TokenLogprobs& token : tokens) {
+      add_token(token.chosen.text, token.chosen.logprob, top_of(token));
+      offset_ += token.chosen.text.size();
+    }
+  }
+  Json take() { return std::exchange(json_, empty()); }
+
+ private:
+  static Json empty() {
+    return {{"tokens", Json::array()},
+            {"token_logprobs", Json::array()},
+            {"top_logprobs", Json::array()},
+            {"text_offset", Json::array()}};
+  }
+  static Json top_of(const TokenLogprobs& token) {
+    Json top = Json::object();
+    // The most probable comes first, and tokens may have equal texts: parts of characters.
+    for (const TokenProbability& other : token.top) top.emplace(data::replace_invalid_utf8(other.text), other.logprob);
+    return top;
+  }
+  void add_token(const std::string& text, Json logprob, Json top) {
+    json_["tokens"].push_back(data::replace_invalid_utf8(text));
+    json_["token_logprobs"].push_back(std::move(logprob));
+    json_["top_logprobs"].push_back(std::move(top));
+    json_["text_offset"].push_back(offset_);
+  }
+
+  Json json_ = empty();
+  std::size_t offset_ = 0;  ///< in bytes, of the next token in the text
+};
+
+/// By prompt: the log-probabilities of its tokens. Empty unless asked for.
+using PromptLogprobs = std::vector<std::vector<TokenLogprobs>>;
+
+PromptLogprobs logprobs_of_prompts(Service& service, const CompletionRequest& request, const HttpRequest& http) {
+  PromptLogprobs all;
+  if (!request.echo || !request.options.logprobs) return all;
+  for (const TextInput& prompt : request.prompts)
+    all.push_back(prompt_logprobs(service, request.model, http, prompt.tokens, request.options.top_logprobs));
+  return all;
+}
+
+/// A choice begins with those of its prompt, if they are wanted.
+void add_prompt(const Service& service, const CompletionRequest& request, const PromptLogprobs& prompts,
+                std::int64_t choice, LegacyLogprobs& logprobs) {
+  if (prompts.empty()) return;
+  logprobs.add_prompt(request.prompt_of(choice), prompts[static_cast<std::size_t>(choice / request.options.choices)],
+                      service.model(request.model).tokenizer, echoed(service, request, choice).size());
 }
 
 Json reply_head(const Service& service, const CompletionRequest& request, const std::string& id) {
@@ -103,17 +159,21 @@ Json reply_head(const Service& service, const CompletionRequest& request, const 
           {"model", service.model(request.model).name}};
 }
 
-void stream_texts(Service& service, const CompletionRequest& request, SentEvents& sent, bool include_usage) {
+void stream_texts(Service& service, const CompletionRequest& request, const PromptLogprobs& prompts, SentEvents& sent,
+                  bool include_usage) {
   Json chunk = reply_head(service, request, new_id("cmpl-"));
-  std::vector<std::size_t> offsets(static_cast<std::size_t>(request.choices()));
+  std::vector<LegacyLogprobs> all(static_cast<std::size_t>(request.choices()));
   const auto send = [&](std::int64_t index, const std::string& text, Json logprobs, Json finish) {
     chunk["choices"] = Json::array(
         {{{"text", text}, {"index", index}, {"logprobs", std::move(logprobs)}, {"finish_reason", std::move(finish)}}});
     if (include_usage) chunk["usage"] = nullptr;
     sent.send(json_text(chunk));
   };
-  if (request.echo)
-    for (std::int64_t i = 0; i < request.choices(); ++i) send(i, echoed(service, request, i), nullptr, nullptr);
+  for (std::int64_t i = 0; request.echo && i < request.choices(); ++i) {
+    LegacyLogprobs& logprobs = all[static_cast<std::size_t>(i)];
+    add_prompt(service, request, prompts, i, logprobs);
+    send(i, echoed(service, request, i), prompts.empty() ? Json() : logprobs.take(), nullptr);
+  }
   Usage usage;
   while (const std::optional<AnswerEvent> event = sent.next()) {
     const bool last = event->kind == EventKind::finish;
@@ -122,8 +182,10 @@ void stream_texts(Service& service, const CompletionRequest& request, SentEvents
       return;
     }
     Json logprobs;
-    if (!event->logprobs.empty())
-      logprobs = legacy_logprobs(event->logprobs, offsets[static_cast<std::size_t>(event->choice)]);
+    if (!event->logprobs.empty()) {
+      all[static_cast<std::size_t>(event->choice)].add(event->logprobs);
+      logprobs = all[static_cast<std::size_t>(event->choice)].take();
+    }
     send(event->choice, event->text, std::move(logprobs), last ? Json(openai_name(event->finish)) : Json());
     if (last) add_usage(usage, event->usage, event->choice % request.options.choices == 0);
   }
@@ -144,18 +206,20 @@ HttpReply answer_completions(Service& service, const HttpRequest& http) {
   const CompletionRequest request = read_completion(fields, service);
   const StreamFields stream = read_stream_fields(fields);
   fields.finish();
+  const PromptLogprobs prompts = logprobs_of_prompts(service, request, http);
   std::shared_ptr<EventSource> source = write_texts(service, request, http);
   if (!stream.stream) {
     const std::vector<CollectedChoice> choices = collect(*source, request.choices(), http);
     Json reply = reply_head(service, request, new_id("cmpl-"));
     for (std::size_t i = 0; i < choices.size(); ++i) {
       const auto index = static_cast<std::int64_t>(i);
-      std::size_t offset = 0;
-      reply["choices"].push_back(
-          {{"text", (request.echo ? echoed(service, request, index) : "") + choices[i].text},
-           {"index", i},
-           {"logprobs", request.options.logprobs ? legacy_logprobs(choices[i].logprobs, offset) : Json()},
-           {"finish_reason", openai_name(choices[i].finish)}});
+      LegacyLogprobs logprobs;
+      add_prompt(service, request, prompts, index, logprobs);
+      logprobs.add(choices[i].logprobs);
+      reply["choices"].push_back({{"text", (request.echo ? echoed(service, request, index) : "") + choices[i].text},
+                                  {"index", i},
+                                  {"logprobs", request.options.logprobs ? logprobs.take() : Json()},
+                                  {"finish_reason", openai_name(choices[i].finish)}});
     }
     reply["usage"] = usage_json(usage_of(choices, std::ssize(request.prompts)));
     reply["timings"] = timings_json(choices.back().timings);
@@ -164,7 +228,7 @@ HttpReply answer_completions(Service& service, const HttpRequest& http) {
   source = with_first(first_event(*source, http), source);
   return {.type = "text/event-stream", .pieces = [=, &service](const PieceWriter& write) {
             SentEvents sent(source, http, write, service.options().comment_seconds);
-            stream_texts(service, request, sent, stream.include_usage);
+            stream_texts(service, request, prompts, sent, stream.include_usage);
           }};
 }
 

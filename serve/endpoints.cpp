@@ -10,10 +10,10 @@ namespace etna::serve {
 
 const std::vector<Endpoint>& endpoints() {
   static const std::vector<Endpoint> table = {
-      {"POST", "/v1/chat/completions", answer_chat_completions},
-      {"POST", "/v1/completions", answer_completions},
-      {"POST", "/v1/responses", answer_responses},
-      {"POST", "/v1/messages", answer_messages, true, anthropic_error_body},
+      {"POST", "/v1/chat/completions", answer_chat_completions, true, nullptr, true},
+      {"POST", "/v1/completions", answer_completions, true, nullptr, true},
+      {"POST", "/v1/responses", answer_responses, true, nullptr, true},
+      {"POST", "/v1/messages", answer_messages, true, anthropic_error_body, true},
       {"POST", "/v1/messages/count_tokens", answer_count_tokens, true, anthropic_error_body},
       {"POST", "/v1/embeddings", answer_embeddings},
       {"POST", "/v1/rerank", answer_rerank},
@@ -25,6 +25,7 @@ const std::vector<Endpoint>& endpoints() {
       {"GET", "/health", answer_health, false},
       {"GET", "/metrics", answer_metrics},
       {"GET", "/slots", answer_slots},
+      {"GET", "/receipts/{id}", answer_receipt},
       {"GET", "/endpoints", answer_endpoints, false},
       {"GET", "/", answer_page, false},
   };

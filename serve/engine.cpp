@@ -8,28 +8,16 @@
 #include <etna/data/tokenizers/tokenizer.h>
 #include <etna/serve/api_error.h>
 #include <etna/serve/internal/engine_sequence.h>
+#include <etna/serve/receipts.h>
 
 // What other threads ask of the engine. engine_loop.cpp has what its own thread does.
 namespace etna::serve {
 namespace {
 
-void check_prompt(const SequenceRequest& request, const ServedModel& model) {
-  const auto length = static_cast<std::int64_t>(request.prompt.size());
-  if (length == 0) throw bad_request("prompt", "the prompt has no tokens; give it some text");
-  if (length > model.context) {
-    throw bad_request("prompt",
-                      fmt::format("the prompt has {} tokens; '{}' has a context of {} tokens here; shorten the prompt",
-                                  length, model.name, model.context),
-                      "context_length_exceeded");
-  }
-  const std::int64_t vocabulary = model.decoder->config.vocabulary;
-  for (const std::int32_t token : request.prompt) {
-    if (token < 0 || token >= vocabulary)
-      throw bad_request("prompt", fmt::format("the prompt has token {}; the tokens of '{}' are 0 to {}", token,
-                                              model.name, vocabulary - 1));
-  }
+void check_sequence(const SequenceRequest& request, const ServedModel& model) {
+  check_prompt(request.prompt, model);
   try {
-    request.options.sampling.check(vocabulary);
+    request.options.sampling.check(model.decoder->config.vocabulary);
   } catch (const Error& error) {
     throw bad_request("", error.what());
   }
@@ -46,6 +34,23 @@ std::vector<std::size_t> lanes_of(const std::vector<ServedModel>& models) {
 }
 
 }  // namespace
+
+void check_prompt(const std::vector<std::int32_t>& prompt, const ServedModel& model) {
+  const auto length = static_cast<std::int64_t>(prompt.size());
+  if (length == 0) throw bad_request("prompt", "the prompt has no tokens; give it some text");
+  if (length > model.context) {
+    throw bad_request("prompt",
+                      fmt::format("the prompt has {} tokens; '{}' has a context of {} tokens here; shorten the prompt",
+                                  length, model.name, model.context),
+                      "context_length_exceeded");
+  }
+  const std::int64_t vocabulary = model.decoder->config.vocabulary;
+  for (const std::int32_t token : prompt) {
+    if (token < 0 || token >= vocabulary)
+      throw bad_request("prompt", fmt::format("the prompt has token {}; the tokens of '{}' are 0 to {}", token,
+                                              model.name, vocabulary - 1));
+  }
+}
 
 Engine::Engine(std::vector<ServedModel> models, const EngineOptions& options)
     : models_(std::move(models)),
@@ -87,7 +92,7 @@ std::int64_t Engine::waiting() const {
 }
 
 std::int64_t Engine::running() const {
-  std::int64_t count = 0;
+  std::int64_t count = starting_ ? 1 : 0;
   for (const auto& sequences : running_) count += std::ssize(sequences);
   return count;
 }
@@ -114,7 +119,7 @@ void Engine::require_open(std::int64_t sequences) {
 
 std::shared_ptr<AnswerStream> Engine::submit(Job job) {
   const ServedModel& model = models_.at(job.model);
-  for (const SequenceRequest& sequence : job.sequences) check_prompt(sequence, model);
+  for (const SequenceRequest& sequence : job.sequences) check_sequence(sequence, model);
   const auto count = static_cast<std::int64_t>(job.sequences.size());
   auto stream = std::make_shared<AnswerStream>(count);
   const Clock::time_point now = Clock::now();
@@ -123,24 +128,29 @@ std::shared_ptr<AnswerStream> Engine::submit(Job job) {
     const std::lock_guard lock(mutex_);
     require_open(count);
   }
+  std::vector<std::uint64_t> seeds;
   for (SequenceRequest& request : job.sequences) {
+    seeds.push_back(request.options.sampling.seed);
     TextOfTokens text(model.tokenizer, request.prompt, request.stop, request.show_special);
     sequences.push_back(std::make_unique<Sequence>(
         Sequence{std::move(request), std::ssize(sequences), job.model, stream, std::move(text), now}));
+    sequences.back()->receipt = job.receipt;
   }
   {
     const std::lock_guard lock(mutex_);
     require_open(count);
     state_.taken += static_cast<std::uint64_t>(count);
+    if (job.receipt) job.receipt->submitted(job.model, model.name, seeds);
     for (auto& sequence : sequences) waiting_[lane_of(job.model)].push(std::move(sequence), job.client, job.priority);
   }
   wake_.notify_one();
   return stream;
 }
 
-void Engine::run(const std::string& client, std::function<void()> work) {
+void Engine::run(const std::string& client, std::function<void()> work, std::shared_ptr<RequestReceipt> receipt) {
   const auto task = std::make_shared<Task>();
   task->work = std::move(work);
+  task->receipt = std::move(receipt);
   std::unique_lock lock(mutex_);
   require_open(1);
   tasks_.push(task, client);

@@ -21,6 +21,8 @@ class Tokenizer;
 
 namespace etna::serve {
 
+class RequestReceipt;
+
 /// A model that answers. All that it points to must outlive the engine. Models of one generator, with different
 /// adapters, share its slots and run in the same steps.
 struct ServedModel {
@@ -33,6 +35,9 @@ struct ServedModel {
   std::int64_t context = 0;   ///< tokens that a sequence has at most
   std::int64_t adapter = -1;  ///< of its sequences (GenerationOptions::adapter)
 };
+
+/// @throws ApiError 400 for a prompt without tokens, too long a one or tokens outside the vocabulary
+void check_prompt(const std::vector<std::int32_t>& prompt, const ServedModel& model);
 
 struct EngineOptions {
   std::int64_t max_queue = 64;  ///< sequences that wait for a slot
@@ -53,8 +58,9 @@ struct SequenceRequest {
 struct Job {
   std::size_t model = 0;  ///< index of the engine's models
   std::vector<SequenceRequest> sequences;
-  std::string client;         ///< who takes turns with others
-  std::int64_t priority = 0;  ///< lower first, among those of the client
+  std::string client;                            ///< who takes turns with others
+  std::int64_t priority = 0;                     ///< lower first, among those of the client
+  std::shared_ptr<RequestReceipt> receipt = {};  ///< null: none
 };
 
 struct SlotState {
@@ -92,7 +98,8 @@ class Engine {
   std::shared_ptr<AnswerStream> submit(Job job);
   /// Runs a function in the engine's thread, between two steps, and waits for it; rethrows what it throws.
   /// @throws ApiError as submit(), and 503 if it is not its turn in time
-  void run(const std::string& client, std::function<void()> task);
+  /// @param receipt of the request that the task belongs to; null: none
+  void run(const std::string& client, std::function<void()> task, std::shared_ptr<RequestReceipt> receipt = {});
 
   /// Takes nothing more; what waits and runs goes on.
   void drain();
@@ -121,6 +128,8 @@ class Engine {
   void take(Sequence& sequence, const models::GeneratedToken& token);
   void sweep(std::size_t lane);
   void finish(Sequence& sequence, FinishReason reason, const AnswerError& error = {});
+  void begin_receipt(const std::shared_ptr<RequestReceipt>& receipt);
+  void share(const RequestReceipt* own);
   void require_open(std::int64_t sequences);
   int seconds_until_free() const;
   bool lane_works(std::size_t lane, const std::function<void()>& work);
@@ -137,8 +146,10 @@ class Engine {
   bool stopping_ = false;
   std::vector<FairQueue<std::unique_ptr<Sequence>>> waiting_;  ///< by lane
   std::vector<std::unique_ptr<Sequence>> held_;                ///< by lane: the next, which the cache has no room for
+  bool starting_ = false;                                      ///< one is neither waiting nor running, but about to run
   FairQueue<std::shared_ptr<Task>> tasks_;
   std::vector<std::vector<std::unique_ptr<Sequence>>> running_;  ///< by lane
+  std::vector<std::shared_ptr<RequestReceipt>> receipts_;        ///< of requests that run
   EngineState state_;
   double seconds_per_sequence_ = 0;  ///< a moving average, for Retry-After
   std::thread thread_;

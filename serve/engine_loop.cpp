@@ -6,6 +6,7 @@
 #include <etna/device/memory_control.h>
 #include <etna/serve/engine.h>
 #include <etna/serve/internal/engine_sequence.h>
+#include <etna/serve/receipts.h>
 
 // The engine's thread. It holds the mutex while it changes what other threads read, never while a generator works.
 namespace etna::serve {
@@ -53,7 +54,26 @@ void Engine::finish(Sequence& sequence, FinishReason reason, const AnswerError& 
     const double seconds = engine_seconds(now - sequence.started);
     seconds_per_sequence_ = seconds_per_sequence_ == 0 ? seconds : 0.9 * seconds_per_sequence_ + 0.1 * seconds;
   }
+  // Before the client reads that its answer has ended: it may ask for the receipt then.
+  if (sequence.receipt && sequence.receipt->ends(event, ran, state_.steps)) std::erase(receipts_, sequence.receipt);
   sequence.stream->push(std::move(event));
+}
+
+/// The interval of a receipt begins with the first that runs for its request.
+void Engine::begin_receipt(const std::shared_ptr<RequestReceipt>& receipt) {
+  if (!receipt) return;
+  std::int64_t others = 0;
+  for (const auto& all : running_)
+    for (const auto& other : all) others += other->receipt != receipt ? 1 : 0;
+  if (receipt->begins(state_.steps, others)) receipts_.push_back(receipt);
+}
+
+/// Something begins that other requests' receipts must name. @param own of its request, or null
+void Engine::share(const RequestReceipt* own) {
+  // A request may fail between what it runs.
+  std::erase_if(receipts_, [](const auto& receipt) { return receipt.use_count() == 1; });
+  for (const auto& receipt : receipts_)
+    if (receipt.get() != own) receipt->shared();
 }
 
 void Engine::end_everything(int status, const std::string& code, const std::string& why) {
@@ -139,6 +159,7 @@ void Engine::start(std::unique_ptr<Sequence> sequence) {
   AnswerError error{500, "", "generation_failed"};
   const bool nothing = sequence->request.options.max_tokens == 0;
   try {
+    begin_receipt(sequence->receipt);
     if (!nothing) {
       sequence->id = generator.begin(sequence->request.prompt, sequence->request.options);
       sequence->cached_tokens = generator.reused(sequence->id);
@@ -146,6 +167,7 @@ void Engine::start(std::unique_ptr<Sequence> sequence) {
   } catch (const models::CacheFull& full) {
     const std::lock_guard lock(mutex_);
     if (!running_[lane].empty()) {
+      starting_ = false;
       held_[lane] = std::move(sequence);
       return;
     }
@@ -153,6 +175,7 @@ void Engine::start(std::unique_ptr<Sequence> sequence) {
   } catch (const DeviceError&) {
     {
       const std::lock_guard lock(mutex_);
+      starting_ = false;
       finish(*sequence, FinishReason::failed, {503, "the device was lost", "device_lost"});
     }
     throw;
@@ -162,6 +185,7 @@ void Engine::start(std::unique_ptr<Sequence> sequence) {
     error.message = other.what();
   }
   const std::lock_guard lock(mutex_);
+  starting_ = false;
   if (sequence->id < 0) {
     finish(*sequence, nothing ? FinishReason::length : FinishReason::failed, nothing ? AnswerError() : error);
     return;
@@ -169,6 +193,7 @@ void Engine::start(std::unique_ptr<Sequence> sequence) {
   state_.queue_seconds.add(engine_seconds(sequence->started - sequence->taken));
   state_.prompt_tokens += sequence->request.prompt.size();
   state_.cached_tokens += static_cast<std::uint64_t>(sequence->cached_tokens);
+  share(sequence->receipt.get());
   running_[lane].push_back(std::move(sequence));
 }
 
@@ -183,6 +208,7 @@ void Engine::start_waiting() {
             next = std::move(held_[i]);
           else if (auto first = waiting_[i].pop())
             next = std::move(*first);
+          starting_ = next != nullptr;
         }
         if (!next) return;
         start(std::move(next));
@@ -201,9 +227,11 @@ void Engine::run_task() {
     task->begun = true;
   }
   task->changed.notify_all();
+  share(task->receipt.get());
   std::exception_ptr caught;
   std::string lost;
   try {
+    begin_receipt(task->receipt);
     task->work();
   } catch (const DeviceError& error) {
     caught = std::current_exception();

@@ -12,8 +12,30 @@
 namespace etna::serve {
 namespace {
 
+/// Forms with the markup of calls, which is spelled by special tokens.
+bool of_calls(OutputForm form) { return form == OutputForm::parts || form == OutputForm::marked; }
+
+/// Equal for equal forms.
+std::string key_of(const ServedModel& model, const OutputFormat& format) {
+  std::string key = fmt::format("{} {} {}", model.name, static_cast<int>(format.form), format.source);
+  const auto add = [&](const std::string& text) { key += fmt::format(" {} {}", text.size(), text); };
+  add(format.marker);
+  for (const models::GrammarText& text : format.texts) {
+    key += ';';
+    for (const models::GrammarGroup& group : text) {
+      key += group.optional ? '?' : '.';
+      for (const models::GrammarPart& part : group.parts) {
+        key += fmt::format(" {}", static_cast<int>(part.kind));
+        for (const std::string& one : part.texts) add(one);
+      }
+    }
+  }
+  return key;
+}
+
 const char* field_of(OutputForm form) {
   if (form == OutputForm::regex) return "regex";
+  if (of_calls(form)) return "tools";
   return form == OutputForm::gbnf ? "grammar" : "response_format";
 }
 
@@ -28,6 +50,10 @@ std::shared_ptr<models::TokenGrammar> compiled(const models::GrammarVocabulary& 
       return models::regex_grammar(vocabulary, format.source);
     case OutputForm::gbnf:
       return models::gbnf_grammar(vocabulary, format.source);
+    case OutputForm::parts:
+      return models::parts_grammar(vocabulary, format.texts);
+    case OutputForm::marked:
+      return models::marked_grammar(vocabulary, format.marker, format.texts);
     case OutputForm::text:
       break;
   }
@@ -39,11 +65,14 @@ std::shared_ptr<models::TokenGrammar> compiled(const models::GrammarVocabulary& 
 Grammars::Grammars(std::size_t kept) : most_(kept) {}
 Grammars::~Grammars() = default;
 
-std::shared_ptr<const models::GrammarVocabulary> Grammars::vocabulary(const ServedModel& model) {
+std::shared_ptr<const models::GrammarVocabulary> Grammars::vocabulary(const ServedModel& model, bool special) {
   const std::lock_guard lock(mutex_);
-  auto& known = vocabularies_[model.tokenizer];
+  auto& known = vocabularies_[{model.tokenizer, special}];
+  const std::int64_t size = model.decoder->config.vocabulary;
   if (known == nullptr)
-    known = std::make_shared<const models::GrammarVocabulary>(*model.tokenizer, model.decoder->config.vocabulary);
+    known = std::make_shared<const models::GrammarVocabulary>(
+        special ? models::GrammarVocabulary::with_special_tokens(*model.tokenizer, size)
+                : models::GrammarVocabulary(*model.tokenizer, size));
   return known;
 }
 
@@ -52,7 +81,7 @@ std::shared_ptr<models::TokenGrammar> Grammars::compile(const ServedModel& model
   const char* field = field_of(format.form);
   if (model.tokenizer == nullptr)
     throw bad_request(field, fmt::format("the model '{}' has no tokenizer, so its answers have no form", model.name));
-  const std::string key = fmt::format("{} {} {}", model.name, static_cast<int>(format.form), format.source);
+  const std::string key = key_of(model, format);
   {
     const std::lock_guard lock(mutex_);
     const auto found = std::find_if(kept_.begin(), kept_.end(), [&](const Kept& kept) { return kept.key == key; });
@@ -63,7 +92,7 @@ std::shared_ptr<models::TokenGrammar> Grammars::compile(const ServedModel& model
   }
   std::shared_ptr<models::TokenGrammar> grammar;
   try {
-    grammar = compiled(*vocabulary(model), format);
+    grammar = compiled(*vocabulary(model, of_calls(format.form)), format);
   } catch (const models::GrammarError& error) {
     throw bad_request(field, error.what(), "invalid_format");
   }

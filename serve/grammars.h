@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include <etna/models/grammar/grammar.h>
 #include <etna/serve/chat_request.h>
@@ -34,12 +35,13 @@ class Grammars {
     std::string key;
     std::shared_ptr<models::TokenGrammar> grammar;
   };
-  std::shared_ptr<const models::GrammarVocabulary> vocabulary(const ServedModel& model);
+  std::shared_ptr<const models::GrammarVocabulary> vocabulary(const ServedModel& model, bool special);
 
   const std::size_t most_;
   std::mutex mutex_;
-  std::map<const void*, std::shared_ptr<const models::GrammarVocabulary>> vocabularies_;  ///< by tokenizer
-  std::list<Kept> kept_;                                                                  ///< the last used first
+  /// By tokenizer, and whether special tokens are texts.
+  std::map<std::pair<const void*, bool>, std::shared_ptr<const models::GrammarVocabulary>> vocabularies_;
+  std::list<Kept> kept_;  ///< the last used first
 };
 
 }  // namespace etna::serve

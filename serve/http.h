@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -10,6 +11,7 @@
 /// HTTP as endpoints see it, without the library that speaks it.
 namespace etna::serve {
 
+class RequestReceipt;
 class Service;
 struct ApiError;
 
@@ -20,6 +22,7 @@ struct HttpRequest {
   std::string client;                                 ///< who takes turns with others: a key's number, or an address
   std::string key = {};                               ///< what the last part "{...}" of the endpoint's path matched
   std::function<bool()> gone = [] { return false; };  ///< nobody waits for the answer any more
+  std::shared_ptr<RequestReceipt> receipt = {};       ///< that the client asked for; null: none
 };
 
 /// Where a reply that comes in pieces goes. False: the client is gone, so write no more.
@@ -41,6 +44,7 @@ struct Endpoint {
   HttpReply (*answer)(Service& service, const HttpRequest& request);
   bool needs_key = true;                                       ///< where the server has keys
   std::string (*error_body)(const ApiError& error) = nullptr;  ///< null: OpenAI's form
+  bool generates = false;                                      ///< takes the header X-Etna-Receipt
 };
 const std::vector<Endpoint>& endpoints();
 /// The endpoint of a request, its last part in `key`; null where there is none.

@@ -24,6 +24,8 @@ namespace {
 
 using HttpClock = std::chrono::steady_clock;
 
+constexpr const char* kReceiptHeader = "X-Etna-Receipt";
+
 /// What is known of a request before its reply is written; of this thread.
 struct Exchange {
   HttpClock::time_point begin;
@@ -218,6 +220,7 @@ class Http : public httplib::Server {
       error.allow = methods;
       throw error;
     }
+    check_receipt(request, *endpoint);
     if (request.method != "POST") return;
     if (!is_json(request)) {
       throw ApiError(415, "invalid_request_error", "the body must be JSON; send 'Content-Type: application/json'", "",
@@ -225,6 +228,30 @@ class Http : public httplib::Server {
     }
     if (std::strtoull(request.get_header_value("Content-Length").c_str(), nullptr, 10) > options_.body_bytes)
       throw too_large();
+  }
+
+  /// A receipt is asked for by a header, which is never ignored.
+  void check_receipt(const httplib::Request& request, const Endpoint& endpoint) const {
+    const std::size_t count = request.get_header_value_count(kReceiptHeader);
+    if (count == 0) return;
+    const std::string value = request.get_header_value(kReceiptHeader);
+    if (count > 1 || value != "1") {
+      throw bad_request(kReceiptHeader,
+                        fmt::format("the header {} is '{:.64}'{}; wanted 1, or no such header", kReceiptHeader,
+                                    training::printable(value), count > 1 ? ", and there are several" : ""));
+    }
+    if (!endpoint.generates) {
+      throw bad_request(kReceiptHeader,
+                        fmt::format("{} writes no text with a model, so it has no receipt; leave the header {} out",
+                                    endpoint.path, kReceiptHeader),
+                        "unsupported_value");
+    }
+    if (service_.options().receipts == nullptr) {
+      throw bad_request(kReceiptHeader,
+                        "this server counts no kernels, so it makes no receipts of requests; start it with "
+                        "--receipts N, or leave the header X-Etna-Receipt out",
+                        "receipts_disabled");
+    }
   }
 
   ApiError too_large() const {
@@ -254,7 +281,12 @@ class Http : public httplib::Server {
         throw ApiError(408, "invalid_request_error", "the body did not come, or cannot be decoded", "",
                        "incomplete_body");
       }
+      if (request.has_header(kReceiptHeader)) {
+        question.receipt =
+            service_.options().receipts->open(question.client, question.id, fmt::format("POST {}", endpoint->path));
+      }
       reply = endpoint->answer(service_, question);
+      if (question.receipt) reply.headers.emplace_back("X-Etna-Receipt-Id", question.receipt->id());
     } catch (const ApiError& error) {
       reply = error_reply(error, endpoint);
     } catch (const std::exception& error) {

@@ -124,7 +124,7 @@ class ReadAnswers : public EventSource {
     }
     options_.reasoning_tokens.reset();
     std::vector<AnswerEvent> events;
-    choice.reader.read(options_.reader.syntax.think_close, events);
+    choice.reader.read(reasoning_end(options_.reader.syntax, !options_.reader.tools.empty()), events);
     take(events, 0);
     const std::lock_guard lock(mutex_);
     source_->cancel();

@@ -10,6 +10,7 @@
 
 #include <etna/serve/engine.h>
 #include <etna/serve/grammars.h>
+#include <etna/serve/receipts.h>
 
 namespace etna::serve {
 
@@ -18,6 +19,7 @@ struct ServiceOptions {
   std::int64_t max_choices = 16;      ///< `n` times the prompts of one request
   std::string chat_format = {};       ///< a name of data::chat_formats(); empty: that of the model's template
   std::int64_t comment_seconds = 10;  ///< a comment in streams that are silent so long
+  Receipts* receipts = nullptr;       ///< of requests that ask for one; must outlive the engine. Null: none are made
 };
 
 /// Requests by endpoint and status, for /metrics.

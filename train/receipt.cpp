@@ -1,9 +1,8 @@
 #include <etna/train/receipt.h>
 
-#include <chrono>
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <map>
 #include <optional>
 
 #include <fmt/format.h>
@@ -85,6 +84,7 @@ struct FileState {
   FilePath path;
   std::uintmax_t bytes = 0;
   std::filesystem::file_time_type time{};
+  std::vector<ReceiptFile> hashed = {};  ///< by hash_now()
 };
 
 FileState state_of(const std::string& role, const FilePath& path) {
@@ -131,6 +131,8 @@ struct Receipt::State {
   std::vector<std::pair<std::string, double>> numbers;
   std::vector<FileState> files;
   std::vector<ReceiptFile> hashed;
+
+  ReceiptMoment begin_of_all() const { return {{}, transfers_before, begin, clock}; }
 };
 
 Receipt::Receipt(ReceiptProgram program) {
@@ -159,11 +161,37 @@ void Receipt::number(const std::string& name, double value) {
 void Receipt::file(const std::string& role, const FilePath& path) { state_->files.push_back(state_of(role, path)); }
 void Receipt::file(ReceiptFile hashed) { state_->hashed.push_back(std::move(hashed)); }
 
-std::string Receipt::text() const {
+void Receipt::hash_now() {
+  for (FileState& file : state_->files)
+    if (file.hashed.empty()) file.hashed = hash_files(file.role, file.path);
+}
+
+ReceiptMoment Receipt::moment() const {
+  return {state_->counting.counts(), transfers(), utc_time(), std::chrono::steady_clock::now()};
+}
+
+ReceiptPart Receipt::part_since(const ReceiptMoment& begin) const {
   const State& s = *state_;
-  synchronize(s.selected);
-  const KernelCounts counts = s.counting.counts();
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - s.clock).count();
+  ReceiptPart part{.counts = difference(s.counting.counts(), begin.counts),
+                   .transfers = transfers_since(begin.transfers),
+                   .begin = begin.utc,
+                   .end = utc_time()};
+  part.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin.clock).count();
+  part.memory = memory_stats(s.selected);
+  part.process_peak_bytes = os::peak_resident_bytes();
+  return part;
+}
+
+std::string Receipt::text() const {
+  synchronize(state_->selected);
+  ReceiptPart all = part_since(state_->begin_of_all());
+  all.numbers = state_->numbers;
+  all.seeds = state_->seeds;
+  return text(all);
+}
+
+std::string Receipt::text(const ReceiptPart& part) const {
+  const State& s = *state_;
   std::error_code none;
   ReceiptJson json;
   json[kSchemaKey] = kReceiptSchema;
@@ -174,30 +202,32 @@ std::string Receipt::text() const {
   json["command"] = ReceiptJson::array();
   for (const std::string& argument : s.program.command) json["command"].push_back(utf8(argument));
   json["directory"] = utf8(FilePath(std::filesystem::current_path(none)).string());
-  json["time"] = {{"begin", s.begin}, {"end", utc_time()}, {"wall_seconds", rounded_to_microseconds(seconds)}};
+  for (const auto& [name, value] : part.request) json["request"][name] = utf8(value);
+  json["time"] = {{"begin", part.begin}, {"end", part.end}, {"wall_seconds", rounded_to_microseconds(part.seconds)}};
   json["device"] = s.device;
-  add_counts(json, counts, s.selected);
-  const Transfers moved = transfers_since(s.transfers_before);
+  add_counts(json, part.counts, s.selected);
+  const Transfers& moved = part.transfers;
   json["transfers"] = {{"host_to_device_bytes", moved.h2d_bytes},
                        {"host_to_device_calls", moved.h2d_calls},
                        {"device_to_host_bytes", moved.d2h_bytes},
                        {"device_to_host_calls", moved.d2h_calls},
                        {"moved_tensors", moved.moved_tensors}};
-  const MemoryStats memory = memory_stats(s.selected);
-  json["memory"] = {{"process_peak_bytes", os::peak_resident_bytes()},
-                    {"device_peak_bytes", memory.peak},
-                    {"device_reserved_bytes", memory.reserved()}};
+  json["memory"] = {{"process_peak_bytes", part.process_peak_bytes},
+                    {"device_peak_bytes", part.memory.peak},
+                    {"device_reserved_bytes", part.memory.reserved()}};
   json["numbers"] = ReceiptJson::object();
-  for (const auto& [name, value] : s.numbers) json["numbers"][name] = number_json(value);
+  for (const auto& [name, value] : part.numbers) json["numbers"][name] = number_json(value);
   json["seeds"] = ReceiptJson::object();
-  for (const auto& [name, value] : s.seeds) json["seeds"][name] = value;
+  for (const auto& [name, value] : part.seeds) json["seeds"][name] = value;
   json["files"] = ReceiptJson::array();
   for (const ReceiptFile& file : s.hashed) json["files"].push_back(file_json(file, false));
   for (const FileState& before : s.files) {
+    const auto& others = part.other_files;
+    if (std::find(others.begin(), others.end(), before.role) != others.end()) continue;
     const FileState now = state_of(before.role, before.path);
     const bool changed = now.bytes != before.bytes || now.time != before.time;
-    for (const ReceiptFile& file : hash_files(before.role, before.path))
-      json["files"].push_back(file_json(file, changed));
+    const std::vector<ReceiptFile> files = before.hashed.empty() ? hash_files(before.role, before.path) : before.hashed;
+    for (const ReceiptFile& file : files) json["files"].push_back(file_json(file, changed));
   }
   json["machine"] = this_machine();
   json[kHashKey] = content_hash_of(json);
@@ -209,6 +239,13 @@ void Receipt::write(const FilePath& path) const { io::write_file(path, text()); 
 const std::vector<std::string>& Receipt::marks() {
   static const std::vector<std::string> marks{fmt::format("\"{}\": \"{}\"", kSchemaKey, kReceiptSchema)};
   return marks;
+}
+
+std::unique_ptr<Receipt> begin_receipt(const FilePath& file, ReceiptProgram program, const std::vector<FilePath>& read,
+                                       bool force) {
+  if (file.empty()) return nullptr;
+  io::require_output({"--receipt", file, Receipt::marks()}, force, read);
+  return std::make_unique<Receipt>(std::move(program));
 }
 
 const char* compute_path(const KernelCounts& counts, Device selected) {

@@ -1,13 +1,18 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <etna/device/device.h>
 #include <etna/device/file_path.h>
 #include <etna/device/kernel_counts.h>
+#include <etna/device/memory.h>
 #include <etna/device/owned.h>
 
 /// Receipts: what a run was made of and what really ran, in a JSON file that can be checked (docs/receipts.md).
@@ -47,6 +52,28 @@ struct ReceiptProgram {
 std::string program_commit();
 void set_program_commit(std::string_view commit);
 
+/// A moment of a process that counts: where a part of it begins.
+struct ReceiptMoment {
+  KernelCounts counts;
+  Transfers transfers;
+  std::string utc;
+  std::chrono::steady_clock::time_point clock;
+};
+
+/// A part of a process, such as one request of a server: what ran in it, and what its receipt states besides.
+struct ReceiptPart {
+  KernelCounts counts;
+  Transfers transfers;
+  std::string begin, end;  ///< UTC
+  double seconds = 0;
+  MemoryStats memory = {};  ///< of the device at the end; its peak is that since Receipt::device()
+  std::uint64_t process_peak_bytes = 0;
+  std::vector<std::pair<std::string, double>> numbers = {};  ///< as Receipt::number()
+  std::map<std::string, std::uint64_t> seeds = {};
+  std::vector<std::pair<std::string, std::string>> request = {};  ///< {"id", "req_1"}: an object of this name
+  std::vector<std::string> other_files = {};                      ///< roles of files that this part did not read
+};
+
 /// Counts while it lives, and states it all in text(). Kernels, transfers and time count from its construction; so does
 /// the peak of device memory, from device().
 ///     Receipt receipt({.name = "etna", .version = "0.1.0", .command = {argv, argv + argc}});
@@ -71,9 +98,22 @@ class Receipt {
   void file(const std::string& role, const FilePath& path);
   /// Hashed before, for those that write many receipts of one model.
   void file(ReceiptFile hashed);
+  /// Hashes the files named so far now instead of in text(), which still marks those that were changed since.
+  /// @throws FormatError for files that cannot be read
+  void hash_now();
 
   /// The receipt, by what ran until now. Waits for the device. @throws FormatError for files that cannot be read
   std::string text() const;
+
+  /// For receipts of parts. The first two queue the calls of ops that are held back, and do not wait for the device:
+  /// they belong to the thread that runs the model. text() of a part may be called by any thread once no other member
+  /// changes this object.
+  ReceiptMoment moment() const;
+  ReceiptPart part_since(const ReceiptMoment& begin) const;
+  /// The receipt of a part: with the program, device and files of this one, and with the part's own numbers and seeds.
+  /// @throws FormatError as above
+  std::string text(const ReceiptPart& part) const;
+
   /// @throws FormatError also where the file cannot be written
   void write(const FilePath& path) const;
 
@@ -84,6 +124,12 @@ class Receipt {
   struct State;
   Owned<State> state_;
 };
+
+/// Begins a receipt that will be written to a file; null for an empty name.
+/// @param read files that are read, which it must not replace @param force replaces also what is no receipt
+/// @throws OutputExists, FormatError where the file cannot be written; Error in a build without libcrypto
+std::unique_ptr<Receipt> begin_receipt(const FilePath& file, ReceiptProgram program,
+                                       const std::vector<FilePath>& read = {}, bool force = false);
 
 struct ReceiptCheckOptions {
   FilePath root = {};        ///< where the files are looked for; empty: where they were

@@ -231,6 +231,11 @@ std::string receipt_summary(std::string_view text) {
   std::string shown = line("program", fmt::format("{} {}, commit {}", shown_field(program, "name"),
                                                   shown_field(program, "version"), shown_field(program, "commit")));
   shown += line("command", command);
+  std::string request;
+  if (const auto given = receipt.find("request"); given != receipt.end() && given->is_object())
+    for (const auto& [name, value] : given->items())
+      request += fmt::format("{}{} {}", request.empty() ? "" : ", ", name, shown_field(*given, name.c_str()));
+  shown += line("request", request);
   shown += line("time", fmt::format("{}, {} s", shown_field(receipt["time"], "begin"),
                                     shown_field(receipt["time"], "wall_seconds")));
   const std::string driver = shown_field(selected, "driver");

@@ -134,12 +134,9 @@ int main(int argc, char** argv) {
                      io::kReplacesOnlyOwn);
 
   return bench::run_program(app, argc, argv, [&] {
-    std::unique_ptr<training::Receipt> receipt;
-    io::require_output({"--receipt", receipt_file, training::Receipt::marks()}, app.count("--force") > 0);
-    if (!receipt_file.empty()) {
-      receipt = std::make_unique<training::Receipt>(
-          training::ReceiptProgram{.name = "bench_step", .version = ETNA_VERSION, .command = {argv, argv + argc}});
-    }
+    const auto receipt = training::begin_receipt(
+        receipt_file, {.name = "bench_step", .version = ETNA_VERSION, .command = {argv, argv + argc}}, {},
+        app.count("--force") > 0);
     io::require_output({"--trace", trace, profile::trace_marks(trace)}, app.count("--force") > 0);
     if (profiling) options.profile = profile_steps;
     if (exact) options.timing = profile::Timing::dispatches;

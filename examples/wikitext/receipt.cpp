@@ -1,7 +1,5 @@
 #include <cstdlib>
 
-#include <etna/device/output_file.h>
-
 #include "wikitext.h"
 
 namespace wikitext {
@@ -10,10 +8,7 @@ using namespace etna;
 
 std::unique_ptr<training::Receipt> begin_receipt(const std::string& file, const std::vector<std::string>& command,
                                                  bool force, const std::vector<FilePath>& read) {
-  if (file.empty()) return nullptr;
-  io::require_output({"--receipt", file, training::Receipt::marks()}, force, read);
-  return std::make_unique<training::Receipt>(
-      training::ReceiptProgram{.name = "wikitext", .version = ETNA_VERSION, .command = command});
+  return training::begin_receipt(file, {.name = "wikitext", .version = ETNA_VERSION, .command = command}, read, force);
 }
 
 void add_text_files(training::Receipt& receipt, const DataOptions& options) {

@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include <fmt/format.h>
-
 #include <etna/models/grammar/internal/automaton_grammar.h>
 #include <etna/models/grammar/internal/gbnf.h>
 #include <etna/models/grammar/internal/json_grammar.h>
@@ -12,16 +10,6 @@
 
 namespace etna::models {
 namespace {
-
-void check_limits(const GrammarLimits& limits) {
-  constexpr int kDeepest = 1000;
-  constexpr std::size_t kMost = 100'000'000;
-  if (limits.depth < 0 || limits.depth > kDeepest)
-    throw GrammarError(fmt::format("grammar: GrammarLimits::depth is {}; wanted 0 to {}", limits.depth, kDeepest));
-  for (const auto& [name, limit] : {std::pair("nodes", limits.nodes), std::pair("states", limits.states)})
-    if (limit < 1 || limit > kMost)
-      throw GrammarError(fmt::format("grammar: GrammarLimits::{} is {}; wanted 1 to {}", name, limit, kMost));
-}
 
 template <typename Parse>
 std::shared_ptr<TokenGrammar> make_grammar(const GrammarVocabulary& vocabulary, const GrammarLimits& limits,

@@ -78,6 +78,8 @@ class GrammarVocabulary {
   /// @throws GrammarError for a tokenizer of whole words, whose text depends on other words; for an invalid stop token
   explicit GrammarVocabulary(const data::Tokenizer& tokenizer, std::int64_t vocabulary = 0,
                              std::optional<std::vector<std::int32_t>> stop_tokens = std::nullopt);
+  /// Special tokens, too, are texts: what they are spelled as, such as "<tool_call>".
+  static GrammarVocabulary with_special_tokens(const data::Tokenizer& tokenizer, std::int64_t vocabulary = 0);
   /// @param texts bytes of each token; empty ones are never allowed
   GrammarVocabulary(std::vector<std::string> texts, std::vector<std::int32_t> stop_tokens);
 
@@ -104,5 +106,32 @@ std::shared_ptr<TokenGrammar> regex_grammar(const GrammarVocabulary& vocabulary,
 /// @throws GrammarError with line and column; for left recursion
 std::shared_ptr<TokenGrammar> gbnf_grammar(const GrammarVocabulary& vocabulary, std::string_view grammar,
                                            const GrammarLimits& limits = {});
+
+/// A part of a text.
+struct GrammarPart {
+  enum class Kind : unsigned char {
+    one_of,  ///< one of `texts`
+    json,    ///< JSON that validates against the schema texts[0]
+    until,   ///< any text up to the first occurrence of texts[0], which belongs to it
+  };
+  Kind kind = Kind::one_of;
+  std::vector<std::string> texts;
+};
+
+/// Parts that come together, or not at all.
+struct GrammarGroup {
+  std::vector<GrammarPart> parts;
+  bool optional = false;
+};
+using GrammarText = std::vector<GrammarGroup>;
+
+/// One of some texts, as a whole.
+/// @throws GrammarError as json_schema_grammar(), and for a part without a text
+std::shared_ptr<TokenGrammar> parts_grammar(const GrammarVocabulary& vocabulary, std::span<const GrammarText> texts,
+                                            const GrammarLimits& limits = {});
+/// Any text, in which each occurrence of `marker` is followed by one of `texts`; what comes behind that is any text
+/// again. The text may end everywhere else. @throws GrammarError as above, and for an empty marker
+std::shared_ptr<TokenGrammar> marked_grammar(const GrammarVocabulary& vocabulary, std::string_view marker,
+                                             std::span<const GrammarText> texts, const GrammarLimits& limits = {});
 
 }  // namespace etna::models

@@ -195,7 +195,26 @@ CallHead read_function(std::string_view text, std::size_t at) {
   CallHead head = outcome(Outcome::begins);
   head.name = name;
   head.end = end + 1;
-  head.xml = true;
+  head.tags = &kFunctionTags;
+  return head;
+}
+
+/// name, then <arg_key> or </tool_call>
+CallHead read_glm(std::string_view text, std::size_t at) {
+  const std::size_t end = text.find_first_of("\n<", at);
+  if (end == std::string_view::npos)
+    return outcome(text.size() - at > kLongestName + 1 ? Outcome::malformed : Outcome::incomplete);
+  std::string_view name = text.substr(at, end - at);
+  while (!name.empty() && white_space(name.substr(name.size() - 1)) > 0) name.remove_suffix(1);
+  if (!is_name(name)) return outcome(Outcome::malformed);
+  const std::size_t next = end + white_space(text.substr(end));
+  const std::optional<bool> key = begins_with(text.substr(next), kGlmKeys.key_open);
+  const std::optional<bool> close = begins_with(text.substr(next), kGlmKeys.call_close);
+  if (key != true && close != true) return outcome(!key || !close ? Outcome::incomplete : Outcome::malformed);
+  CallHead head = outcome(Outcome::begins);
+  head.name = name;
+  head.end = next;
+  head.tags = &kGlmKeys;
   return head;
 }
 
@@ -224,6 +243,8 @@ std::vector<std::string> call_openers(const AnswerSyntax& syntax) {
     case CallForm::tagged:
       if (syntax.xml) return {"<tool_call>", "<function="};
       return {"<tool_call>"};
+    case CallForm::glm:
+      return {"<tool_call>"};
     case CallForm::llama:
       return {"<|python_tag|>"};
     case CallForm::mistral:
@@ -234,6 +255,7 @@ std::vector<std::string> call_openers(const AnswerSyntax& syntax) {
       return {"<|tool_call|>", "<tool_call>"};
     case CallForm::command:
       return {"<|START_ACTION|>"};
+    case CallForm::channels:
     case CallForm::none:
       break;
   }
@@ -259,6 +281,8 @@ std::vector<std::string> call_closers(CallForm form) {
     case CallForm::command:
       return {"<|END_ACTION|>"};
     case CallForm::mistral:
+    case CallForm::glm:
+    case CallForm::channels:
     case CallForm::none:
       break;
   }
@@ -276,6 +300,7 @@ CallHead read_call_head(const AnswerSyntax& syntax, std::string_view opener, std
   }
   if (opener == kDeepseekCall) return read_deepseek(text, 0);
   if (at >= text.size()) return outcome(Outcome::incomplete);
+  if (syntax.calls == CallForm::glm) return read_glm(text, at);
   if (text[at] == '{') {
     CallHead head = shifted(read_object(text.substr(at)), at);
     head.list = opener.empty() && syntax.calls != CallForm::llama;

@@ -31,15 +31,23 @@ enum class Outcome : unsigned char {
   whole,       ///< a whole call, arguments included
 };
 
+/// The tags around arguments that are no JSON: a call is pairs of keys and values, and an end.
+struct ArgumentTags {
+  std::string_view key_open, key_close, value_open, value_close, call_close;
+  bool lines = false;  ///< a value is on lines of its own, whose ends are no part of it
+};
+constexpr ArgumentTags kFunctionTags{"<parameter=", ">", "", "</parameter>", "</function>", true},
+    kGlmKeys{"<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>", "</tool_call>"};
+
 /// What a text that may be a call is.
 struct CallHead {
   Outcome outcome = Outcome::incomplete;
   std::string name;
-  std::string arguments;  ///< whole: JSON
-  std::size_t end = 0;    ///< begins: where the arguments begin; whole: behind the call
-  bool xml = false;       ///< begins: arguments are <parameter=...>
-  bool object = false;    ///< begins: the arguments are a field of an object, which goes on behind them
-  bool list = false;      ///< the call is an element of a list
+  std::string arguments;               ///< whole: JSON
+  std::size_t end = 0;                 ///< begins: where the arguments begin; whole: behind the call
+  const ArgumentTags* tags = nullptr;  ///< begins: the arguments are in such tags; null: JSON
+  bool object = false;                 ///< begins: the arguments are a field of an object, which goes on behind them
+  bool list = false;                   ///< the call is an element of a list
 };
 
 /// Reads the beginning of a call, behind its opener (for bare JSON: from its '{').

@@ -19,11 +19,13 @@ struct Engine::Sequence {
   std::int64_t tokens = 0, cached_tokens = 0;
   double first_token = 0, longest_gap = 0;   ///< seconds
   std::vector<TokenLogprobs> logprobs = {};  ///< of tokens whose text is held back
+  std::shared_ptr<RequestReceipt> receipt = {};
 };
 
 struct Engine::Task {
   std::function<void()> work;
   std::condition_variable changed = {};
+  std::shared_ptr<RequestReceipt> receipt = {};
   bool begun = false, done = false, abandoned = false;
   std::exception_ptr error = {};
 };

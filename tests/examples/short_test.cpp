@@ -1,8 +1,12 @@
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
 
 #include <gtest/gtest.h>
+
+#include <etna/train/receipt.h>
 
 #include "runner/run_tests.h"
 #include "wikitext_command.h"
@@ -53,6 +57,23 @@ TEST(Lora, FineTunesStories260K) {
   if (!std::filesystem::exists(model)) GTEST_SKIP() << "stories260K is not there";
   const Outcome ended = run("lora cpu " + model.string() + " " ETNA_BINARY_DIR "/example_lora.gguf");
   EXPECT_EQ(ended.code, 0) << ended.text;
+}
+
+TEST(Lora, WritesAReceipt) {
+  const std::filesystem::path model = stories260k() / "checkpoint_legacy.bin", file = ETNA_BINARY_DIR "/lora.json";
+  if (!std::filesystem::exists(model)) GTEST_SKIP() << "stories260K is not there";
+  std::filesystem::remove(file);
+  const std::string command = "lora cpu " + model.string() + " " ETNA_BINARY_DIR "/example_lora.gguf --receipt ";
+  const Outcome ended = run(command + file.string());
+  if (ended.text.find("libcrypto") != std::string::npos) GTEST_SKIP() << "this build has no libcrypto";
+  ASSERT_EQ(ended.code, 0) << ended.text;
+  std::ifstream written(file);
+  const std::string text{std::istreambuf_iterator<char>(written), {}};
+  const etna::training::ReceiptCheck check = etna::training::check_receipt(text);
+  EXPECT_TRUE(check.mismatches.empty()) << check.mismatches.front();
+  EXPECT_EQ(check.files, 2u) << "the model and the adapter";
+  EXPECT_NE(text.find("\"final_loss\""), std::string::npos);
+  EXPECT_NE(run(command + model.string()).code, 0) << "the model is no receipt, and is not replaced";
 }
 
 TEST(Starters, SayWhatIsWrongWithTheirArguments) {

@@ -217,6 +217,41 @@ TEST(GeneratorServing, GivesTheLogProbabilitiesOfTheModel) {
   }
 }
 
+TEST(GeneratorServing, ScoresATextAsItsLogitsDo) {
+  const auto model = small_model(small_config("llama"));
+  const Prompt text = some_text(300, 97);
+  for (const std::int64_t chunk : {0, 7}) {
+    Generator generator(*model, {.chunk = chunk, .cache = {.tokens = 512}});
+    const std::vector<float> all = log_softmax(generator.logits(text).to(f32), -1).to_vector<float>();
+    const auto vocabulary = static_cast<std::size_t>(model->config.vocabulary);
+    const std::int64_t free = generator.cache().stats().in_use;
+    for (const std::int64_t top : {0, 3}) {
+      const std::vector<GeneratedToken> tokens = generator.logprobs(text, top);
+      ASSERT_EQ(tokens.size(), text.size() - 1);
+      for (std::size_t i = 0; i < tokens.size(); ++i) {
+        const float* row = all.data() + i * vocabulary;
+        EXPECT_EQ(tokens[i].token, text[i + 1]);
+        EXPECT_NEAR(tokens[i].logprob, row[text[i + 1]], 1e-4) << i;
+        ASSERT_EQ(std::ssize(tokens[i].top), top);
+        if (top == 0) continue;
+        EXPECT_NEAR(tokens[i].top[0].second, *std::max_element(row, row + vocabulary), 1e-4);
+        EXPECT_NEAR(tokens[i].top[2].second, row[tokens[i].top[2].first], 1e-4);
+        EXPECT_GE(tokens[i].top[1].second, tokens[i].top[2].second);
+      }
+    }
+    EXPECT_EQ(generator.cache().stats().in_use, free);
+    EXPECT_TRUE(generator.logprobs(Prompt{3}).empty());
+    EXPECT_TRUE(generator.logprobs(Prompt{}).empty());
+    EXPECT_THROW(generator.logprobs(Prompt{1, 97}), IndexError);
+    EXPECT_THROW(generator.logprobs(text, 21), Error);
+    EXPECT_THROW(generator.logprobs(some_text(600, 97)), CacheFull);
+    EXPECT_EQ(generator.cache().stats().in_use, free);
+  }
+  const auto bad = model_with_bad_token(5);
+  Generator generator(*bad);
+  EXPECT_THROW(generator.logprobs(Prompt{1, 5, 2}), SuspiciousWeights);
+}
+
 TEST(GeneratorServing, ASmallVocabularyHasFewerAlternatives) {
   DecoderConfig config = small_config("llama");
   config.vocabulary = 7;

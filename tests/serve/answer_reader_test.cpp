@@ -186,6 +186,67 @@ TEST(AnswerReader, ReadsQwenCoderXml) {
             "text(<function=unknown>oh</function>)");
 }
 
+TEST(AnswerReader, ReadsGlmCalls) {
+  const std::string call =
+      "<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>12 <b></arg_value>\n<arg_key>days</arg_key>\n"
+      "<arg_value>3</arg_value>\n<arg_key>list</arg_key>\n<arg_value>[\"a\"]</arg_value>\n</tool_call>";
+  const std::string words = R"(call(0 get_weather) args({"city": "12 <b>", "days": 3, "list": ["a"]}) end)";
+  EXPECT_EQ(read_form(CallForm::glm, call), words);
+  EXPECT_EQ(read_form(CallForm::glm, "Well.\n" + call + "\n<tool_call>add\n</tool_call>\nOh."),
+            "text(Well.) " + words + " call(1 add) args({}) end text(\nOh.)");
+  EXPECT_EQ(read_form(CallForm::glm, "<tool_call>add</tool_call>"), "call(0 add) args({}) end");
+  EXPECT_EQ(read_form(CallForm::glm, "<tool_call>\nadd<arg_key>x</arg_key><arg_value>\n\"q\" </arg_value></tool_call>"),
+            R"(call(0 add) args({"x": )"
+            "\n\"q\" "
+            R"(}) end)")
+      << "JSON, where the schema does not say that it is a text";
+  EXPECT_EQ(read_form(CallForm::glm, "<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>Ro"),
+            R"(call(0 get_weather) args({"city": "Ro) end)")
+      << "cut off";
+  EXPECT_EQ(read_form(CallForm::glm, "<tool_call>get_weather\n<arg_key>ci"), "call(0 get_weather) args({) end");
+  for (const char* text :
+       {"<tool_call>nobody</tool_call>", "<tool_call>add, then", "<tool_call>", "<tool_call>add\n<b>",
+        "<tool_call>{\"name\": \"add\"}</tool_call>", "<tool_call>\n\n</tool_call>"})
+    EXPECT_EQ(read_form(CallForm::glm, text), "text(" + std::string(text) + ")");
+}
+
+TEST(AnswerReader, ReadsChannels) {
+  const std::string think = "<|channel|>analysis<|message|>Hm, 2 < 3.<|end|>", next = "<|start|>assistant",
+                    call = "<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>";
+  const auto read = [](const std::string& text) { return read_form(CallForm::channels, text); };
+  EXPECT_EQ(read("<|channel|>final<|message|>Yes.\n<|return|>"), "text(Yes.\n)");
+  EXPECT_EQ(read(think + next + "<|channel|>final<|message|>Yes."), "reasoning(Hm, 2 < 3.) text(Yes.)");
+  EXPECT_EQ(read(think + next + call + R"({"city": "Rome"})" + "<|call|>"),
+            R"(reasoning(Hm, 2 < 3.) call(0 get_weather) args({"city": "Rome"}) end)");
+  EXPECT_EQ(read(call + R"({"city": "Ro)"), R"(call(0 get_weather) args({"city": "Ro) end)") << "cut off";
+  EXPECT_EQ(read(" to=functions.add<|channel|>commentary json<|message|> {\"x\": 1}<|call|>"),
+            R"(call(0 add) args({"x": 1}) end)");
+  EXPECT_EQ(read(next + " to=functions.add<|channel|>commentary<|message|><|call|>"), "call(0 add) args({}) end");
+  EXPECT_EQ(read("<|channel|>commentary<|message|>I look.<|end|>\n" + next + call + "{}<|call|>" + next + call +
+                 "{}<|call|>"),
+            "text(I look.) call(0 get_weather) args({}) end call(1 get_weather) args({}) end");
+  EXPECT_EQ(read("<|channel|>commentary<|message|>I look.<|end|>" + next + "<|channel|>final<|message|>Yes."),
+            "text(I look.\n\nYes.)");
+  EXPECT_EQ(read(think + think), "reasoning(Hm, 2 < 3.\n\nHm, 2 < 3.)");
+  EXPECT_EQ(read("<|channel|>analysis<|message|>never closed <|en"), "reasoning(never closed <|en)");
+  EXPECT_EQ(read("<|channel|>final<|message|>Yes<|start|>assistant<|channel|>fi"), "text(Yes)")
+      << "a header that is cut off is no text";
+
+  // What the request does not have, and what has no header.
+  const std::string unknown = "<|channel|>commentary to=functions.nobody <|constrain|>json<|message|>{}<|call|>";
+  EXPECT_EQ(read(unknown), "text(" + unknown + ")");
+  EXPECT_EQ(read_all({.syntax = syntax_of(CallForm::channels)}, call + "{}"), "text(" + call + "{})")
+      << "without tools there are no calls";
+  for (const std::string& text :
+       {std::string("Hi"), std::string(" Hi \n"), std::string("<"), std::string("to=x"), std::string(400, 'x'),
+        "to=" + std::string(400, 'x'), std::string("\n"), std::string()})
+    EXPECT_EQ(read(text), text.empty() ? "" : "text(" + text + ")");
+  EXPECT_EQ(read("Hi<|end|>" + next + "<|channel|>final<|message|>you"), "text(Hi\n\nyou)");
+
+  AnswerReaderOptions open{.syntax = syntax_of(CallForm::channels), .tools = kReaderTools, .reasoning = true};
+  EXPECT_EQ(read_all(open, "so<|end|>" + next + "<|channel|>final<|message|>Yes"), "reasoning(so) text(Yes)");
+}
+
 TEST(AnswerReader, ReadsLlamaCalls) {
   const char* const call = R"({"name": "get_weather", "parameters": {"city": "Rome"}})";
   const char* const words = R"(call(0 get_weather) args({"city": "Rome"}) end)";
@@ -266,17 +327,32 @@ TEST(AnswerReader, NoCutChangesAnything) {
                                        "\"",
                                        "\\",
                                        "<|python_tag|>",
+                                       "<tool_call>add\n",
+                                       "<arg_key>",
+                                       "</arg_key>",
+                                       "<arg_value>",
+                                       "</arg_value>",
+                                       "<|start|>assistant",
+                                       "<|channel|>",
+                                       "analysis",
+                                       "commentary to=functions.add ",
+                                       "<|message|>",
+                                       "<|end|>",
+                                       "<|call|>",
                                        ";",
                                        "add",
                                        "<"};
   std::mt19937 random(7);
-  for (int i = 0; i < 120; ++i) {
+  for (int i = 0; i < 160; ++i) {
     std::string text;
-    for (std::size_t k = 0, most = random() % 12; k < most; ++k) text += parts[random() % parts.size()];
-    for (const CallForm form : {CallForm::tagged, CallForm::llama, CallForm::mistral}) {
+    for (std::size_t k = 0, most = random() % 14; k < most; ++k) text += parts[random() % parts.size()];
+    for (const CallForm form :
+         {CallForm::tagged, CallForm::llama, CallForm::mistral, CallForm::glm, CallForm::channels}) {
       AnswerReaderOptions options{.syntax = syntax_of(form, i % 2 == 0, true), .tools = kReaderTools};
       const std::string words = read_all(options, text);
-      const bool kept = text.find("words") == std::string::npos || words.find("words") != std::string::npos;
+      // What stands between a channel's marker and its message is a header.
+      const bool kept = form == CallForm::channels || text.find("words") == std::string::npos ||
+                        words.find("words") != std::string::npos;
       EXPECT_TRUE(kept) << text << " became " << words;
       options.reasoning = true;
       read_all(options, text);
@@ -294,6 +370,11 @@ TEST(AnswerSyntax, ComesFromTheTemplate) {
   EXPECT_EQ(form("{{ '<|im_start|>' }} <tool_call>"), CallForm::tagged);
   EXPECT_EQ(form("{{ '<|im_start|>' }}"), CallForm::none);
   EXPECT_EQ(form("<｜tool▁calls▁begin｜>"), CallForm::deepseek);
+  EXPECT_EQ(form("<tool_call>{{ name }}\n<arg_key>"), CallForm::glm);
+  EXPECT_EQ(form("<|start|>assistant<|channel|>final<|message|>"), CallForm::channels);
+  const AnswerSyntax channels = recognize_answer_syntax("<|channel|><|message|>");
+  EXPECT_TRUE(opens_reasoning(channels, "<|start|>assistant<|channel|>analysis<|message|>"));
+  EXPECT_FALSE(opens_reasoning(channels, "<|start|>assistant"));
   EXPECT_TRUE(recognize_answer_syntax("<tool_call><function=").xml);
   EXPECT_EQ(recognize_answer_syntax("x</think>y").think_close, "</think>");
   EXPECT_EQ(recognize_answer_syntax("").think_close, "");
@@ -321,12 +402,13 @@ TEST(ForcedCall, BeginsWhatTheReaderReads) {
   check(CallForm::granite, "[" + call + "]");
   check(CallForm::command, R"([{"tool_name":"get_weather","parameters":{"city":"Rome"}}])");
   check(CallForm::deepseek, arguments);
+  check(CallForm::channels, arguments);
   const Json any = Json::parse(force_call(syntax_of(CallForm::tagged), kReaderTools, "", false).schema);
   EXPECT_EQ(any["anyOf"].size(), 2u);
   EXPECT_EQ(force_call(syntax_of(CallForm::tagged, true), one, "", true).begin, "\n</think>\n\n<tool_call>\n");
   EXPECT_THAT([&] { force_call(syntax_of(CallForm::none), one, "", false); },
               ThrowsMessage<ApiError>(HasSubstr("tool_choice 'auto'")));
-  EXPECT_THROW(force_call(syntax_of(CallForm::deepseek), kReaderTools, "", false), ApiError);
+  EXPECT_EQ(force_call(syntax_of(CallForm::deepseek), kReaderTools, "", false).texts.size(), 4u);
   EXPECT_THROW(force_call(syntax_of(CallForm::tagged), {}, "", false), ApiError);
 }
 

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { client_package, skip, use_server } from "./server.mjs";
 
-const server = use_server();
+const server = use_server("--receipts", "4");
 const { default: OpenAI } = await client_package("openai");
 const client = () => new OpenAI({ baseURL: `${server.url}/v1`, apiKey: "none", maxRetries: 0 });
 const messages = [{ role: "user", content: "Once upon a time" }];
@@ -28,6 +28,41 @@ test("completions are those of the seed", options, async () => {
     temperature: 0, stop: ["Lily"], echo: true });
   assert.match(greedy.choices[0].text, /^Once upon a time, there was a little girl named ?$/);
   assert.equal(greedy.choices[0].finish_reason, "stop");
+});
+
+test("a text is scored by echo and logprobs", options, async () => {
+  const text = "Once upon a time, there was a little girl named Lily";
+  const score = async (prompt) => {
+    const reply = await client().completions.create({ model: "stories", prompt, max_tokens: 0, temperature: 0, echo: true,
+      logprobs: 1 });
+    assert.equal(reply.choices[0].text, prompt);
+    const { tokens, token_logprobs, top_logprobs, text_offset } = reply.choices[0].logprobs;
+    assert.equal(tokens.length, reply.usage.prompt_tokens);
+    assert.deepEqual([token_logprobs, top_logprobs, text_offset].map((list) => list.length), Array(3).fill(tokens.length));
+    assert.equal(token_logprobs[0], null);
+    return token_logprobs.slice(1).reduce((sum, logprob) => sum + logprob, 0) / tokens.length;
+  };
+  assert.ok(await score(text) > await score("Lily named girl little a was there time a upon Once") + 1);
+});
+
+test("a request has a receipt that its reply names", options, async () => {
+  const ask = (body, headers) => client().completions.create({ model: "stories", prompt: "Once upon a time",
+    max_tokens: 10, seed: 5, ...body }, { headers }).withResponse();
+  const receipt_of = async (response) => {
+    const reply = await fetch(`${server.url}/receipts/${response.headers.get("x-etna-receipt-id")}`);
+    assert.equal(reply.status, 200);
+    return reply.json();
+  };
+  const { data, response } = await ask({}, { "X-Etna-Receipt": "1" });
+  assert.equal(data.usage.completion_tokens, 10);
+  const receipt = await receipt_of(response);
+  assert.equal(receipt.compute_path, "real");
+  assert.equal(receipt.numbers.tokens_written, 10);
+  assert.equal(receipt.seeds.sampling, 5);
+  const streamed = await ask({ stream: true }, { "X-Etna-Receipt": "1" });
+  for await (const chunk of streamed.data) assert.equal(chunk.object, "text_completion");
+  assert.equal((await receipt_of(streamed.response)).numbers.tokens_written, 10);
+  await assert.rejects(ask({}, { "X-Etna-Receipt": "yes" }), (error) => error.status === 400);
 });
 
 test("chats are answered at once and in pieces", options, async () => {

@@ -13,6 +13,7 @@
 #include <etna/autograd/autograd.h>
 #include <etna/models/model_file.h>
 #include <etna/tensor/ops.h>
+#include <etna/train/receipt.h>
 
 #include "data/temporary_folder.h"
 #include "serve/small_server.h"
@@ -174,6 +175,42 @@ TEST_F(ServeProgram, AsksForKeysOfAFile) {
   ASSERT_TRUE(start({"--api-key-file", (folder_ / "keys").string()})) << errors();
   EXPECT_EQ(status("/v1/models"), 401);
   EXPECT_EQ(status("/v1/models", {{"Authorization", "Bearer abc"}}), 200);
+}
+
+TEST_F(ServeProgram, WritesAReceiptOfAllItDid) {
+  const std::filesystem::path file = folder_ / "receipt.json";
+  if (!start({"--receipt", file.string(), "--receipts", "4"})) {
+    ASSERT_THAT(errors(), HasSubstr("libcrypto"));
+    GTEST_SKIP() << "this build has no libcrypto";
+  }
+  const std::string body = R"({"model": "small", "prompt": "the", "ignore_eos": true, "max_tokens": 5, "seed": 1})";
+  httplib::Client client("127.0.0.1", port_);
+  const auto first = client.Post("/v1/completions", {{"X-Etna-Receipt", "1"}}, body, "application/json");
+  ASSERT_EQ(first->status, 200) << first->body;
+  const auto of_one = client.Get("/receipts/" + first->get_header_value("X-Etna-Receipt-Id"));
+  EXPECT_EQ(of_one->status, 200) << of_one->body;
+  EXPECT_THAT(training::check_receipt(of_one->body).mismatches, testing::IsEmpty());
+  EXPECT_EQ(client.Post("/v1/completions", body, "application/json")->status, 200);
+  EXPECT_EQ(client.Post("/v1/completions", "{}", "application/json")->status, 400);
+  EXPECT_EQ(end(SIGTERM), 0) << errors();
+
+  std::ifstream written(file);
+  const std::string text{std::istreambuf_iterator<char>(written), {}};
+  EXPECT_THAT(training::check_receipt(text).mismatches, testing::IsEmpty()) << text;
+  const Json json = Json::parse(text);
+  EXPECT_EQ(json["compute_path"], "real");
+  EXPECT_EQ(json["command"][1], "serve");
+  EXPECT_EQ(json["files"][0]["role"], "model");
+  EXPECT_EQ(json["numbers"]["sequences_finished"], 2);
+  EXPECT_EQ(json["numbers"]["tokens_written"], 10);
+  EXPECT_EQ(json["numbers"]["requests"], 4);
+  EXPECT_EQ(json["numbers"]["requests_refused_or_failed"], 1);
+
+  // Another one replaces it; another file is not replaced.
+  ASSERT_TRUE(start({"--receipt", file.string()})) << errors();
+  EXPECT_EQ(end(SIGINT), 0) << errors();
+  EXPECT_FALSE(start({"--receipt", (folder_ / "small.gguf").string()}));
+  EXPECT_NE(wait(), 0);
 }
 
 TEST_F(ServeProgram, SaysWhyItDoesNotStart) {

@@ -197,13 +197,68 @@ TEST(ServedTools, RequiredCallsValidate) {
   EXPECT_EQ(server.ask("/v1/chat/completions", request, 400)["error"]["param"], "tool_choice");
 }
 
+/// The same in tags.
+TEST(ServedTools, RequiredCallsInTagsValidate) {
+  const ScriptServer server({"Hello, ", "world"}, std::string(kThinkTemplate) + "{# <function= #}");
+  Json request = chat_with_tools();
+  Json tool = openai_tool();
+  tool["function"]["parameters"]["properties"] = {{"city", {{"type", "string"}, {"enum", {"Rome"}}}},
+                                                  {"days", {{"const", 3}}}};
+  tool["function"]["parameters"]["required"] = {"city", "days"};
+  request["tools"] = Json::array({tool});
+  request["tool_choice"] = "required";
+  request["max_tokens"] = 200;
+  const Json reply = server.ask("/v1/chat/completions", request)["choices"][0];
+  EXPECT_EQ(reply["finish_reason"], "tool_calls");
+  ASSERT_EQ(reply["message"]["tool_calls"].size(), 1u) << reply;
+  EXPECT_EQ(Json::parse(reply["message"]["tool_calls"][0]["function"]["arguments"].get<std::string>()),
+            Json({{"city", "Rome"}, {"days", 3}}));
+
+  request["tools"][0]["function"]["parameters"]["properties"]["city"] = {{"type", "string"}, {"minLength", 3}};
+  const Json error = server.ask("/v1/chat/completions", request, 400)["error"];
+  EXPECT_EQ(error["param"], "tools");
+  EXPECT_THAT(error["message"].get<std::string>(), HasSubstr("the text 'city' has 'minLength'"));
+}
+
+/// Text is free, and so is whether a call comes; its arguments are not.
+TEST(ServedTools, StrictCallsValidateAlsoByChoice) {
+  Json request = chat_with_tools();
+  Json tool = openai_tool(true);
+  tool["function"]["parameters"]["properties"]["city"] = {{"enum", {"Rome"}}};
+  tool["function"]["parameters"]["additionalProperties"] = false;
+  request["tools"] = Json::array({tool});
+  request["max_tokens"] = 100;
+  const ScriptServer right(kCallScript, kThinkTemplate), free({"Hello, ", "world"}, kThinkTemplate),
+      wrong({"I ask.\n", "<tool_call>", "{\"name\": \"get_weather\", ", "\"arguments\": {\"city\": ", "\"Paris\"}}"},
+            kThinkTemplate);
+  const Json called = right.ask("/v1/chat/completions", request)["choices"][0];
+  EXPECT_EQ(called["finish_reason"], "tool_calls");
+  EXPECT_EQ(called["message"]["reasoning_content"], "Rome, then.");
+  EXPECT_EQ(called["message"]["content"], "Let me see.");
+  EXPECT_EQ(free.ask("/v1/chat/completions", request)["choices"][0]["message"]["content"], "Hello, world");
+  const Json corrected = wrong.ask("/v1/chat/completions", request)["choices"][0]["message"];
+  EXPECT_EQ(corrected["content"].get<std::string>().substr(0, 6), "I ask.");
+  ASSERT_EQ(corrected["tool_calls"].size(), 1u) << corrected;
+  EXPECT_EQ(Json::parse(corrected["tool_calls"][0]["function"]["arguments"].get<std::string>()),
+            Json({{"city", "Rome"}}));
+  request["tools"][0]["function"]["strict"] = false;
+  const Json lax = wrong.ask("/v1/chat/completions", request)["choices"][0]["message"];
+  EXPECT_EQ(Json::parse(lax["tool_calls"][0]["function"]["arguments"].get<std::string>()), Json({{"city", "Paris"}}));
+
+  request["tools"][0]["function"]["strict"] = true;
+  request["response_format"] = {{"type", "json_object"}};
+  EXPECT_EQ(right.ask("/v1/chat/completions", request, 400)["error"]["param"], "tools");
+}
+
 TEST(ServedTools, UnsupportedWishesAreRefusedByName) {
   const ScriptServer server({"Hi"}, "vicuna");
   EXPECT_EQ(server.ask("/v1/chat/completions", chat_with_tools(), 400)["error"]["param"], "tools");
   const ScriptServer tools({"Hi"}, "chatml");
   Json request = chat_with_tools();
   request["tools"] = Json::array({openai_tool(true)});
-  EXPECT_EQ(tools.ask("/v1/chat/completions", request, 400)["error"]["param"], "tools[0]");
+  const ScriptServer llama({"Hi"}, "llama3");
+  EXPECT_EQ(llama.ask("/v1/chat/completions", request, 400)["error"]["param"], "tools")
+      << "nothing tells a call from text before it has begun";
   request = chat_with_tools();
   request["reasoning_budget"] = 5;
   EXPECT_EQ(tools.ask("/v1/chat/completions", request, 400)["error"]["param"], "reasoning_budget");

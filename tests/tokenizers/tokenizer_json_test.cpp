@@ -189,6 +189,18 @@ TEST(TokenizerJson, EndsOfTextsAreThoseOfTheFilesBeside) {
               ThrowsMessage<FormatError>(HasSubstr("not a token id")));
 }
 
+TEST(TokenizerJson, TheEndOfAMessageEndsNoTurnWhereMessagesHaveChannels) {
+  const auto ends = [](std::vector<std::string> special) {
+    TemporaryFolder folder;
+    BpeTokenizer::train(std::vector<std::string_view>{"a b"}, {.vocab_size = 270, .special_tokens = special})
+        .save(folder / "tokenizer.json");
+    folder.write("tokenizer_config.json", R"({"eos_token": "<stop>"})");
+    return load_tokenizer(folder / "tokenizer.json")->end_tokens();
+  };
+  EXPECT_EQ(ends({"<stop>", "<|start|>", "<|end|>"}), (Ids{0, 2}));
+  EXPECT_EQ(ends({"<stop>", "<|return|>", "<|end|>", "<|call|>"}), (Ids{0, 1, 3}));
+}
+
 TEST(TokenizerJson, CharactersFallBackToTheBytesThatThereAre) {
   const auto tokenizer = parse_tokenizer(
       R"({"version":"1.0","added_tokens":[],"normalizer":null,"pre_tokenizer":null,"post_processor":null,

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -174,6 +175,60 @@ TEST_F(ReceiptOfARun, CountsBetweenTwoPointsAreAnObjectOfTheSameKeys) {
   EXPECT_EQ(json["compute_path"], "real");
   EXPECT_GE(json["totals"]["eager"], 1);
   EXPECT_TRUE(json["fallbacks"].empty());
+}
+
+TEST_F(ReceiptOfARun, APartHasItsOwnCountsAndNumbersAndIsVerified) {
+  Receipt whole({.name = "test", .version = "1.2", .command = {"test"}});
+  whole.device("cpu", kCPU);
+  whole.number("requests", 2);
+  whole.file("model", folder_ / "model.bin");
+  whole.file("adapter a", folder_ / "text.txt");
+  whole.hash_now();
+  exp(ones({4}));
+  const ReceiptMoment begin = whole.moment();
+  log(ones({4}));
+  ReceiptPart part = whole.part_since(begin);
+  exp(ones({4}));
+  part.numbers = {{"tokens_written", 3}};
+  part.seeds = {{"sampling", 5}};
+  part.request = {{"id", "request \xff"}};
+  part.other_files = {"adapter a"};
+  const std::string text = whole.text(part);
+  const ReceiptJson json = ReceiptJson::parse(text);
+  std::set<std::string> kernels;
+  for (const auto& row : json["kernels"]) kernels.insert(row["kernel"].get<std::string>());
+  EXPECT_EQ(kernels.count("log"), 1u);
+  EXPECT_EQ(kernels.count("exp"), 0u) << "that ran before and after";
+  EXPECT_EQ(json["numbers"], (ReceiptJson{{"tokens_written", 3}}));
+  EXPECT_EQ(json["seeds"]["sampling"], 5);
+  EXPECT_EQ(json["request"]["id"], "request \uFFFD");
+  ASSERT_EQ(json["files"].size(), 1u);
+  EXPECT_EQ(json["files"][0]["role"], "model");
+  EXPECT_THAT(check_receipt(text).mismatches, IsEmpty());
+  EXPECT_EQ(whole.text(part), text);
+
+  // Of the whole, what was hashed before.
+  const ReceiptJson all = ReceiptJson::parse(whole.text());
+  EXPECT_EQ(all["numbers"]["requests"], 2);
+  EXPECT_EQ(all["files"].size(), 2u);
+  write("model.bin", "weights, but longer");
+  const ReceiptJson later = ReceiptJson::parse(whole.text());
+  EXPECT_EQ(later["files"][0]["sha256"], all["files"][0]["sha256"]);
+  EXPECT_EQ(later["files"][0]["changed_during_run"], true);
+}
+
+TEST_F(ReceiptOfARun, BeginsOnlyWhereItMayBeWritten) {
+  EXPECT_EQ(begin_receipt({}, {}), nullptr);
+  EXPECT_THROW(begin_receipt(folder_ / "text.txt", {.name = "test", .version = "1", .command = {}}), io::OutputExists);
+  const auto receipt =
+      begin_receipt(folder_ / "receipt.json", {.name = "test", .version = "1", .command = {}}, {folder_ / "model.bin"});
+  ASSERT_NE(receipt, nullptr);
+  receipt->write(folder_ / "receipt.json");
+  EXPECT_NE(begin_receipt(folder_ / "receipt.json", {.name = "test", .version = "1", .command = {}}), nullptr)
+      << "an earlier one is replaced";
+  EXPECT_THROW(begin_receipt(folder_ / "model.bin", {.name = "test", .version = "1", .command = {}},
+                             {folder_ / "model.bin"}, true),
+               io::OutputExists);
 }
 
 TEST_F(ReceiptOfARun, CheckFindsAChangedByteInAFile) {

@@ -6,6 +6,16 @@
 
 namespace etna::models {
 
+void check_limits(const GrammarLimits& limits) {
+  constexpr int kDeepest = 1000;
+  constexpr std::size_t kMost = 100'000'000;
+  if (limits.depth < 0 || limits.depth > kDeepest)
+    throw GrammarError(fmt::format("grammar: GrammarLimits::depth is {}; wanted 0 to {}", limits.depth, kDeepest));
+  for (const auto& [name, limit] : {std::pair("nodes", limits.nodes), std::pair("states", limits.states)})
+    if (limit < 1 || limit > kMost)
+      throw GrammarError(fmt::format("grammar: GrammarLimits::{} is {}; wanted 1 to {}", name, limit, kMost));
+}
+
 AutomatonGrammar::AutomatonGrammar(const GrammarVocabulary& vocabulary, std::shared_ptr<const Expressions> expressions,
                                    Expressions::Id root, const GrammarLimits& limits)
     : trie_(vocabulary.trie()),

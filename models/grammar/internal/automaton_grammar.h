@@ -12,6 +12,9 @@
 
 namespace etna::models {
 
+/// @throws GrammarError for limits that are out of range
+void check_limits(const GrammarLimits& limits);
+
 /// The tokens that a grammar over bytes allows.
 class AutomatonGrammar : public TokenGrammar {
  public:

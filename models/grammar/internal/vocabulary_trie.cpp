@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <etna/data/tokenizers/internal/chat/message_marks.h>
 #include <etna/data/tokenizers/model_tokenizer.h>
 #include <etna/models/grammar/grammar.h>
 
@@ -93,6 +94,14 @@ GrammarVocabulary::GrammarVocabulary(const data::Tokenizer& tokenizer, std::int6
                                      std::optional<std::vector<std::int32_t>> stop_tokens)
     : trie_(std::make_shared<const VocabularyTrie>(texts_of_tokens(tokenizer, vocabulary),
                                                    stop_tokens ? std::move(*stop_tokens) : tokenizer.end_tokens())) {}
+
+GrammarVocabulary GrammarVocabulary::with_special_tokens(const data::Tokenizer& tokenizer, std::int64_t vocabulary) {
+  std::vector<std::string> texts = texts_of_tokens(tokenizer, vocabulary);
+  for (const std::int32_t id : tokenizer.special_tokens())
+    if (static_cast<std::size_t>(id) < texts.size())
+      texts[static_cast<std::size_t>(id)] = data::special_spelling(tokenizer, id);
+  return {std::move(texts), tokenizer.end_tokens()};
+}
 
 GrammarVocabulary::GrammarVocabulary(std::vector<std::string> texts, std::vector<std::int32_t> stop_tokens)
     : trie_(std::make_shared<const VocabularyTrie>(std::move(texts), std::move(stop_tokens))) {}

@@ -298,9 +298,11 @@ class JsonPlanner {
                       "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>",
                       "<|endoftext|>"});
     plan_.pad = find({"<pad>", "[PAD]", "<|pad|>"});
-    for (std::size_t id = 0; id < plan_.tokens.size(); ++id) {
-      const bool end = plan_.eos == static_cast<std::int32_t>(id) || is_end_of_turn(plan_.tokens[id]);
-      if (plan_.types[id] == TokenType::control && end) plan_.end_tokens.push_back(static_cast<std::int32_t>(id));
+    plan_.end_tokens = ends_of_turns(plan_.tokens, plan_.types);
+    if (plan_.eos &&
+        std::find(plan_.end_tokens.begin(), plan_.end_tokens.end(), *plan_.eos) == plan_.end_tokens.end()) {
+      plan_.end_tokens.push_back(*plan_.eos);
+      std::sort(plan_.end_tokens.begin(), plan_.end_tokens.end());
     }
   }
 

@@ -55,6 +55,9 @@ TokenizerPlan plan_tokenizer_json(std::string_view json, const std::string& name
 
 /// Whether a special token with this spelling ends a turn or a message in some model family.
 bool is_end_of_turn(std::string_view token);
+/// The special tokens of a vocabulary that end a turn, by their spelling. Where messages have channels (gpt-oss), a
+/// turn is several messages, and the end of a message is none of them.
+std::vector<std::int32_t> ends_of_turns(const std::vector<std::string>& tokens, const std::vector<TokenType>& types);
 
 /// Converts a vocabulary to JSON and back. If tokens are not UTF-8, the result is not valid JSON either and only good
 /// for hashing. @throws FormatError for damaged JSON

@@ -216,9 +216,8 @@ class VocabularyPlanner {
     if (plan_.eos) plan_.end_tokens.push_back(*plan_.eos);
     for (const std::int64_t id : fields_.end_tokens) plan_.end_tokens.push_back(*checked(id, "end token"));
     // Files name only one EOS token, but models also have one that ends a turn.
-    for (std::size_t id = 0; id < fields_.tokens.size(); ++id)
-      if (plan_.types[id] == TokenType::control && is_end_of_turn(fields_.tokens[id]))
-        plan_.end_tokens.push_back(static_cast<std::int32_t>(id));
+    const std::vector<std::int32_t> turns = ends_of_turns(fields_.tokens, plan_.types);
+    plan_.end_tokens.insert(plan_.end_tokens.end(), turns.begin(), turns.end());
     std::sort(plan_.end_tokens.begin(), plan_.end_tokens.end());
     plan_.end_tokens.erase(std::unique(plan_.end_tokens.begin(), plan_.end_tokens.end()), plan_.end_tokens.end());
   }
@@ -237,12 +236,27 @@ std::optional<VocabularyKind> VocabularyFields::kind() const {
 }
 
 bool is_end_of_turn(std::string_view token) {
-  for (const std::string_view end : {"<|eot_id|>", "<|eom_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>",
-                                     "<|endoftext|>", "<|end_of_text|>", "<EOT>", "_<EOT>", "<|end_of_turn|>",
-                                     "<\xEF\xBD\x9C"
-                                     "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>"})
+  for (const std::string_view end :
+       {"<|eot_id|>", "<|eom_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endoftext|>", "<|end_of_text|>",
+        "<EOT>", "_<EOT>", "<|end_of_turn|>", "<|return|>", "<|call|>",
+        "<\xEF\xBD\x9C"
+        "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>"})
     if (token == end) return true;
   return false;
+}
+
+std::vector<std::int32_t> ends_of_turns(const std::vector<std::string>& tokens, const std::vector<TokenType>& types) {
+  std::vector<std::int32_t> ends;
+  std::optional<std::int32_t> message;
+  bool channels = false;
+  for (std::size_t id = 0; id < tokens.size(); ++id) {
+    if (types[id] != TokenType::control || !is_end_of_turn(tokens[id])) continue;
+    ends.push_back(static_cast<std::int32_t>(id));
+    if (tokens[id] == "<|end|>") message = ends.back();
+    channels = channels || tokens[id] == "<|call|>";
+  }
+  if (channels && message) std::erase(ends, *message);
+  return ends;
 }
 
 TokenizerPlan plan_vocabulary(VocabularyFields fields, const std::string& name) {
