@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -8,6 +9,8 @@
 #include <etna/data/tokenizers/chat_template.h>
 #include <etna/data/tokenizers/internal/chat/jinja_template.h>
 #include <etna/device/error.h>
+#include <etna/device/output_file.h>
+#include <etna/serve/cache_file.h>
 #include <etna/serve/engine.h>
 #include <etna/serve/http_server.h>
 #include <etna/serve/service.h>
@@ -25,7 +28,7 @@ namespace {
 using training::printable;
 
 struct ServeOptions : ModelOptions {
-  std::string alias, key_file, chat_format;
+  std::string alias, key_file, chat_format, cache_file;
   std::vector<std::string> adapters;  ///< NAME=FILE
   std::int64_t parallel = 4, drain_seconds = 30, queue_seconds = 60, answer_seconds = 600, body_mib = 8;
   bool exit_on_failure = false, no_warm_up = false;
@@ -48,11 +51,13 @@ std::string model_name(const std::string& path) {
 class Models {
  public:
   explicit Models(const ServeOptions& options) : options_(options) {
+    require_cache_file(options.cache_file);
     open(options, options.alias.empty() ? model_name(options.model) : options.alias);
     for (const std::string& given : options.adapters) {
       const std::size_t equals = given.find('=');
       if (equals == std::string::npos || equals == 0 || equals + 1 == given.size())
         throw FormatError(fmt::format("--named-adapter {}: wanted NAME=FILE", given));
+      require_cache_file(cache_file_of(given.substr(0, equals)));
       ModelOptions adapted = options;
       adapted.adapter = given.substr(equals + 1);
       adapted.quiet = true;
@@ -64,6 +69,28 @@ class Models {
   double seconds() const { return seconds_; }
 
  private:
+  /// The first model has the file of --cache-file; one with adapters has its name after that.
+  std::string cache_file_of(std::string name) const {
+    if (options_.cache_file.empty() || served_.empty()) return options_.cache_file;
+    std::replace(name.begin(), name.end(), '/', '_');
+    return options_.cache_file + "." + name;
+  }
+  void require_cache_file(const std::string& file) const {
+    io::require_output({"--cache-file", file, {"etna kv cache"}}, options_.force, models_of(options_));
+  }
+  /// A file that cannot be used costs time, which is no reason not to serve.
+  void load_cache(const serve::ServedModel& model) const {
+    if (model.cache_file.empty()) return;
+    try {
+      const std::int64_t blocks = serve::load_cache_file(model);
+      if (!options_.quiet && blocks > 0)
+        std::fprintf(stderr, "%s: %lld blocks of prefixes\n", printable(model.cache_file).c_str(),
+                     static_cast<long long>(blocks));
+    } catch (const FormatError& error) {
+      print_error(fmt::format("{}; its prefixes are read anew", printable(error.what())));
+    }
+  }
+
   void open(const ModelOptions& options, const std::string& name) {
     for (const serve::ServedModel& other : served_)
       if (other.name == name) throw FormatError(fmt::format("two models have the name '{}'", name));
@@ -76,7 +103,8 @@ class Models {
     const std::int64_t most = model.model.decoder->config.context;
     const std::int64_t context = options.context > 0 ? std::min(options.context, most) : most;
     served_.push_back({name, model.model.decoder.get(), model.generator.get(), model.model.tokenizer.get(),
-                       model.device, options_.parallel, context});
+                       model.device, options_.parallel, context, cache_file_of(name)});
+    load_cache(served_.back());
   }
 
   const ServeOptions& options_;
@@ -120,6 +148,9 @@ int serve_models(ServeOptions options) try {
   // The last replies are written before connections end.
   for (int i = 0; i < 10 && service.connections > 0; ++i) pause();
   server.stop();
+  if (!engine.state().failure.empty()) return 0;
+  for (const serve::ServedModel& model : models.served())
+    if (!model.cache_file.empty()) serve::save_cache_file(model);
   return 0;
 } catch (const FormatError& error) {
   print_error(printable(error.what()));
@@ -191,6 +222,9 @@ Command add_serve(CLI::App& app) {
                    "given several times")
       ->take_all()
       ->allow_extra_args(false);
+  add_output(*command, "--cache-file", options->cache_file,
+             "read cached prefixes from this file, and save them there at the end and at POST /slots/save",
+             options->force);
   add_guess_options(*command, *options);
   add_limits(*command, *options);
   return {command, [options] { return serve_models(*options); }};

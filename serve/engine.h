@@ -28,8 +28,9 @@ struct ServedModel {
   models::Generator* generator = nullptr;
   const data::Tokenizer* tokenizer = nullptr;  ///< null: none
   Device device = {};
-  std::int64_t slots = 1;    ///< sequences that run at once
-  std::int64_t context = 0;  ///< tokens that a sequence has at most
+  std::int64_t slots = 1;       ///< sequences that run at once
+  std::int64_t context = 0;     ///< tokens that a sequence has at most
+  std::string cache_file = {};  ///< where its cached prefixes are saved (cache_file.h); empty: nowhere
 };
 
 struct EngineOptions {
