@@ -4,6 +4,10 @@
 #include <filesystem>
 #include <thread>
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 #include <fmt/format.h>
 
 #include <etna/data/tokenizers/chat_template.h>
@@ -113,7 +117,18 @@ class Models {
   double seconds_ = 0;
 };
 
+/// Bodies and grammars of some MiB go back to the system when they are freed, and few heaps keep the rest: by itself
+/// glibc keeps more the larger a request once was, for each of 8 heaps a core.
+void keep_little_freed_memory() {
+#ifdef __GLIBC__
+  ::mallopt(M_MMAP_THRESHOLD, 256 << 10);
+  ::mallopt(M_TRIM_THRESHOLD, 1 << 20);
+  ::mallopt(M_ARENA_MAX, 4);
+#endif
+}
+
 int serve_models(ServeOptions options) try {
+  keep_little_freed_memory();
   if (!options.key_file.empty()) options.http.keys = serve::read_keys(options.key_file);
   data::start_template_process();  // while this process is small and has one thread
   const training::Interrupt interrupt;
@@ -133,21 +148,20 @@ int serve_models(ServeOptions options) try {
                         options.http.host, v6 ? "]" : "", port, first.slots, first.context));
   if (!options.quiet) std::fprintf(stderr, "ready after %.1f s; Ctrl-C or SIGTERM ends it\n", models.seconds());
   const auto pause = [] { std::this_thread::sleep_for(std::chrono::milliseconds(50)); };
-  while (!interrupt.requested()) {
-    pause();
-    if (options.exit_on_failure && !engine.state().failure.empty()) {
-      print_error(engine.state().failure);
-      return 3;
-    }
-  }
+  const auto failed = [&] { return options.exit_on_failure && !engine.state().failure.empty(); };
+  while (!interrupt.requested() && !failed()) pause();
   engine.drain();
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(options.drain_seconds);
-  if (!options.quiet) std::fprintf(stderr, "ending: no new requests; the running ones finish\n");
+  if (!options.quiet && !failed()) std::fprintf(stderr, "ending: no new requests; the running ones finish\n");
   while (!engine.idle() && std::chrono::steady_clock::now() < until) pause();
   engine.stop();
   // The last replies are written before connections end.
   for (int i = 0; i < 10 && service.connections > 0; ++i) pause();
   server.stop();
+  if (failed()) {
+    print_error(engine.state().failure);
+    return 3;
+  }
   if (!engine.state().failure.empty()) return 0;
   for (const serve::ServedModel& model : models.served())
     if (!model.cache_file.empty()) serve::save_cache_file(model);
