@@ -100,6 +100,7 @@ bool messages_body(const std::uint8_t* data, std::size_t size) try {
   serve::Fields fields(body, "");
   serve::ChatRequest request = serve::read_anthropic_chat(fields);
   serve::read_anthropic_options(fields, tiny_server().service, request);
+  fields.flag_if("stream");
   fields.finish();
   return true;
 } catch (const serve::ApiError&) {
@@ -109,7 +110,7 @@ bool messages_body(const std::uint8_t* data, std::size_t size) try {
 bool tool_answer(const std::uint8_t* data, std::size_t size) {
   if (size < 2) return false;
   serve::AnswerReaderOptions options;
-  options.syntax.calls = static_cast<serve::CallForm>(data[0] % 7);
+  options.syntax.calls = static_cast<serve::CallForm>((data[0] & 7) % 7);
   options.syntax.xml = (data[0] & 8) != 0;
   if ((data[0] & 16) != 0) {
     options.syntax.think_open = "<think>";

@@ -49,7 +49,7 @@ TEST(FuzzServe, AnswersSurviveDamageHoweverTheyAreCut) {
       "\x19\x05<tool_call><function=f><parameter=s>a</parameter><parameter=n>3</parameter></function></tool_call>",
       "\x02\x02<|python_tag|>{\"name\": \"add\", \"parameters\": {\"a\": [1, 2]}}",
       "\x03\x07[TOOL_CALLS][{\"name\": \"f\", \"arguments\": {}}, {\"name\": \"add\", \"arguments\": {}}]",
-      "\x0a\x02[TOOL_CALLS]f[ARGS]{\"n\": 1}"};
+      "\x03\x02[TOOL_CALLS]f[ARGS]{\"n\": 1}"};
   for (const std::string& answer : answers) {
     const Damage result = damage(answer, tool_answer, 1, 2000);
     EXPECT_GT(result.tried, 2000u);

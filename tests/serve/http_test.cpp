@@ -359,8 +359,13 @@ TEST(Http, CountsWhatItDoes) {
   const SmallServer server;
   server.ask("/v1/completions", completion());
   server.ask("/v1/completions", with(completion(), "n", 0));
-  const auto metrics = server.client().Get("/metrics");
-  EXPECT_THAT(metrics->body,
+  // A request is counted once its reply is written.
+  std::string metrics;
+  EXPECT_TRUE(soon([&] {
+    metrics = server.client().Get("/metrics")->body;
+    return metrics.find("status=\"400\"") != std::string::npos;
+  }));
+  EXPECT_THAT(metrics,
               AllOf(HasSubstr("etna_http_requests_total{endpoint=\"/v1/completions\",status=\"200\"} 1"),
                     HasSubstr("etna_http_requests_total{endpoint=\"/v1/completions\",status=\"400\"} 1"),
                     HasSubstr("etna_tokens_total 5"), HasSubstr("etna_first_token_seconds_count 1"),
