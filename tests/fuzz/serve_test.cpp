@@ -21,8 +21,8 @@ TEST(FuzzServe, ChatBodySurvivesDamage) {
 
 TEST(FuzzServe, ResponsesBodySurvivesDamage) {
   const std::string body =
-      R"({"model":"tiny","instructions":"a","input":[{"role":"user","content":[{"type":"input_text","text":"\u00e9"}]},)"
-      R"({"type":"function_call","call_id":"1","name":"f","arguments":"{}"},{"type":"function_call_output",)"
+      R"({"model":"tiny","instructions":"a","input":[{"role":"user","content":[{"type":"input_text","text":"\u00e9"}]})"
+      R"(,{"type":"function_call","call_id":"1","name":"f","arguments":"{}"},{"type":"function_call_output",)"
       R"("call_id":"1","output":"x"}],"tools":[{"type":"function","name":"f","parameters":{"type":"object"}}],)"
       R"("tool_choice":"auto","temperature":0.5,"top_p":1,"max_output_tokens":7,"store":false,"stream":true,)"
       R"("text":{"format":{"type":"json_schema","name":"s","schema":{"a":[[[]]]}}},"metadata":{"a":"b"}})";
