@@ -4,11 +4,17 @@
 #include <filesystem>
 #include <thread>
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 #include <fmt/format.h>
 
 #include <etna/data/tokenizers/chat_template.h>
 #include <etna/data/tokenizers/internal/chat/jinja_template.h>
 #include <etna/device/error.h>
+#include <etna/device/output_file.h>
+#include <etna/serve/cache_file.h>
 #include <etna/serve/engine.h>
 #include <etna/serve/http_server.h>
 #include <etna/serve/service.h>
@@ -27,7 +33,7 @@ namespace {
 using training::printable;
 
 struct ServeOptions : ModelOptions {
-  std::string alias, key_file, chat_format;
+  std::string alias, key_file, chat_format, cache_file;
   std::vector<std::string> adapters;  ///< NAME=FILE; FILE for all
   std::vector<std::string> names;     ///< of `stacked`
   std::int64_t parallel = 4, drain_seconds = 30, queue_seconds = 60, answer_seconds = 600, body_mib = 8;
@@ -75,7 +81,9 @@ void read_adapters(ServeOptions& options) {
 /// The model, and a name for it with each of the named adapters.
 class Models {
  public:
-  explicit Models(const ServeOptions& options) : loaded_(open_model(options, options.parallel)) {
+  explicit Models(const ServeOptions& options) {
+    io::require_output({"--cache-file", options.cache_file, {"etna kv cache"}}, options.force, models_of(options));
+    loaded_ = open_model(options, options.parallel);
     loaded_.model.decoder->eval();
     const auto begin = std::chrono::steady_clock::now();
     if (!options.no_warm_up) loaded_.generator->warm_up();
@@ -84,23 +92,49 @@ class Models {
     const std::int64_t context = options.context > 0 ? std::min(options.context, most) : most;
     const auto serve = [&](const std::string& name) {
       served_.push_back({name, loaded_.model.decoder.get(), loaded_.generator.get(), loaded_.model.tokenizer.get(),
-                         loaded_.device, options.parallel, context, std::ssize(served_) - 1});
+                         loaded_.device, options.parallel, context, std::ssize(served_) - 1, options.cache_file});
     };
     serve(options.alias);
     for (const std::string& name : options.names) serve(name);
+    load_cache(options.quiet);
   }
 
   const std::vector<serve::ServedModel>& served() const { return served_; }
   double seconds() const { return seconds_; }
 
  private:
+  /// A file that cannot be used costs time, which is no reason not to serve.
+  void load_cache(bool quiet) const {
+    const serve::ServedModel& model = served_.front();
+    if (model.cache_file.empty()) return;
+    try {
+      const std::int64_t blocks = serve::load_cache_file(model);
+      if (!quiet && blocks > 0)
+        std::fprintf(stderr, "%s: %lld blocks of prefixes\n", printable(model.cache_file).c_str(),
+                     static_cast<long long>(blocks));
+    } catch (const FormatError& error) {
+      print_error(fmt::format("{}; its prefixes are read anew", printable(error.what())));
+    }
+  }
+
   LoadedModel loaded_;
   std::vector<serve::ServedModel> served_;
   double seconds_ = 0;
 };
 
+/// Bodies and grammars of some MiB go back to the system when they are freed, and few heaps keep the rest: by itself
+/// glibc keeps more the larger a request once was, for each of 8 heaps a core.
+void keep_little_freed_memory() {
+#ifdef __GLIBC__
+  ::mallopt(M_MMAP_THRESHOLD, 256 << 10);
+  ::mallopt(M_TRIM_THRESHOLD, 1 << 20);
+  ::mallopt(M_ARENA_MAX, 4);
+#endif
+}
+
 int serve_models(ServeOptions options) try {
   read_adapters(options);
+  keep_little_freed_memory();
   if (!options.key_file.empty()) options.http.keys = serve::read_keys(options.key_file);
   data::start_template_process();  // while this process is small and has one thread
   const training::Interrupt interrupt;
@@ -122,22 +156,23 @@ int serve_models(ServeOptions options) try {
                         options.http.host, v6 ? "]" : "", port, first.slots, first.context));
   if (!options.quiet) std::fprintf(stderr, "ready after %.1f s; Ctrl-C or SIGTERM ends it\n", models.seconds());
   const auto pause = [] { std::this_thread::sleep_for(std::chrono::milliseconds(50)); };
-  while (!interrupt.requested()) {
-    pause();
-    if (options.exit_on_failure && !engine.state().failure.empty()) {
-      print_error(engine.state().failure);
-      return 3;
-    }
-  }
+  const auto failed = [&] { return options.exit_on_failure && !engine.state().failure.empty(); };
+  while (!interrupt.requested() && !failed()) pause();
   engine.drain();
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(options.drain_seconds);
-  if (!options.quiet) std::fprintf(stderr, "ending: no new requests; the running ones finish\n");
+  if (!options.quiet && !failed()) std::fprintf(stderr, "ending: no new requests; the running ones finish\n");
   while (!engine.idle() && std::chrono::steady_clock::now() < until) pause();
   engine.stop();
   // The last replies are written before connections end.
   for (int i = 0; i < 10 && service.connections > 0; ++i) pause();
   server.stop();
   receipts.write(engine, service, models.seconds());
+  if (failed()) {
+    print_error(engine.state().failure);
+    return 3;
+  }
+  if (!engine.state().failure.empty()) return 0;
+  if (!first.cache_file.empty()) serve::save_cache_file(first);
   return 0;
 } catch (const FormatError& error) {
   print_error(printable(error.what()));
@@ -215,6 +250,9 @@ Command add_serve(CLI::App& app) {
                    "given several times")
       ->take_all()
       ->allow_extra_args(false);
+  add_output(*command, "--cache-file", options->cache_file,
+             "read cached prefixes from this file, and save them there at the end and at POST /slots/save",
+             options->force);
   add_guess_options(*command, *options);
   add_limits(*command, *options);
   add_serve_receipt_options(*command, *options, options->receipts);

@@ -22,7 +22,7 @@ void add_serve_receipt_options(CLI::App& app, ModelOptions& options, ServeReceip
 /// Counts from its construction, where the options ask for it.
 class ServeReceipts {
  public:
-  /// @param adapters NAME=FILE, each @throws OutputExists, FormatError where the file cannot be written
+  /// @param names of options.stacked @throws OutputExists, FormatError where the file cannot be written
   ServeReceipts(const ModelOptions& options, const ServeReceiptOptions& receipts,
                 const std::vector<std::string>& names);
 

@@ -125,6 +125,8 @@ std::string Generator::error_of(Id sequence) const {
   return slot_of(sequence) != nullptr ? std::string() : ended(sequence).error;
 }
 
+bool Generator::ran_out_of_memory(Id sequence) const { return slot_of(sequence) == nullptr && ended(sequence).memory; }
+
 std::int64_t Generator::reused(Id sequence) const {
   const Slot* slot = slot_of(sequence);
   return slot != nullptr ? slot->reused : ended(sequence).reused;
@@ -141,15 +143,19 @@ void Generator::widen(std::int64_t blocks) {
 }
 
 void Generator::set_width(std::int64_t width) {
-  width_ = width;
+  std::vector<std::int32_t> rows;
+  for (const Slot& slot : slots_) {
+    const std::vector<std::int32_t> row =
+        slot.taken() ? cache_.row(slot.cached, width) : std::vector<std::int32_t>(static_cast<std::size_t>(width), -1);
+    rows.insert(rows.end(), row.begin(), row.end());
+  }
+  // What may fail comes first.
+  const Tensor filled = from_vector(rows, {options_.slots, width});
   Tensor& table = steps_->tables[width];
-  if (table.defined())
-    table.fill_(-1);
-  else
-    table = full({options_.slots, width_}, -1, {i32, options_.device});
+  if (!table.defined()) table = full({options_.slots, width}, -1, {i32, options_.device});
+  table.copy_(filled);
   table_ = table;
-  for (std::size_t i = 0; i < slots_.size(); ++i)
-    if (slots_[i].taken()) write_row(i);
+  width_ = width;
 }
 
 void Generator::write_row(std::size_t i) {
@@ -205,7 +211,7 @@ void Generator::finish(Slot& slot, StopReason reason, const std::string& error) 
   const auto index = static_cast<std::int64_t>(&slot - slots_.data());
   // First the host's part, so that a slot is free again even where the device fails.
   const Slot old = std::exchange(slot, Slot());
-  ended_[old.sequence] = {reason, old.reused, error};
+  ended_[old.sequence] = {reason, old.reused, error, false};
   if (std::ssize(ended_) > kMaxEnded) ended_.erase(ended_.begin());
   // The model has not read the last token that the host has seen, or reads it in a queued step.
   std::vector<std::int32_t> cached(old.tokens);
@@ -216,6 +222,12 @@ void Generator::finish(Slot& slot, StopReason reason, const std::string& error) 
   positions_.select(0, index).fill_(-1);
   active_.select(0, index).fill_(0);
   table_.select(0, index).fill_(-1);
+}
+
+void Generator::fail(Slot& slot, const std::exception& error) {
+  const Id sequence = slot.sequence;
+  finish(slot, StopReason::failed, error.what());
+  ended_.at(sequence).memory = dynamic_cast<const OutOfMemory*>(&error) != nullptr;
 }
 
 void Generator::save_cache(const FilePath& path) const { cache_.save(path, model_hash(model_)); }

@@ -107,13 +107,16 @@ class Generator {
   /// Empty once all have ended, and where there are only prompts that are still being read: ask busy(). A sequence for
   /// which the cache has no free block waits until another one ends. Where reading or checking one sequence fails
   /// (SuspiciousWeights, OutOfMemory), it ends with StopReason::failed, and others go on.
-  /// @throws CacheFull if all sequences wait; call leave() for one of them to continue
+  /// @throws CacheFull if all sequences wait, and OutOfMemory where all need memory for their next token; call leave()
+  /// for one of them to continue
   std::vector<GeneratedToken> step();
   /// Why a sequence ended; none while it is being read or runs.
   /// @throws IndexError for one that never began, or that was forgotten
   StopReason stopped(Id sequence) const;
   /// The message of the error that ended a sequence; empty unless stopped() is failed. @throws IndexError as stopped()
   std::string error_of(Id sequence) const;
+  /// Whether that error was OutOfMemory, so that the sequence may succeed later. @throws IndexError as stopped()
+  bool ran_out_of_memory(Id sequence) const;
   /// How many tokens of the prompt were found in the cache. @throws IndexError as stopped()
   std::int64_t reused(Id sequence) const;
   /// Ends a sequence, also one that is being read; does nothing if it has already ended.
@@ -161,6 +164,7 @@ class Generator {
     StopReason reason = StopReason::none;
     std::int64_t reused = 0;
     std::string error;
+    bool memory = false;  ///< which it ran out of
   };
 
   Slot* slot_of(Id sequence);
@@ -181,6 +185,7 @@ class Generator {
   void guess(std::vector<GeneratedToken>& tokens);
   bool give(Slot& slot, GeneratedToken token, std::vector<GeneratedToken>& tokens);
   void finish(Slot& slot, StopReason reason, const std::string& error = {});
+  void fail(Slot& slot, const std::exception& error);
   bool is_full(const Slot& slot) const;
   bool waits(const Slot& slot) const;
   void make_room(Slot& slot, std::int64_t rows = 1);

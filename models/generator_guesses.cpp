@@ -89,24 +89,29 @@ void Generator::guess(std::vector<GeneratedToken>& tokens) {
   if (draft_) draft_->guess(guessed_.select(0, 0).slice(1, 1, rows), greedy);
   check_guesses(greedy);
   const std::vector<std::int32_t> both = guessed_.to_vector<std::int32_t>();
+  const auto own_of = [&](std::size_t i) { return both.data() + (slots + static_cast<std::int64_t>(i)) * rows; };
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     if (!slots_[i].decoding()) continue;
-    const std::int32_t *guesses = both.data() + static_cast<std::int64_t>(i) * rows + 1,
-                       *own = guesses + slots * rows - 1;
-    std::int64_t right = 0;
+    const std::int32_t *guesses = both.data() + static_cast<std::int64_t>(i) * rows + 1, *own = own_of(i);
+    std::int32_t right = 0;
     while (right + 1 < rows && guesses[right] == own[right]) ++right;
     next[i] = own[right];
-    count[i] = static_cast<std::int32_t>(right + 1);
-    times_.guessed_right += std::min(right, found[i]);
-    slots_[i].position += right + 1;
-    slots_[i].generated += right + 1;
-    if (draft_) draft_->accept(i, right);
-    for (std::int64_t j = 0; j <= right && give(slots_[i], {slots_[i].sequence, own[j]}, tokens); ++j) {}
+    count[i] = right + 1;
   }
+  // What may fail comes before a sequence is given tokens.
   const Tensor counted = from_vector(count, options_.device);
   tokens_.copy_(from_vector(next));
   positions_.add_(counted * active_);
   draws_.add_(counted);
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    if (!slots_[i].decoding()) continue;
+    times_.guessed_right += std::min<std::int64_t>(count[i] - 1, found[i]);
+    slots_[i].position += count[i];
+    slots_[i].generated += count[i];
+    if (draft_) draft_->accept(i, count[i] - 1);
+    const std::int32_t* own = own_of(i);
+    for (std::int32_t j = 0; j < count[i] && give(slots_[i], {slots_[i].sequence, own[j]}, tokens); ++j) {}
+  }
 }
 
 }  // namespace etna::models

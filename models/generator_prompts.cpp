@@ -107,7 +107,7 @@ Generator::Id Generator::join(std::span<const std::int32_t> prompt, const Genera
     while (slot.reading) read_chunk(slot);
     check_range(slot);
   } catch (const std::exception& error) {
-    finish(slot, StopReason::failed, error.what());
+    fail(slot, error);
     throw;
   }
   times_.prompt_seconds += prompt_seconds_since(begin);
@@ -150,7 +150,7 @@ void Generator::read_prompts() {
     } catch (const DeviceLost&) {
       throw;
     } catch (const std::exception& error) {
-      finish(*next, StopReason::failed, error.what());
+      fail(*next, error);
     }
   }
   if (any) times_.prompt_seconds += prompt_seconds_since(begin);

@@ -112,6 +112,7 @@ void Generator::activate(Slot& slot, bool active) {
   slot.active = active;
   if (!active) return;
   tokens_.select(0, index).fill_(slot.tokens.back());
+  draws_.select(0, index).fill_(static_cast<double>(slot.generated));
   write_counts(slot);
 }
 
@@ -138,7 +139,7 @@ std::optional<CacheFull> Generator::queue_steps() {
       } catch (const DeviceLost&) {
         throw;
       } catch (const std::exception& error) {
-        finish(slot, StopReason::failed, error.what());
+        fail(slot, error);
       }
     }
     if (std::none_of(slots_.begin(), slots_.end(), [&](const Slot& slot) { return slot.drawing && wants(slot); }))
@@ -194,7 +195,7 @@ void Generator::take_tokens(std::vector<GeneratedToken>& tokens) {
     try {
       check_range(slot);
     } catch (const SuspiciousWeights& error) {
-      finish(slot, StopReason::failed, error.what());
+      fail(slot, error);
       continue;
     }
     const PendingToken next = std::move(slot.pending.front());
@@ -209,7 +210,7 @@ void Generator::take_tokens(std::vector<GeneratedToken>& tokens) {
     } catch (const DeviceError&) {
       throw;
     } catch (const std::exception& error) {  // of its grammar
-      if (slot.taken()) finish(slot, StopReason::failed, error.what());
+      if (slot.taken()) fail(slot, error);
     }
   }
 }
@@ -223,9 +224,17 @@ std::vector<GeneratedToken> Generator::step() {
     return std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.decoding(); });
   };
   while (tokens.empty() && decoding()) {
-    if (can_guess()) guess(tokens);
-    if (!tokens.empty()) break;
-    const std::optional<CacheFull> full = queue_steps();
+    std::optional<CacheFull> full;
+    try {
+      if (can_guess()) guess(tokens);
+      if (!tokens.empty()) break;
+      full = queue_steps();
+    } catch (const OutOfMemory&) {
+      // The device may have done a part of the step. The next one begins with what the host knows.
+      for (Slot& slot : slots_)
+        if (slot.decoding()) activate(slot, false);
+      throw;
+    }
     if (full && std::all_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.pending.empty(); })) {
       if (std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.reading; })) break;
       throw *full;

@@ -25,6 +25,7 @@ const std::vector<Endpoint>& endpoints() {
       {"GET", "/health", answer_health, false},
       {"GET", "/metrics", answer_metrics},
       {"GET", "/slots", answer_slots},
+      {"POST", "/slots/save", answer_save_slots},
       {"GET", "/receipts/{id}", answer_receipt},
       {"GET", "/endpoints", answer_endpoints, false},
       {"GET", "/", answer_page, false},

@@ -21,6 +21,7 @@ HttpReply answer_health(Service& service, const HttpRequest& request);
 HttpReply answer_metrics(Service& service, const HttpRequest& request);
 HttpReply answer_slots(Service& service, const HttpRequest& request);
 HttpReply answer_receipt(Service& service, const HttpRequest& request);
+HttpReply answer_save_slots(Service& service, const HttpRequest& request);
 HttpReply answer_page(Service& service, const HttpRequest& request);
 HttpReply answer_endpoints(Service& service, const HttpRequest& request);
 

@@ -31,9 +31,10 @@ struct ServedModel {
   models::Generator* generator = nullptr;
   const data::Tokenizer* tokenizer = nullptr;  ///< null: none
   Device device = {};
-  std::int64_t slots = 1;     ///< sequences that run at once
-  std::int64_t context = 0;   ///< tokens that a sequence has at most
-  std::int64_t adapter = -1;  ///< of its sequences (GenerationOptions::adapter)
+  std::int64_t slots = 1;       ///< sequences that run at once
+  std::int64_t context = 0;     ///< tokens that a sequence has at most
+  std::int64_t adapter = -1;    ///< of its sequences (GenerationOptions::adapter)
+  std::string cache_file = {};  ///< where its cached prefixes are saved (cache_file.h); empty: nowhere
 };
 
 /// @throws ApiError 400 for a prompt without tokens, too long a one or tokens outside the vocabulary

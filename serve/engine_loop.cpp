@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -271,15 +272,22 @@ void Engine::take(Sequence& sequence, const models::GeneratedToken& token) {
 void Engine::step(std::size_t lane) {
   models::Generator& generator = this->generator(lane);
   std::vector<models::GeneratedToken> tokens;
+  std::optional<AnswerError> lack;
   try {
     tokens = generator.step();
   } catch (const models::CacheFull& full) {
-    // All wait for blocks: the youngest gives way.
-    std::unique_ptr<Sequence> youngest = std::move(running_[lane].back());
-    generator.leave(youngest->id);
+    lack = AnswerError{503, full.what(), "cache_full"};
+  } catch (const OutOfMemory& memory) {
+    lack = AnswerError{503, memory.what(), "out_of_memory"};
+  }
+  if (lack) {
+    // All wait for blocks, or for memory: the youngest gives way.
+    generator.leave(running_[lane].back()->id);
+    generator.forget(running_[lane].back()->id);
     const std::lock_guard lock(mutex_);
+    const std::unique_ptr<Sequence> youngest = std::move(running_[lane].back());
     running_[lane].pop_back();
-    finish(*youngest, FinishReason::failed, {503, full.what(), "cache_full"});
+    finish(*youngest, FinishReason::failed, *lack);
     return;
   }
   const std::lock_guard lock(mutex_);
@@ -304,7 +312,8 @@ void Engine::sweep(std::size_t lane) {
     AnswerError error;
     if (stopped == models::StopReason::failed) {
       reason = FinishReason::failed;
-      error = {500, generator.error_of(sequence.id), "generation_failed"};
+      const bool memory = generator.ran_out_of_memory(sequence.id);
+      error = {memory ? 503 : 500, generator.error_of(sequence.id), memory ? "out_of_memory" : "generation_failed"};
     } else if (stopped == models::StopReason::none) {
       if (sequence.text.stopped()) {
         reason = FinishReason::stop;

@@ -49,6 +49,34 @@ bool has_body(const httplib::Request& request) {
          (request.has_header("Content-Length") && request.get_header_value("Content-Length") != "0");
 }
 
+/// Refuses heads of which two readers of HTTP, such as a proxy and this one, could see different ends (smuggling).
+void check_head(const httplib::Request& request) {
+  const auto require = [](bool fine, const std::string& why) {
+    if (fine) return;
+    current_connection()->spoil();  // where the request ends is not known
+    throw ApiError(400, "invalid_request_error", why, "headers", "invalid_headers");
+  };
+  const auto token = [](unsigned char c) { return c > 32 && c < 127 && c != ':'; };
+  const auto control = [](unsigned char c) { return (c < 32 && c != '\t') || c == 127; };
+  for (const auto& [name, value] : request.headers) {
+    require(!name.empty() && std::all_of(name.begin(), name.end(), token), "the name of a header is not one of HTTP");
+    require(std::none_of(value.begin(), value.end(), control),
+            fmt::format("the header '{:.64}' contains a control character", name));
+  }
+  const std::size_t lengths = request.headers.count("Content-Length");
+  const std::size_t codings = request.headers.count("Transfer-Encoding");
+  require(lengths + codings <= 1, "the request says how long it is more than once; send one Content-Length");
+  if (lengths == 1) {
+    const std::string length = request.get_header_value("Content-Length");
+    require(!length.empty() && length.size() < 19 && length.find_first_not_of("0123456789") == std::string::npos,
+            fmt::format("Content-Length is '{:.32}'; wanted a number of bytes", length));
+  }
+  if (codings == 1) {
+    const std::string coding = request.get_header_value("Transfer-Encoding");
+    require(coding == "chunked", fmt::format("Transfer-Encoding is '{:.32}'; this server knows chunked alone", coding));
+  }
+}
+
 /// "application/json", also with parameters.
 bool is_json(const httplib::Request& request) {
   const std::string type = request.get_header_value("Content-Type");
@@ -167,6 +195,7 @@ class Http : public httplib::Server {
       const bool reads = request.method == "GET" || request.method == "HEAD";
       endpoint = find_endpoint(reads ? "GET" : request.method, request.path, part);
       if (endpoint != nullptr) exchange.endpoint = endpoint->path;
+      check_head(request);
       check(request, endpoint);
       if (!reads) return false;
       if (has_body(request)) throw bad_request("", "a request with method GET has no body");
@@ -176,7 +205,7 @@ class Http : public httplib::Server {
     } catch (const std::exception& error) {
       reply = failed(error, endpoint);
     }
-    if (has_body(request)) refuse_rest(response);
+    if (has_body(request)) refuse_rest();
     write(std::move(reply), response);
     return true;
   }
@@ -273,11 +302,13 @@ class Http : public httplib::Server {
         return fits;
       });
       if (!fits || response.status == 413) {
-        refuse_rest(response);
+        refuse_rest();
         throw too_large();
       }
+      // Readers differ in what they take for chunks, so nothing follows them.
+      if (request.has_header("Transfer-Encoding")) refuse_rest();
       if (!read) {
-        refuse_rest(response);
+        refuse_rest();
         throw ApiError(408, "invalid_request_error", "the body did not come, or cannot be decoded", "",
                        "incomplete_body");
       }
@@ -306,16 +337,16 @@ class Http : public httplib::Server {
   HttpReply failed(const std::exception& error, const Endpoint* endpoint) const {
     std::fprintf(stderr, "serve: %s failed: %s\n", current_exchange().id.c_str(),
                  training::printable(error.what()).c_str());
+    const bool memory = dynamic_cast<const OutOfMemory*>(&error) || dynamic_cast<const std::bad_alloc*>(&error);
+    if (memory || dynamic_cast<const DeviceError*>(&error))
+      return error_reply(unavailable(error.what(), memory ? "out_of_memory" : "device_lost"), endpoint);
     return error_reply(
         ApiError(500, "server_error", fmt::format("the server failed: {}", error.what()), "", "internal_error"),
         endpoint);
   }
 
   /// Nobody reads the rest of the request, so no other one can follow it.
-  static void refuse_rest(httplib::Response& response) {
-    response.set_header("Connection", "close");
-    current_connection()->spoil();
-  }
+  static void refuse_rest() { current_connection()->spoil(); }
 
   void write(HttpReply reply, httplib::Response& response) const {
     response.status = reply.status;

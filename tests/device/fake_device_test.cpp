@@ -96,7 +96,7 @@ TEST_F(FakeDevice, IsReadFromText) {
   EXPECT_EQ(two[0].memory, 64u << 20);
   EXPECT_THAT(two[0].features, ElementsAre("int8", "float16"));
   EXPECT_EQ(two[1].rejected, "too old");
-  for (const char* wrong : {"memory=lots", "size=3", "name", "=", "memory=-1"}) {
+  for (const char* wrong : {"memory=lots", "size=3", "name", "=", "memory=-1", "lost_after=-1", "lost_after=1x"}) {
     const auto one = fake::parse(wrong);
     ASSERT_EQ(one.size(), 1u) << wrong;
     EXPECT_THAT(one[0].rejected, HasSubstr("ETNA_FAKE_DEVICE: ")) << wrong;

@@ -19,6 +19,44 @@ TEST(FuzzServe, ChatBodySurvivesDamage) {
   EXPECT_GT(result.refused, result.tried / 2);
 }
 
+TEST(FuzzServe, ResponsesBodySurvivesDamage) {
+  const std::string body =
+      R"({"model":"tiny","instructions":"a","input":[{"role":"user","content":[{"type":"input_text","text":"\u00e9"}]})"
+      R"(,{"type":"function_call","call_id":"1","name":"f","arguments":"{}"},{"type":"function_call_output",)"
+      R"("call_id":"1","output":"x"}],"tools":[{"type":"function","name":"f","parameters":{"type":"object"}}],)"
+      R"("tool_choice":"auto","temperature":0.5,"top_p":1,"max_output_tokens":7,"store":false,"stream":true,)"
+      R"("text":{"format":{"type":"json_schema","name":"s","schema":{"a":[[[]]]}}},"metadata":{"a":"b"}})";
+  const Damage result = damage(body, responses_body, 2, 2000);
+  EXPECT_GT(result.tried, 4000u);
+  EXPECT_GT(result.refused, result.tried / 2);
+}
+
+TEST(FuzzServe, MessagesBodySurvivesDamage) {
+  const std::string body =
+      R"({"model":"tiny","max_tokens":7,"system":[{"type":"text","text":"a"}],"messages":[{"role":"user","content":)"
+      R"([{"type":"text","text":"\u00e9"}]},{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"f",)"
+      R"("input":{"a":[1,{}]}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"1","content":"x"}]}],)"
+      R"("tools":[{"name":"f","input_schema":{"type":"object"}}],"tool_choice":{"type":"auto"},"temperature":0.5,)"
+      R"("top_k":3,"stop_sequences":["a"],"thinking":{"type":"disabled"},"stream":true,"metadata":{"user_id":"u"}})";
+  const Damage result = damage(body, messages_body, 2, 2000);
+  EXPECT_GT(result.tried, 4000u);
+  EXPECT_GT(result.refused, result.tried / 2);
+}
+
+TEST(FuzzServe, AnswersSurviveDamageHoweverTheyAreCut) {
+  const std::string answers[] = {
+      "\x11\x03<think>a</think>b<tool_call>\n{\"name\": \"f\", \"arguments\": {\"s\": \"}\"}}\n</tool_call> c",
+      "\x19\x05<tool_call><function=f><parameter=s>a</parameter><parameter=n>3</parameter></function></tool_call>",
+      "\x02\x02<|python_tag|>{\"name\": \"add\", \"parameters\": {\"a\": [1, 2]}}",
+      "\x03\x07[TOOL_CALLS][{\"name\": \"f\", \"arguments\": {}}, {\"name\": \"add\", \"arguments\": {}}]",
+      "\x03\x02[TOOL_CALLS]f[ARGS]{\"n\": 1}"};
+  for (const std::string& answer : answers) {
+    const Damage result = damage(answer, tool_answer, 1, 2000);
+    EXPECT_GT(result.tried, 2000u);
+    EXPECT_GT(result.refused, 100u);
+  }
+}
+
 TEST(FuzzServe, HttpRequestsSurviveDamage) {
   const std::string request =
       "GET /health HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: a\r\nAccept-Encoding: gzip\r\n\r\n"

@@ -38,6 +38,12 @@ bool gbnf(const std::uint8_t* data, std::size_t size);
 
 /// The body of a chat's request; in builds with a server.
 bool chat_body(const std::uint8_t* data, std::size_t size);
+/// The bodies of OpenAI's responses and of Anthropic's messages.
+bool responses_body(const std::uint8_t* data, std::size_t size);
+bool messages_body(const std::uint8_t* data, std::size_t size);
+/// What a model writes that may call tools, after two bytes that choose its markup and the length of pieces: however
+/// it is cut, the same events must come; true where a tool is called.
+bool tool_answer(const std::uint8_t* data, std::size_t size);
 /// All that a client sends to a server of tiny_decoder(); true for a reply with status 200.
 bool http_request(const std::uint8_t* data, std::size_t size);
 

@@ -102,7 +102,8 @@ TEST(TokenMasks, StrangeCallsAreRefused) {
 }
 
 TEST(TokenMasks, VocabulariesAreChecked) {
-  EXPECT_THAT(fixtures::refusal_of([] { GrammarVocabulary({}, {}); }), HasSubstr("has no tokens"));
+  EXPECT_THAT(fixtures::refusal_of([] { GrammarVocabulary(std::vector<std::string>(), {}); }),
+              HasSubstr("has no tokens"));
   EXPECT_THAT(fixtures::refusal_of([] { GrammarVocabulary({"a"}, {1}); }), HasSubstr("stop token 1 is out of range"));
   EXPECT_THAT(fixtures::refusal_of([] { GrammarVocabulary({"a"}, {-1}); }), HasSubstr("stop token -1"));
   EXPECT_THAT(fixtures::refusal_of([] { GrammarVocabulary({std::string(70'000, 'a')}, {}); }),

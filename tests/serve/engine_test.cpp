@@ -171,7 +171,7 @@ TEST(Engine, EndsAnAnswerThatNobodyReads) {
   const auto unread = engine.submit(job);
   const Answered other = answer_of(*engine.submit(some_job(100)));
   EXPECT_EQ(other.finish.usage.completion_tokens, 100) << "a slow reader must not hold up others";
-  EXPECT_TRUE(soon([&] { return engine.idle(); }));
+  ASSERT_TRUE(soon([&] { return engine.idle(); })) << "reading it would let it go on";
   EXPECT_EQ(answer_of(*unread).finish.error.code, "slow_client");
 }
 

@@ -22,8 +22,11 @@
 namespace etna::serve {
 
 struct SmallModel {
-  explicit SmallModel(std::int64_t slots = 2, std::int64_t context = 4096) : tokenizer(some_tokenizer()) {
+  /// @param inner the width of its feed-forward layers; 0: that of small_config()
+  explicit SmallModel(std::int64_t slots = 2, std::int64_t context = 4096, std::int64_t inner = 0)
+      : tokenizer(some_tokenizer()) {
     models::DecoderConfig config = models::small_config("llama");
+    if (inner > 0) config.feed_forward = inner;
     config.vocabulary = static_cast<std::int64_t>(tokenizer.size());
     config.context = context;
     decoder = models::small_model(config);
@@ -139,6 +142,7 @@ class RawConnection {
   void close() {
     if (socket_ >= 0) ::close(std::exchange(socket_, -1));
   }
+  void end_sending() const { ::shutdown(socket_, SHUT_WR); }
   /// @return whether all of it was taken
   bool send(std::string_view text) const {
     while (!text.empty()) {

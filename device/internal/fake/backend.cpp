@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -103,14 +104,17 @@ class FakeBackend final : public Backend {
     return state->allocator;
   }
 
-  void upload(Device, const void* source, std::uint64_t address, std::size_t bytes) override {
+  void upload(Device to, const void* source, std::uint64_t address, std::size_t bytes) override {
+    count_transfer(to);
     std::memcpy(reinterpret_cast<void*>(address), source, bytes);
   }
-  void download(Device, std::uint64_t address, void* target, std::size_t bytes) override {
+  void download(Device from, std::uint64_t address, void* target, std::size_t bytes) override {
+    count_transfer(from);
     std::memcpy(target, reinterpret_cast<const void*>(address), bytes);
   }
-  void copy(Device, const Storage& from, std::size_t from_offset, Storage& to, std::size_t to_offset,
+  void copy(Device of, const Storage& from, std::size_t from_offset, Storage& to, std::size_t to_offset,
             std::size_t bytes) override {
+    count_transfer(of);
     std::memmove(reinterpret_cast<void*>(to.address() + to_offset),
                  reinterpret_cast<const void*>(from.address() + from_offset), bytes);
   }
@@ -124,6 +128,11 @@ class FakeBackend final : public Backend {
   }
 
  private:
+  void count_transfer(Device of) {
+    if (transfers_[of.index]++ < descriptions_[of.index].lost_after) return;
+    throw DeviceLost(fmt::format("{} was lost, as ETNA_FAKE_DEVICE asks", of.str()));
+  }
+
   Device device(std::size_t index) {
     for (std::size_t type = 0; type < backends().size(); ++type) {
       if (backends()[type] == this) return {static_cast<DeviceType>(type), static_cast<int>(index)};
@@ -135,6 +144,7 @@ class FakeBackend final : public Backend {
   std::vector<Description> descriptions_;
   std::vector<AdapterInfo> adapters_;
   std::array<FakeState*, kMostFakes> states_{};
+  std::array<std::atomic<std::uint64_t>, kMostFakes> transfers_{};
 };
 
 std::string_view trimmed_setting(std::string_view text) {
@@ -164,6 +174,10 @@ void set(Description& to, std::string_view setting) {
     to.memory = parse_bytes(value);
   } else if (name == "at_once") {
     to.most_at_once = parse_bytes(value);
+  } else if (name == "lost_after") {
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), to.lost_after);
+    if (error != std::errc() || end != value.data() + value.size())
+      throw Error(fmt::format("lost_after is '{:.60}'; wanted a number of transfers", value));
   } else if (name == "rejected") {
     to.rejected = value;
   } else if (name == "feature") {
@@ -171,7 +185,8 @@ void set(Description& to, std::string_view setting) {
   } else if (name == "limit") {
     to.limits.emplace_back(value);
   } else {
-    throw Error(fmt::format("'{:.60}' is no setting; write name, memory, at_once, rejected, feature or limit", name));
+    throw Error(fmt::format(
+        "'{:.60}' is no setting; write name, memory, at_once, lost_after, rejected, feature or limit", name));
   }
 }
 

@@ -17,6 +17,7 @@ struct Description {
   std::uint64_t memory = std::uint64_t{1} << 30;        ///< bytes
   std::uint64_t most_at_once = ~std::uint64_t{0};       ///< bytes of one allocation from the system
   std::string rejected = {};                            ///< why the device cannot be used; empty: it can
+  std::uint64_t lost_after = ~std::uint64_t{0};         ///< transfers, after which the device is lost
   std::vector<std::string> features = {}, limits = {};  ///< as AdapterInfo lists them
 };
 

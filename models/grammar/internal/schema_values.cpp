@@ -138,7 +138,9 @@ SchemaList SchemaReader::schemas_of_member(const SchemaFacts& facts, const std::
 
 bool SchemaReader::surely_disjoint(const SchemaFacts& a, const SchemaFacts& b, int depth) const {
   if (a.impossible || b.impossible) return true;
-  for (const auto& [one, other] : {std::pair(&a, &b), std::pair(&b, &a)}) {
+  // By name: compilers before Clang 16 capture no structured bindings.
+  for (const auto& pair : {std::pair(&a, &b), std::pair(&b, &a)}) {
+    const SchemaFacts *one = pair.first, *other = pair.second;
     if (!one->values) continue;
     std::set<std::string> listed;
     if (other->values)
