@@ -130,7 +130,7 @@ TEST(Echo, StreamsTheSame) {
     for (auto& [name, list] : joined.items())
       for (const Json& value : choice["logprobs"][name]) list.push_back(value);
   }
-  EXPECT_EQ(text, whole["text"]);
+  EXPECT_EQ(text, whole["text"].get<std::string>());
   EXPECT_EQ(joined["tokens"], whole["logprobs"]["tokens"]);
   EXPECT_EQ(joined["text_offset"], whole["logprobs"]["text_offset"]);
   EXPECT_EQ(joined["token_logprobs"].size(), kText.size() + 3);

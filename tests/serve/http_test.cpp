@@ -91,7 +91,7 @@ TEST(Http, StreamsTheTextThatItAnswersAtOnce) {
     text += chunk["choices"][0]["delta"].value("content", "");
     if (chunk["choices"][0]["finish_reason"].is_string()) finish = chunk["choices"][0]["finish_reason"];
   }
-  EXPECT_EQ(text, whole["choices"][0]["message"]["content"]);
+  EXPECT_EQ(text, whole["choices"][0]["message"]["content"].get<std::string>());
   EXPECT_EQ(finish, "length");
   EXPECT_EQ(chunks.back()["usage"], whole["usage"]);
 }

@@ -270,7 +270,7 @@ TEST(ServedTools, UnsupportedWishesAreRefusedByName) {
 std::vector<std::string> types_of(const std::vector<Json>& events) {
   std::vector<std::string> types;
   for (const Json& event : events)
-    if (types.empty() || types.back() != event["type"]) types.push_back(event["type"]);
+    if (types.empty() || types.back() != event["type"].get<std::string>()) types.push_back(event["type"]);
   return types;
 }
 
