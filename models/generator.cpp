@@ -169,8 +169,7 @@ bool Generator::is_full(const Slot& slot) const {
 
 /// The cache for the first slots.
 DecoderCache Generator::slots_cache(std::int64_t rows) {
-  const auto first = [rows](const Tensor& x) { return x.defined() ? x.slice(0, 0, rows) : x; };
-  return {&cache_.layers(), {first(table_), first(positions_)}, first(adapters_)};
+  return {&cache_.layers(), {first_slots(table_, rows), first_slots(positions_, rows)}, first_slots(adapters_, rows)};
 }
 
 /// The adapter of one sequence, [1]; undefined where the model has none.

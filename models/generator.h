@@ -212,6 +212,7 @@ class Generator {
   void set_width(std::int64_t width);
   void warm_up_prompts();
   std::int64_t step_rows() const;
+  Tensor first_slots(const Tensor& x, std::int64_t rows) const;
   Tensor read_by_steps(std::int64_t rows) const;
   void extend_on_host(const Tensor& tokens);
   Tensor extended(const Tensor& tokens);

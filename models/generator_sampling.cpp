@@ -79,8 +79,13 @@ std::int64_t Generator::step_rows() const {
   return std::min(options_.slots, static_cast<std::int64_t>(std::bit_ceil(used)));
 }
 
+/// What a step that computes so many slots has of a tensor of all slots.
+Tensor Generator::first_slots(const Tensor& x, std::int64_t rows) const {
+  return rows == options_.slots || !x.defined() ? x : x.slice(0, 0, rows);
+}
+
 /// The tokens that a step reads, [rows, 1].
-Tensor Generator::read_by_steps(std::int64_t rows) const { return tokens_.slice(0, 0, rows).unsqueeze(1); }
+Tensor Generator::read_by_steps(std::int64_t rows) const { return first_slots(tokens_, rows).unsqueeze(1); }
 
 /// How many most probable tokens a step finds: none, or always the same, so that there are few kinds of steps.
 std::int64_t Generator::top_count(const GenerationOptions& options) const {
@@ -149,10 +154,10 @@ void Generator::launch() {
   write_mask_rows();
   if (model_.host_layers() > 0) extend_on_host(read_by_steps(kind.rows));
   (*captured_step(kind))();
-  const std::vector<PendingValue> tokens = read_each_later(tokens_.slice(0, 0, kind.rows));
+  const std::vector<PendingValue> tokens = read_each_later(first_slots(tokens_, kind.rows));
   const std::vector<PendingValue> logprobs =
       kind.logprobs < 0 ? std::vector<PendingValue>()
-                        : read_each_later(steps_->logprobs.at(kind.logprobs).slice(0, 0, kind.rows));
+                        : read_each_later(first_slots(steps_->logprobs.at(kind.logprobs), kind.rows));
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     Slot& slot = slots_[i];
     if (!slot.drawing) continue;
@@ -168,7 +173,7 @@ CapturedFunction<std::function<void()>>* Generator::captured_step(const StepKind
   if (kind.logprobs >= 0 && steps_->logprobs.count(kind.logprobs) == 0)
     steps_->logprobs[kind.logprobs] = zeros({options_.slots, 1 + 2 * kind.logprobs}, {f32, options_.device});
   const std::function<void()> run = [this, kind] {
-    const auto first = [&kind](const Tensor& x) { return x.slice(0, 0, kind.rows); };
+    const auto first = [&](const Tensor& x) { return first_slots(x, kind.rows); };
     const Drawn drawn = draw(model_.head(extended(read_by_steps(kind.rows)).select(1, 0)), 0, kind.rows, kind);
     first(tokens_).copy_(drawn.tokens);
     if (kind.logprobs >= 0) first(steps_->logprobs.at(kind.logprobs)).copy_(drawn.logprobs);
