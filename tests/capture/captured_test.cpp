@@ -56,6 +56,28 @@ TEST_P(Capture, ReplaysWithNewArguments) {
   EXPECT_EQ(step.replays(), 4);
 }
 
+TEST_P(Capture, SharesMemoryAmongShapes) {
+  // A sum that needs two large intermediate results at once.
+  auto step = capture(
+      [](const Tensor& x) {
+        const Tensor wide = x.expand({512, x.size(1)}).contiguous();
+        return matmul(wide, wide.t()).sum();
+      },
+      {.device = device(), .varied_shapes = true});
+  const auto value = [&](std::int64_t n) { return step(etna::ones({1, n})).item(); };
+  const auto captured = [&] {
+    return memory_stats(device()).by_use[static_cast<std::size_t>(MemoryUse::captured_steps)];
+  };
+  value(256), value(256);
+  const std::uint64_t one = captured();
+  for (const std::int64_t n : {16, 64, 128}) EXPECT_FLOAT_EQ(value(n), static_cast<float>(n << 18));
+  EXPECT_EQ(step.captures(), 4);
+  EXPECT_GT(one, std::uint64_t{1} << 20);
+  EXPECT_LT(captured(), one + (std::uint64_t{1} << 18));
+  for (const std::int64_t n : {256, 16, 128, 64}) EXPECT_FLOAT_EQ(value(n), static_cast<float>(n << 18));
+  EXPECT_EQ(step.replays(), 4);
+}
+
 TEST_P(Capture, PutsIndependentCommandsBehindOneBarrier) {
   auto step = capture([](const Tensor& x) { return (x * 2.0 + 1.0) + (x * 3.0 + 1.0); }, {.device = device()});
   Tensor x = full({3}, 1.0);

@@ -135,7 +135,7 @@ void Graph::plan(const GraphTarget& target) {
       for (const MemoryRange& range : ranges) storages_.touch(range, c.group, c.op.data());
     }
   }
-  storages_.plan(target.largest_chunk, report_);
+  storages_.plan(target.largest_chunk, options_.shared, report_);
   relocate();
   storages_.finish();
 }

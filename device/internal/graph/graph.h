@@ -25,6 +25,8 @@ class KernelWriter;
 
 struct GraphOptions {
   bool one_by_one = false;  ///< each command forms its own group; always so for calls
+  /// Planned memory, of graphs that never run beside each other: each takes what is there, and adds what it lacks.
+  std::vector<StoragePtr>* shared = nullptr;
 };
 
 /// What a backend tells a graph that it compiles.

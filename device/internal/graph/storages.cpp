@@ -184,7 +184,7 @@ const StoragePtr& Storages::give_memory(Made& made, MemoryUse use) {
   return memory_.emplace_back(made.own);
 }
 
-void Storages::plan(std::size_t largest_chunk, CaptureReport& report) {
+void Storages::plan(std::size_t largest_chunk, std::vector<StoragePtr>* shared, CaptureReport& report) {
   struct Rebound {
     StoragePtr storage, whole;
     std::size_t offset;
@@ -223,7 +223,15 @@ void Storages::plan(std::size_t largest_chunk, CaptureReport& report) {
   const MemoryPlan plan = plan_memory(lifetimes, largest_chunk);
   std::vector<StoragePtr> chunks;
   const MemoryScope scope(MemoryUse::captured_steps);
-  for (std::size_t bytes : plan.chunks) chunks.push_back(etna::allocate(device_, bytes));
+  for (std::size_t i = 0; i < plan.chunks.size(); ++i) {
+    const bool there = shared != nullptr && i < shared->size() && (*shared)[i]->device() == device_ &&
+                       (*shared)[i]->bytes() >= plan.chunks[i];
+    chunks.push_back(there ? (*shared)[i] : etna::allocate(device_, plan.chunks[i]));
+  }
+  if (shared != nullptr) {
+    shared->resize(std::max(shared->size(), chunks.size()));
+    std::copy(chunks.begin(), chunks.end(), shared->begin());
+  }
   for (std::size_t i = 0; i < planned.size(); ++i) {
     const StoragePtr& chunk = chunks[plan.places[i].chunk];
     planned[i]->real = chunk->address() + plan.places[i].offset;

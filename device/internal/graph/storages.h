@@ -57,8 +57,8 @@ class Storages {
   /// A command of this group accesses the range. @throws CaptureError where it is in no known storage
   void touch(const MemoryRange& range, std::uint32_t group, const char* op);
   /// Allocates: storages still referenced get memory of their own, the others share it over time.
-  /// @param report gets the bytes
-  void plan(std::size_t largest_chunk, CaptureReport& report);
+  /// @param shared as in GraphOptions @param report gets the bytes
+  void plan(std::size_t largest_chunk, std::vector<StoragePtr>* shared, CaptureReport& report);
   /// @throws CaptureError for a placeholder of another graph
   std::uint64_t relocated(std::uint64_t address, const char* op) const;
   void relocate(std::span<std::byte> bytes, std::span<const std::uint32_t> addresses, const char* op) const;

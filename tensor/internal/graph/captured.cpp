@@ -21,7 +21,7 @@ namespace {
 
 /// Maximum number of captures per captured function; there is one for each combination of argument shapes and of
 /// modes.
-constexpr std::size_t kMostSteps = 8;
+constexpr std::size_t kMostSteps = 16;
 
 /// What two calls must share to use the same capture.
 struct Signature {
@@ -99,7 +99,8 @@ struct Captured::State {
     std::unique_ptr<CapturedStep> step;
     bool ends_step = false;  ///< an optimizer steps in it (memory_leaks.h)
   };
-  std::vector<Kept> steps;  ///< most recently used first
+  std::vector<Kept> steps;         ///< most recently used first
+  std::vector<StoragePtr> shared;  ///< planned memory: only one of them runs at a time
   std::int64_t captures = 0, replays = 0;
 
   void say(const std::string& text) const { log().warn("capture '{}': {}", options.name, text); }
@@ -126,6 +127,7 @@ const CaptureReport& Captured::report() const {
 
 void Captured::reset() {
   state_->steps.clear();
+  state_->shared.clear();
   state_->warm = false;
 }
 
@@ -154,7 +156,8 @@ TensorList Captured::State::capture(const Signature& signature, const TensorList
     if (!std::exchange(told, true)) say(fmt::format("{} captures no steps; every step runs eagerly", on.str()));
     return run_eagerly(arguments, function);
   }
-  auto step = std::make_unique<CapturedStep>(options.name, on, GraphOptions{.one_by_one = options.one_by_one});
+  auto step = std::make_unique<CapturedStep>(options.name, on,
+                                             GraphOptions{.one_by_one = options.one_by_one, .shared = &shared});
   const std::int64_t steps_before = detail::steps_ended();
   step->capture(
       arguments, [&](const TensorList& inputs) { return off_the_tape(function(inputs)); },
