@@ -65,8 +65,7 @@ TypicalCall cached_attention_call(std::int64_t rows) {
             constexpr std::int64_t kBlocks = 2048 / kCacheBlock, kHeads = 32, kSize = 128;
             const PagedCache cache = paged_cache(kBlocks, kHeads, kSize, {f16, o.device});
             const Tensor qkv = empty({1, rows, 3 * kHeads * kSize}, o);
-            const CachePlaces places{empty({1, kBlocks}, {i32, o.device}), empty({1}, {i32, o.device}),
-                                     rows > 1 ? rows : 0};
+            const CachePlaces places{empty({1, kBlocks}, {i32, o.device}), empty({1}, {i32, o.device})};
             const RotarySettings rotary{
                 .heads = kHeads, .kv_heads = kHeads, .frequencies = empty({kSize / 2}, {f32, o.device})};
             return [=]() mutable {

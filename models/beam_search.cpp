@@ -85,7 +85,7 @@ class Search {
     }
     const Tensor tokens = from_vector(std::vector<std::int32_t>(prompt_.begin(), prompt_.end()), {1, length}, device_);
     const Tensor positions = zeros({1}, {i32, device_});
-    const Tensor x = decoder_.extend(tokens, {&cache_.layers(), {table().slice(0, 0, 1), positions, length}});
+    const Tensor x = decoder_.extend(tokens, {&cache_.layers(), {table().slice(0, 0, 1), positions}});
     return decoder_.head(x.select(1, length - 1));
   }
 

@@ -128,7 +128,7 @@ Tensor Decoder::extend_on_host(const Tensor& tokens, const DecoderCache& cache) 
   if (hosted == 0) return x;
   const CachePlaces& places = cache.places;
   const DecoderCache on_host{cache.layers,
-                             {places.table.to(kCPU), places.positions.to(kCPU), places.longest},
+                             {places.table.to(kCPU), places.positions.to(kCPU)},
                              cache.adapters.defined() ? cache.adapters.to(kCPU) : Tensor()};
   x = x.to(kCPU);
   {

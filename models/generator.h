@@ -192,6 +192,10 @@ class Generator {
   Slot& take_slot(std::span<const std::int32_t> prompt, const GenerationOptions& options);
   void read_chunk(Slot& slot);
   Tensor read_rows(const Slot& slot, std::span<const std::int32_t> tokens, std::int64_t at);
+  bool captures_prompt(std::int64_t tokens) const;
+  std::int64_t most_blocks() const;
+  Tensor read_captured(std::span<const std::int32_t> tokens, std::int64_t at, std::int64_t adapter,
+                       const std::vector<std::int32_t>& blocks);
   void draw_first(Slot& slot, const Tensor& last);
   void check_range(Slot& slot);
   void read_prompts();

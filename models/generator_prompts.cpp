@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <chrono>
 
 #include <fmt/format.h>
@@ -45,6 +46,12 @@ void check_options(const GenerationOptions& options, std::int64_t vocabulary) {
 }
 
 }  // namespace
+
+std::int64_t captured_prompt_rows(std::int64_t tokens) {
+  const auto below = static_cast<std::uint64_t>(std::max<std::int64_t>(tokens - 1, 1));
+  const std::int64_t step = std::max<std::int64_t>(16, static_cast<std::int64_t>(std::bit_floor(below) / 2));
+  return (tokens + step - 1) / step * step;
+}
 
 /// Checks a prompt and gives it a slot and cache blocks.
 Generator::Slot& Generator::take_slot(std::span<const std::int32_t> prompt, const GenerationOptions& options) {
@@ -117,7 +124,7 @@ Generator::Id Generator::join(std::span<const std::int32_t> prompt, const Genera
 /// Reads the next chunk of a prompt. Where it was the last one, the sequence takes part in the next step.
 void Generator::read_chunk(Slot& slot) {
   const std::int64_t at = slot.position, count = std::min(options_.chunk, slot.prompt - at);
-  const Tensor x = read_rows(
+  const Tensor last = read_rows(
       slot, std::span(slot.tokens).subspan(static_cast<std::size_t>(at)).first(static_cast<std::size_t>(count)), at);
   slot.position += count;
   times_.prompt_tokens += count;
@@ -126,7 +133,7 @@ void Generator::read_chunk(Slot& slot) {
   slot.generated = 1;
   // Steps of other sequences have counted tokens in its row.
   write_counts(slot);
-  draw_first(slot, x.select(1, count - 1));
+  draw_first(slot, last);
   if (draft_) draft_->join(static_cast<std::size_t>(&slot - slots_.data()), slot.tokens);
 }
 
@@ -156,15 +163,54 @@ void Generator::read_prompts() {
   if (any) times_.prompt_seconds += prompt_seconds_since(begin);
 }
 
-/// Reads tokens into a slot's part of the cache, the first of them at position `at`. @return [1, tokens, width]
+/// Reads tokens into a slot's part of the cache, the first of them at position `at`.
+/// @return [1, width], the last block's output for the last token; the next call overwrites it
 Tensor Generator::read_rows(const Slot& slot, std::span<const std::int32_t> tokens, std::int64_t at) {
   const auto index = static_cast<std::int64_t>(&slot - slots_.data()), count = std::ssize(tokens);
+  if (captures_prompt(count))
+    return read_captured(tokens, at, slot.options.adapter, cache_.row(slot.cached, most_blocks()));
   const Tensor positions = from_vector(std::vector<std::int32_t>{static_cast<std::int32_t>(at)}, options_.device);
-  return model_.extend(
-      from_vector(std::vector<std::int32_t>(tokens.begin(), tokens.end()), {1, count}, options_.device),
-      {&cache_.layers(),
-       {table_.slice(0, index, index + 1), positions, at + count},
-       adapter_row(slot.options.adapter)});
+  return model_
+      .extend(from_vector(std::vector<std::int32_t>(tokens.begin(), tokens.end()), {1, count}, options_.device),
+              {&cache_.layers(), {table_.slice(0, index, index + 1), positions}, adapter_row(slot.options.adapter)})
+      .select(1, count - 1);
+}
+
+/// Blocks that the longest sequence has.
+std::int64_t Generator::most_blocks() const {
+  return (std::min(model_.config.context, cache_.capacity()) - 1) / kCacheBlock + 1;
+}
+
+/// Whether a chunk of so many tokens is read by a captured step. Longer ones keep a GPU busy without it; on the CPU, the
+/// tokens that fill up a step would cost what they do not save.
+bool Generator::captures_prompt(std::int64_t tokens) const {
+  return !options_.device.is_cpu() && model_.host_layers() == 0 && tokens <= kMostCapturedPrompt;
+}
+
+/// The same, by a step of as many tokens or somewhat more. The others come behind, where no token of the text sees them,
+/// and the next ones overwrite them. @param blocks all that a sequence can have, -1 where it has none
+Tensor Generator::read_captured(std::span<const std::int32_t> tokens, std::int64_t at, std::int64_t adapter,
+                                const std::vector<std::int32_t>& blocks) {
+  const auto count = static_cast<std::int32_t>(tokens.size());
+  const std::int64_t rows = captured_prompt_rows(count), width = std::ssize(blocks);
+  if (!steps_->prompt) {
+    steps_->prompt = std::make_unique<Steps::PromptStep>(
+        capture(std::function<Tensor(const Tensor&)>([this, width](const Tensor& in) {
+                  const std::int64_t most = in.size(0) - width - 3;
+                  const auto number = [&](std::int64_t i) { return in.slice(0, most + i, most + i + 1); };
+                  const Tensor x = model_.extend(in.slice(0, 0, most).unsqueeze(0),
+                                                 {&cache_.layers(),
+                                                  {in.slice(0, most + 3, most + 3 + width).unsqueeze(0), number(0)},
+                                                  adapters_.defined() ? number(2) : Tensor()});
+                  return index_select(x.select(0, 0), 0, number(1));
+                }),
+                {.device = options_.device, .name = "prompt", .varied_shapes = true}));
+  }
+  std::vector<std::int32_t> in(tokens.begin(), tokens.end());
+  in.resize(static_cast<std::size_t>(rows), 0);
+  in.insert(in.end(), {static_cast<std::int32_t>(at), count - 1, static_cast<std::int32_t>(adapter)});
+  in.insert(in.end(), blocks.begin(), blocks.end());
+  return (*steps_->prompt)(from_vector(in));
 }
 
 /// Queues sampling the token after a text of slot.position tokens. @param last [1, width], of the text's last token
@@ -213,7 +259,7 @@ void Generator::read_text(std::span<const std::int32_t> tokens, std::int64_t ada
       const std::vector<std::int32_t> part(tokens.begin() + at, tokens.begin() + at + count);
       const Tensor positions = from_vector(std::vector<std::int32_t>{static_cast<std::int32_t>(at)}, options_.device);
       const Tensor x = model_.extend(from_vector(part, {1, count}, options_.device),
-                                     {&cache_.layers(), {row, positions, at + count}, adapter_row(adapter)});
+                                     {&cache_.layers(), {row, positions}, adapter_row(adapter)});
       each(x.select(0, 0));
     }
   } catch (...) {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include <etna/autograd/autograd.h>
@@ -8,6 +9,17 @@
 
 // Building pipelines and capturing steps before the first sequence.
 namespace etna::models {
+namespace {
+
+/// The tokens of the next shorter captured step; 0 behind the shortest.
+std::int64_t shorter_prompt(std::int64_t tokens) {
+  const std::int64_t rows = captured_prompt_rows(tokens);
+  std::int64_t shorter = rows - 16;
+  while (shorter > 0 && captured_prompt_rows(shorter) == rows) shorter -= 16;
+  return shorter;
+}
+
+}  // namespace
 
 /// Reads chunks of several lengths into free blocks, for the kernels that their rows choose.
 void Generator::warm_up_prompts() {
@@ -18,14 +30,23 @@ void Generator::warm_up_prompts() {
   const KvCache::Started started = cache_.start({});
   try {
     cache_.reserve(started.id, most);
-    const std::int64_t blocks = (most - 1) / kCacheBlock + 1;
-    const Tensor row = from_vector(cache_.row(started.id, blocks), {1, blocks}, options_.device);
-    for (std::int64_t count = 1;; count = std::min(4 * count, most)) {
-      const Tensor x =
-          model_.extend(zeros({1, count}, {i32, options_.device}),
-                        {&cache_.layers(), {row, zeros({1}, {i32, options_.device}), count}, adapter_row(-1)});
-      draw(model_.head(x.select(1, count - 1)), 0, 1, {});
-      if (count == most) break;
+    const std::vector<std::int32_t> blocks = cache_.row(started.id, most_blocks());
+    const Tensor row = from_vector(blocks, {1, std::ssize(blocks)}, options_.device);
+    const auto read = [&](std::int64_t count) {
+      if (captures_prompt(count))
+        return read_captured(std::vector<std::int32_t>(static_cast<std::size_t>(count)), 0, -1, blocks);
+      return model_
+          .extend(zeros({1, count}, {i32, options_.device}),
+                  {&cache_.layers(), {row, zeros({1}, {i32, options_.device})}, adapter_row(-1)})
+          .select(1, count - 1);
+    };
+    // The longest first: shorter ones then fit into its memory. Of captured ones, the first call runs eagerly.
+    bool captured = false;
+    for (std::int64_t count = most; count > 0;) {
+      if (captures_prompt(count) && !std::exchange(captured, true)) read(count);
+      draw(model_.head(read(count)), 0, 1, {});
+      count = captures_prompt(count) ? shorter_prompt(count)
+                                     : std::max(count / 4, captures_prompt(1) ? kMostCapturedPrompt : 0);
     }
   } catch (...) {
     cache_.finish(started.id, {});

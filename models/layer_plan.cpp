@@ -11,6 +11,7 @@
 
 #include <etna/device/error.h>
 #include <etna/models/internal/file_config.h>
+#include <etna/models/internal/generator_slots.h>
 #include <etna/tensor/io/checkpoint.h>
 #include <etna/tensor/io/gguf.h>
 #include <etna/tensor/io/internal/llama2c.h>
@@ -125,15 +126,15 @@ LayerPlan plan_layers(const ModelSizes& sizes, const LayerPlanOptions& options) 
 
   // What a chunk of a prompt keeps at once in f32: the stream and its norm, queries, keys and values with their copy,
   // and the feed-forward layer's three; then logits with two copies for sampling, and the largest matrix in 16 bits,
-  // which gemms of blocks decode, at most 2^27 elements at once.
+  // which gemms of blocks decode, at most 2^27 elements at once. Captured steps of prompts keep the same for their own.
   constexpr std::int64_t kFloat = 4, kHalf = 2, kDecodedAtOnce = std::int64_t{1} << 27;
   const std::int64_t chunk = std::min(options.chunk, config.context);
   const std::int64_t columns =
       4 * config.width + 2 * (config.query_rows() + 2 * config.kv_rows()) + 3 * config.feed_forward;
   const std::int64_t largest = config.width * std::max(config.feed_forward, config.query_rows());
-  const std::uint64_t working = bytes(chunk * columns * kFloat) +
+  const std::uint64_t working = bytes((chunk + std::min(chunk, kMostCapturedPrompt)) * columns * kFloat) +
                                 bytes(3 * std::max(options.logits, options.slots) * config.vocabulary * kFloat) +
-                                bytes(std::min(largest, kDecodedAtOnce) * kHalf);
+                                bytes(2 * std::min(largest, kDecodedAtOnce) * kHalf);
 
   const std::uint64_t fixed = sizes.others + working;
   std::uint64_t needed = fixed;

@@ -93,7 +93,7 @@ void Draft::read(std::size_t slot, std::span<const std::int32_t> text, std::int6
     const Tensor positions =
         from_vector(std::vector<std::int32_t>{static_cast<std::int32_t>(place.read)}, options_.device);
     model_.extend(from_vector(std::vector<std::int32_t>(part.begin(), part.end()), {1, count}, options_.device),
-                  {&cache_.layers(), {table_.slice(0, index, index + 1), positions, place.read + count}});
+                  {&cache_.layers(), {table_.slice(0, index, index + 1), positions}});
     place.read += count;
   }
 }

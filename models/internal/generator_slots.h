@@ -17,6 +17,11 @@ namespace etna::models {
 /// The least width of the block table.
 inline constexpr std::int64_t kGeneratorFirstWidth = 8;
 
+/// The longest chunk of a prompt that is read by a captured step.
+inline constexpr std::int64_t kMostCapturedPrompt = 512;
+/// The tokens of the step that reads a chunk of so many: 16, 32, 48, 64, 96, 128, 192, …
+std::int64_t captured_prompt_rows(std::int64_t tokens);
+
 /// Which captured step it is: everything that changes what is captured.
 struct StepKind {
   bool guesses = false, greedy = false, counts = false, bias = false, grammar = false;
@@ -64,7 +69,10 @@ struct Generator::Slot {
 
 struct Generator::Steps {
   using Step = CapturedFunction<std::function<void()>>;
+  using PromptStep = CapturedFunction<std::function<Tensor(const Tensor&)>>;
   std::map<StepKind, std::unique_ptr<Step>> captured;
+  /// Reads a chunk of a prompt; null until one is read that is captured.
+  std::unique_ptr<PromptStep> prompt;
   std::map<std::int64_t, Tensor> tables;    ///< block tables by width
   std::map<std::int64_t, Tensor> logprobs;  ///< what a step writes, [slots, 1 + 2 · top] f32, by top
   std::unique_ptr<MaskTable> masks;         ///< null until a sequence has a grammar

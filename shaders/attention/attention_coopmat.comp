@@ -10,6 +10,9 @@
 // target: vulkan1.3
 // variant: attention_coopmat_f16 FORWARD
 // variant: attention_coopmat_bf16 FORWARD BFLOAT
+// variant: attention_paged_coopmat_f16 FORWARD PAGED
+// variant: attention_paged_coopmat_bf16 FORWARD PAGED BFLOAT
+// variant: attention_paged_coopmat_q8 FORWARD PAGED BFLOAT Q8
 // variant: attention_dq_coopmat_f16 DQ
 // variant: attention_dq_coopmat_bf16 DQ BFLOAT
 // variant: attention_dkv_coopmat_f16 DKV

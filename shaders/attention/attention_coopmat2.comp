@@ -24,6 +24,9 @@
 // target: vulkan1.3
 // variant: attention_coopmat2_f16 FORWARD COOPMAT2
 // variant: attention_coopmat2_bf16 FORWARD COOPMAT2 BFLOAT
+// variant: attention_paged_coopmat2_f16 FORWARD PAGED COOPMAT2
+// variant: attention_paged_coopmat2_bf16 FORWARD PAGED COOPMAT2 BFLOAT
+// variant: attention_paged_coopmat2_q8 FORWARD PAGED COOPMAT2 BFLOAT Q8
 // variant: attention_dq_coopmat2_f16 DQ COOPMAT2
 // variant: attention_dq_coopmat2_bf16 DQ COOPMAT2 BFLOAT
 // variant: attention_dkv_coopmat2_f16 DKV COOPMAT2

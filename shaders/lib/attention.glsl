@@ -16,13 +16,23 @@
 
 #extension GL_EXT_control_flow_attributes : require
 #include "math.glsl"
+#ifdef PAGED
+layout(constant_id = 7) const uint SHARED = 1;
+#include "paged_span.glsl"
+#else
 #include "vectors.glsl"
+#endif
 
 layout(local_size_x = 128) in;
 layout(constant_id = 0) const uint DTYPE = 1;
 layout(constant_id = 1) const uint WIDTH = 1;  // elements per load of a row of q, k, v
 layout(constant_id = 2) const uint MASK_DTYPE = 99;
 layout(constant_id = 3) const uint UNROLLED = 16;  // steps of a sum: 4 ... 16
+#ifdef PAGED
+layout(constant_id = 4) const uint CACHE_DTYPE = 1;  // with Q8 it is Q8_0: see attention_matrix_paged.glsl
+layout(constant_id = 5) const uint CACHE_WIDTH = 1;
+layout(constant_id = 6) const uint WHOLE = 1;  // one chunk holds all positions: the result is written, not a partial one
+#endif
 const uint NO_MASK = 99;
 
 const uint THREADS = 128, TILE = 64;
@@ -75,10 +85,38 @@ Rows head_rows(uvec2 address, uint b, uint head, uint heads, uint count, bool in
                    : Rows(address, (b * heads + head) * count * head_size, head_size, count);
 }
 
-vec4 load_row(Rows m, uint row, uint at) {
-  return load_vector(m.address, m.base + row * m.stride + at, row < m.count && at < head_size ? head_size - at : 0,
-                     DTYPE, WIDTH);
+// The element that a row begins at. In a paged cache's prompts, the heads that share keys are neighbouring rows.
+uint row_start(Rows m, uint row) {
+#ifdef PAGED
+  return m.base + row / SHARED * m.stride + row % SHARED * head_size;
+#else
+  return m.base + row * m.stride;
+#endif
 }
+
+vec4 load_row(Rows m, uint row, uint at) {
+  return load_vector(m.address, row_start(m, row) + at, row < m.count && at < head_size ? head_size - at : 0, DTYPE,
+                     WIDTH);
+}
+
+#ifdef PAGED
+// Rows of one block of a paged cache; `first` is the position of the block's first row.
+struct CachedRows {
+  uvec2 block;
+  uint first, end;
+};
+#define KEY_ROWS CachedRows
+vec4 load_row(CachedRows m, uint row, uint at) {
+  if (row >= m.end || at >= head_size) return vec4(0.0);
+#ifdef Q8
+  return load_cached(m.block, row - m.first, head_size, at, U8, 1);
+#else
+  return load_vector(m.block, (row - m.first) * head_size + at, head_size - at, CACHE_DTYPE, CACHE_WIDTH);
+#endif
+}
+#else
+#define KEY_ROWS Rows
+#endif
 
 // Position of a thread's i-th vector in a chunk of DEPTH columns: neighbouring threads load 32 bytes of a row and store
 // to 32 banks.
@@ -90,6 +128,11 @@ uvec2 place(uint i) {
 void load_columns(out vec4 values[LOADS], Rows m, uint row0, uint at) {
   [[unroll]] for (uint i = 0; i < LOADS; ++i) values[i] = load_row(m, row0 + place(i).x, at + place(i).y);
 }
+#ifdef PAGED
+void load_columns(out vec4 values[LOADS], CachedRows m, uint row0, uint at) {
+  [[unroll]] for (uint i = 0; i < LOADS; ++i) values[i] = load_row(m, row0 + place(i).x, at + place(i).y);
+}
+#endif
 void keep_columns(vec4 values[LOADS], uint base) {
   [[unroll]] for (uint i = 0; i < LOADS; ++i) {
     uvec2 at = place(i);
@@ -99,7 +142,7 @@ void keep_columns(vec4 values[LOADS], uint base) {
 
 // tile[r][h] += x[x0 + row_of(r)] · y[y0 + column_of(h) ...], over the head size. Uses `weights` as scratch; it is free
 // on return.
-void add_scores(inout vec4 tile[4][2], Rows x, uint x0, Rows y, uint y0) {
+void add_scores(inout vec4 tile[4][2], Rows x, uint x0, KEY_ROWS y, uint y0) {
   vec4 from_x[LOADS], from_y[LOADS];
   load_columns(from_x, x, x0, 0);
   load_columns(from_y, y, y0, 0);
@@ -135,7 +178,7 @@ void keep_tile(vec4 tile[4][2]) {
 }
 
 // A thread's share of KEYS rows of z starting at `first`, columns starting at `at`.
-void load_keys(out vec4 next[LOADS], Rows z, uint first, uint at) {
+void load_keys(out vec4 next[LOADS], KEY_ROWS z, uint first, uint at) {
   [[unroll]] for (uint i = 0; i < LOADS; ++i) {
     uint v = i * THREADS + gl_LocalInvocationID.x;
     next[i] = load_row(z, first + v / (16 * HEAD_TILES), at + v % (16 * HEAD_TILES) * 4);
@@ -144,7 +187,7 @@ void load_keys(out vec4 next[LOADS], Rows z, uint first, uint at) {
 
 // sums[n][r][h] += Σ_j weights[j][row_of(r)] · z[z0 + j], columns at + 64 n + column_of(h) ... of z. `next` holds
 // load_keys(z, z0, at), which the caller has issued early.
-void add_weighted(inout vec4 sums[HEAD_TILES][4][2], vec4 next[LOADS], Rows z, uint z0, uint at) {
+void add_weighted(inout vec4 sums[HEAD_TILES][4][2], vec4 next[LOADS], KEY_ROWS z, uint z0, uint at) {
   [[dont_unroll]] for (uint first = 0; first < TILE; first += KEYS) {
     barrier();
     [[unroll]] for (uint i = 0; i < LOADS; ++i) chunk[i * THREADS + gl_LocalInvocationID.x] = next[i];
@@ -184,12 +227,28 @@ void store_rows(Rows m, uint row0, uint at, vec4 sums[HEAD_TILES][4][2]) {
       uint row = row0 + v / 16, column = at + n * 64 + v % 16 * 4;
       if (row < m.count && column < head_size) {
         vec4 value = weights[v / 16 * PITCH + v % 16];
-        if (head_size % 4 == 0) store_vector(m.address, m.base + row * m.stride + column, 4, DTYPE, 4, value);
-        else store_vector(m.address, m.base + row * m.stride + column, head_size - column, DTYPE, 1, value);
+        uint to = row_start(m, row) + column;
+#ifdef PAGED
+        if (WHOLE == 0) {
+          to = partial_at(row, head_size) + column;
+          store_vector(p.partial, to, head_size - column, F32, head_size % 4 == 0 ? 2 : 1, value);
+          continue;
+        }
+#endif
+        if (head_size % 4 == 0) store_vector(m.address, to, 4, DTYPE, 4, value);
+        else store_vector(m.address, to, head_size - column, DTYPE, 1, value);
       }
     }
   }
 }
+
+#ifdef PAGED
+float masked(float product, int position, uint key) {
+  if (!attends_from(position, key)) return minus_infinity();
+  float score = product * p.scale;
+  return p.softcap > 0.0 ? p.softcap * m_tanh(score / p.softcap) : score;
+}
+#endif
 
 // The score as input of the softmax: scaled, -inf if the query does not attend to the key.
 float masked(float product, float scale, uvec2 mask, uint mask_base, uvec2 mask_strides, uint query, uint key,

@@ -22,6 +22,9 @@
 #extension GL_NV_cooperative_matrix2 : require
 #endif
 #include "vectors.glsl"
+#ifdef PAGED
+layout(constant_id = 9) const uint SHARED = 1;
+#endif
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 0) const uint THREADS = 128;
@@ -92,9 +95,18 @@ Rows head_rows(uvec2 address, uint b, uint head, uint heads, uint count, bool in
                    : Rows(address, (b * heads + head) * count * head_size, head_size, count);
 }
 
+// The element that a row begins at. In a paged cache's prompts, the heads that share keys are neighbouring rows.
+uint row_start(Rows m, uint row) {
+#ifdef PAGED
+  return m.base + row / SHARED * m.stride + row % SHARED * head_size;
+#else
+  return m.base + row * m.stride;
+#endif
+}
+
 // Eight elements of a row; 0 past the end, so that they add nothing.
 uvec4 load_vectors(Rows m, uint row, uint i) {
-  return row < m.count && i * 8 < head_size ? BufferVectors(m.address).v[(m.base + row * m.stride) / 8 + i] : uvec4(0);
+  return row < m.count && i * 8 < head_size ? BufferVectors(m.address).v[row_start(m, row) / 8 + i] : uvec4(0);
 }
 
 // A thread's share of the tile that starts at row0.
@@ -167,7 +179,7 @@ void store_rows(Sums x[RESULTS], float factor, uint broken, Rows m, uint row0) {
         uint from = base + i / 8 * OUT_PITCH + i % 8 * 2;
         float f = row < broken ? not_a_number() : factor;
         vec4 a = uintBitsToFloat(pool[from]) * f, b = uintBitsToFloat(pool[from + 1]) * f;
-        BufferVectors(m.address).v[(m.base + row * m.stride + at) / 8] =
+        BufferVectors(m.address).v[(row_start(m, row) + at) / 8] =
             uvec4(narrow_pair(a.xy, DTYPE), narrow_pair(a.zw, DTYPE),
                   narrow_pair(b.xy, DTYPE), narrow_pair(b.zw, DTYPE));
       }

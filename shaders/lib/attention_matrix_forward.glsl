@@ -1,33 +1,15 @@
 // Attention on matrix units, forward (see attention_coopmat.comp).
 #include "attention_matrix.glsl"
 
-layout(push_constant, scalar) uniform Push {
-  uvec2 q, k, v, mask, y, logsumexp;
-  uint q_strides[3], k_strides[3], v_strides[3];  // of batch, head and row
-  uint mask_strides[4];
-  uint queries, keys;
-  uint shape;  // heads per group, head size << 16, result packed as [B, T, H, D] << 30, causal << 31
-  float scale;
-} p;
+#ifdef PAGED
+#include "attention_matrix_paged.glsl"
+#else
+#include "attention_matrix_dense.glsl"
+#endif
 
 const uint SCORES = ROWS * STEPS;
 // The initial maximum: lower than any score, but finite, so that differences stay finite.
 const float NOTHING = -1e30;
-
-uint mask_base;
-
-// A score as input of the softmax: in units of log 2 if there is a mask; otherwise the caller multiplies it by
-// `unit()`.
-float unit() { return MASK_DTYPE == NO_MASK ? p.scale * LOG2E : 1.0; }
-float seen(const in uint row, const in uint column, const in float product, const in uint query0, const in uint key0) {
-  uint query = query0 + row, key = key0 + column;
-  if (key >= p.keys || (causal && key > query)) return minus_infinity();
-  if (MASK_DTYPE == NO_MASK) return product;
-  if (query >= p.queries) return 0.0;
-  float m = load_float(p.mask, mask_base + query * p.mask_strides[2] + key * p.mask_strides[3], MASK_DTYPE);
-  if (MASK_DTYPE == BOOL) return m != 0.0 ? product * p.scale * LOG2E : minus_infinity();
-  return product * p.scale * LOG2E + m * LOG2E;
-}
 
 #ifdef COOPMAT2
 float larger(const in float a, const in float b) { return max(a, b); }
@@ -53,7 +35,7 @@ void multiply(Left query[RESULTS], out Sums scores[SCORES]) {
 }
 
 void see(inout Sums scores[SCORES], uint query0, uint key0) {
-  if (MASK_DTYPE == NO_MASK && key0 + COLUMNS <= p.keys && !(causal && key0 + COLUMNS > query0 + 1)) return;
+  if (all_seen(query0, query0 + SPAN - 1, key0)) return;
   [[unroll]] for (uint r = 0; r < ROWS; ++r) {
     [[unroll]] for (uint n = 0; n < STEPS; ++n)
       coopMatPerElementNV(scores[r * STEPS + n], scores[r * STEPS + n], seen, query0 + r * M, key0 + n * 16);
@@ -93,19 +75,15 @@ void add_values(Sums scores[SCORES], inout Sums result[RESULTS]) {
   }
 }
 
-void walk(Left query[RESULTS], Rows k, Rows v, uvec4 next_k[LOADS], uvec4 next_v[LOADS], uint query0, uint end,
-          inout Sums result[RESULTS]) {
+void walk(Left query[RESULTS], uvec4 next_k[LOADS], uvec4 next_v[LOADS], uint query0, inout Sums result[RESULTS]) {
   barrier();
   keep_tile(next_k, 0);
   keep_tile(next_v, OPERAND);
   barrier();
-  [[dont_unroll]] for (uint key0 = 0; key0 < end; key0 += COLUMNS) {
-    bool more = key0 + COLUMNS < end;
-    if (more) {
-      load_tile(next_k, k, key0 + COLUMNS);
-      load_tile(next_v, v, key0 + COLUMNS);
-    }
-    if (!causal || key0 < query0 + SPAN) {
+  [[dont_unroll]] for (uint key0 = first_key; key0 < end_key; key0 += COLUMNS) {
+    bool more = key0 + COLUMNS < end_key, attends = any_seen(query0, key0);
+    if (more) load_tiles(next_k, next_v, key0 + COLUMNS);
+    if (attends) {
       Sums scores[SCORES];
       multiply(query, scores);
       see(scores, query0, key0);
@@ -121,7 +99,7 @@ void walk(Left query[RESULTS], Rows k, Rows v, uvec4 next_k[LOADS], uvec4 next_v
 }
 
 // Divides by the sums and writes logsumexp.
-void finish(inout Sums result[RESULTS], uint query0, uint row_base) {
+void finish(inout Sums result[RESULTS], uint query0) {
   uint base = gl_SubgroupID * OUT;
   [[unroll]] for (uint r = 0; r < ROWS; ++r) {
     Sums sum;
@@ -134,10 +112,8 @@ void finish(inout Sums result[RESULTS], uint query0, uint row_base) {
     synchronize();
     coopMatStore(sum, pool, base, OUT_PITCH, ROW_MAJOR);
     synchronize();
-    for (uint i = gl_SubgroupInvocationID; i < M; i += gl_SubgroupSize) {
-      uint query = query0 + r * M + i;
-      if (query < p.queries) BufferF32(p.logsumexp).v[row_base + query] = uintBitsToFloat(pool[base + i * OUT_PITCH].x);
-    }
+    for (uint i = gl_SubgroupInvocationID; i < M; i += gl_SubgroupSize)
+      write_logsumexp(query0 + r * M + i, uintBitsToFloat(pool[base + i * OUT_PITCH].x));
   }
 }
 #else
@@ -162,7 +138,7 @@ void weigh_rows(uint first_row, uint query0, uint key0) {
     uint row = item / 2, column = item % 2 * HALF, from = gl_SubgroupID * SCORE + row * SCORE_PITCH + column / 4;
     vec4 s[HALF / 4];
     float top = NOTHING;
-    bool whole = MASK_DTYPE == NO_MASK && key0 + COLUMNS <= p.keys && !(causal && key0 + COLUMNS > query0 + row + 1);
+    bool whole = all_seen(query0 + row, query0 + row, key0);
     [[unroll]] for (uint i = 0; i < HALF / 4; ++i) {
       s[i] = scores_of[from + i];
       if (!whole) {
@@ -226,28 +202,23 @@ void add_values(Left query[RESULTS], uint query0, uint key0, inout Sums result[R
   }
 }
 
-void walk(Left query[RESULTS], Rows k, Rows v, uvec4 next_k[LOADS], uvec4 next_v[LOADS], uint query0, uint end,
-          inout Sums result[RESULTS]) {
-  [[dont_unroll]] for (uint key0 = 0; key0 < end; key0 += COLUMNS) {
+void walk(Left query[RESULTS], uvec4 next_k[LOADS], uvec4 next_v[LOADS], uint query0, inout Sums result[RESULTS]) {
+  [[dont_unroll]] for (uint key0 = first_key; key0 < end_key; key0 += COLUMNS) {
+    bool attends = any_seen(query0, key0);
     barrier();
     keep_tile(next_k, 0);
     keep_tile(next_v, OPERAND);
     barrier();
-    if (key0 + COLUMNS < end) {
-      load_tile(next_k, k, key0 + COLUMNS);
-      load_tile(next_v, v, key0 + COLUMNS);
-    }
-    if (!causal || key0 < query0 + SPAN) add_values(query, query0, key0, result);
+    if (key0 + COLUMNS < end_key) load_tiles(next_k, next_v, key0 + COLUMNS);
+    if (attends) add_values(query, query0, key0, result);
   }
 }
 
-void finish(inout Sums result[RESULTS], uint query0, uint row_base) {
+void finish(inout Sums result[RESULTS], uint query0) {
   for (uint i = gl_SubgroupInvocationID; i < SPAN; i += gl_SubgroupSize) {
     uint at = gl_SubgroupID * SPAN + i;
     float sum = sums[at];
-    if (query0 + i < p.queries)
-      BufferF32(p.logsumexp).v[row_base + query0 + i] =
-          sum == 0.0 ? minus_infinity() : (largest[at] + log2(sum)) / LOG2E;
+    write_logsumexp(query0 + i, sum == 0.0 ? minus_infinity() : (largest[at] + log2(sum)) / LOG2E);
     factors[at] = sum == 0.0 ? 0.0 : 1.0 / sum;  // a row without a key to attend to gives 0
   }
   synchronize();
@@ -257,23 +228,19 @@ void finish(inout Sums result[RESULTS], uint query0, uint row_base) {
 
 void main() {
   unpack(p.shape);
-  uint first = (gl_NumWorkGroups.x - 1 - gl_WorkGroupID.x) * TILE, head = gl_WorkGroupID.y,
-       heads = gl_NumWorkGroups.y, b = gl_WorkGroupID.z;
-  uint kv_head = head / heads_per_group, query0 = first + gl_SubgroupID * SPAN;
-  mask_base = b * p.mask_strides[0] + head * p.mask_strides[1];
-  Rows k = rows_of(p.k, p.k_strides, b, kv_head, p.keys), v = rows_of(p.v, p.v_strides, b, kv_head, p.keys);
+  uint first = first_row(), query0 = first + gl_SubgroupID * SPAN;
+  if (!find_keys(first)) return;
   uvec4 next_k[LOADS], next_v[LOADS];
-  load_tile(next_k, k, 0);
-  load_tile(next_v, v, 0);
+  load_tiles(next_k, next_v, first_key);
   Left query[RESULTS];
-  load_left(query, rows_of(p.q, p.q_strides, b, head, p.queries), first);
+  load_left(query, query_rows(), first);
   Sums result[RESULTS];
   clear(result);
   begin();
 
-  walk(query, k, v, next_k, next_v, query0, causal ? min(p.keys, first + TILE) : p.keys, result);
+  walk(query, next_k, next_v, query0, result);
 
   barrier();
-  finish(result, query0, (b * heads + head) * p.queries);
-  store_rows(result, 1.0, 0, head_rows(p.y, b, head, heads, p.queries, packed, heads), query0);
+  finish(result, query0);
+  write_result(result, query0);
 }

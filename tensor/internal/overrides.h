@@ -28,6 +28,7 @@ struct Overrides {
   gemm::ForcedConfig* gemm_config = nullptr;                       ///< set by a gemm::ForcedConfig
   std::optional<attention::KernelVariant> attention_variant = {};  ///< as by ETNA_ATTENTION
   bool split_heads = false;                      ///< each head of queries of paged_attention is a workgroup of its own
+  bool split_keys = false;                       ///< each block of keys of a prompt's paged_attention is a chunk
   std::int64_t convolution_scratch = 128 << 20;  ///< bytes of patches that a convolution on a GPU makes at once
 
   bool quantized_activations = true;  ///< quantized_linear on a GPU reads few rows in bytes or 16 bits where it can

@@ -86,9 +86,6 @@ PagedCache paged_cache(std::int64_t blocks, std::int64_t kv_heads, std::int64_t 
 struct CachePlaces {
   Tensor table;      ///< [B, M] i32: position p of a sequence is in block table[b, p / kCacheBlock]; -1: none
   Tensor positions;  ///< [B] i32: position of the first of T new rows; the others count up
-  /// Length of the longest sequence, including its new rows, if the host knows it; 0: unknown. Prompts are faster with
-  /// it.
-  std::int64_t longest = 0;
 };
 
 struct RotarySettings {
@@ -116,25 +113,20 @@ struct PagedAttentionSettings {
 };
 
 /// Causal attention of T new queries to the keys of their sequence, including their own, which rotate_and_cache_() has
-/// written. Skips positions without a block; a query that may attend to nothing gives 0. Not differentiable.
+/// written. Skips positions without a block; a query that may attend to nothing gives 0. Of 16 rows or more, a GPU with
+/// matrix units multiplies in the dtype of q if the cache has it too; sums and softmax are f32. Not differentiable.
 /// @param q [B, T, H, D] @return [B, T, H, D]
 /// @throws ShapeError, DtypeError
 Tensor paged_attention(const Tensor& q, const PagedCache& cache, const CachePlaces& places,
                        const PagedAttentionSettings& settings = {});
 
 /// rotate_and_cache_(), then attention to the cache by the fastest kernels. If each sequence has one new row, a GPU
-/// runs both in one dispatch. For a prompt of known length it calls prompt_attention() in 16 bits, if the device has
-/// matrix units and the cache stores at most 16 bits. Rounding queries and results to bf16 there costs up to 1e-2 of 1.
+/// runs both in one dispatch. A prompt, 16 rows or more, is multiplied in 16 bits, if the device has matrix units and
+/// the cache stores at most 16 bits. Rounding queries and results to bf16 there costs up to 1e-2 of 1.
 /// Not differentiable.
 /// @param qkv [B, T, (H + 2 G) · D] @return [B, T, H · D] in the dtype of qkv @throws ShapeError, DtypeError
 Tensor rotate_and_attend_(const Tensor& qkv, PagedCache& cache, const CachePlaces& places, const RotarySettings& rotary,
                           const PagedAttentionSettings& attention = {});
-
-/// paged_attention() for the many queries of a prompt: the last T of `length` positions of one sequence. Runs the
-/// kernels of dot_product_attention(), which multiply in q's dtype; the softmax and its sums are f32.
-/// @param q [1, T, H, D] @param table [1, M] i32 @return [1, T, H, D] in q's dtype @throws ShapeError, DtypeError
-Tensor prompt_attention(const Tensor& q, const PagedCache& cache, const Tensor& table, std::int64_t length,
-                        const PagedAttentionSettings& settings = {});
 
 /// The first `length` positions of each sequence, read from keys or values; 0 where there is no block. Not
 /// differentiable.

@@ -33,14 +33,20 @@ std::optional<KernelVariant> wanted_variant() {
 
 const gpu::Shader& shader_of(Pass pass, KernelVariant variant, DType t) {
   using namespace shaders;
-  static const gpu::Shader* const all[2][3][2] = {{{&attention_coopmat_f16, &attention_coopmat_bf16},
+  static const gpu::Shader* const all[2][5][2] = {{{&attention_coopmat_f16, &attention_coopmat_bf16},
                                                    {&attention_dq_coopmat_f16, &attention_dq_coopmat_bf16},
-                                                   {&attention_dkv_coopmat_f16, &attention_dkv_coopmat_bf16}},
+                                                   {&attention_dkv_coopmat_f16, &attention_dkv_coopmat_bf16},
+                                                   {&attention_paged_coopmat_f16, &attention_paged_coopmat_bf16},
+                                                   {&attention_paged_coopmat_q8, &attention_paged_coopmat_q8}},
                                                   {{&attention_coopmat2_f16, &attention_coopmat2_bf16},
                                                    {&attention_dq_coopmat2_f16, &attention_dq_coopmat2_bf16},
-                                                   {&attention_dkv_coopmat2_f16, &attention_dkv_coopmat2_bf16}}};
+                                                   {&attention_dkv_coopmat2_f16, &attention_dkv_coopmat2_bf16},
+                                                   {&attention_paged_coopmat2_f16, &attention_paged_coopmat2_bf16},
+                                                   {&attention_paged_coopmat2_q8, &attention_paged_coopmat2_q8}}};
   return *all[variant == KernelVariant::coopmat2][static_cast<int>(pass)][t == bf16];
 }
+
+bool is_forward(Pass pass) { return pass != Pass::dq && pass != Pass::dkv; }
 
 struct Tiles {
   std::uint32_t subgroups, rows, columns;
@@ -50,8 +56,12 @@ struct Tiles {
 /// and sums in them.
 Tiles tiles(Pass pass, KernelVariant variant, std::int64_t size, std::int64_t keys) {
   if (size > 128) return {4, 1, 16};
-  if (size > 64) return pass == Pass::forward && variant == KernelVariant::coopmat2 ? Tiles{8, 1, 64} : Tiles{4, 1, 32};
+  const bool forward = is_forward(pass);
+  if (size > 64) return forward && variant == KernelVariant::coopmat2 ? Tiles{8, 1, 64} : Tiles{4, 1, 32};
   switch (pass) {
+    case Pass::paged:
+    case Pass::paged_q8:  // a tile of keys lies inside a block of the cache
+      return variant == KernelVariant::coopmat || size <= 32 ? Tiles{4, 2, 64} : Tiles{4, 1, 64};
     case Pass::forward:
       if (variant == KernelVariant::coopmat || size <= 32) return {4, 2, 64};
       return keys < 1024 ? Tiles{4, 1, 64} : Tiles{8, 1, 128};
@@ -81,41 +91,56 @@ std::uint32_t left_rows(const gpu::Capabilities& can, KernelVariant variant, DTy
   return variant == KernelVariant::coopmat && can.has(shape) ? 8 : 0;
 }
 
-}  // namespace
-
-std::uint32_t MatrixKernel::shared_bytes(Pass pass, KernelVariant variant) const {
-  std::uint32_t pitch = 2 * blocks + 1,
-                vectors = std::max({2 * columns * pitch, subgroups * m * pitch, subgroups * m * 17});
-  std::uint32_t scratch = 0;  // in bytes
-  if (pass != Pass::forward) scratch += 8 * (pass == Pass::dq ? tile() : columns);
-  if (variant == KernelVariant::coopmat && pass == Pass::forward)
-    scratch += subgroups * m * (columns / 4 + 1 + columns / 8 + 1) * 16 + 12 * tile();
-  if (variant == KernelVariant::coopmat && pass != Pass::forward) scratch += subgroups * m * 8 * 16;
-  return vectors * 16 + scratch;
-}
-
-std::optional<MatrixKernel> matrix_kernel(Pass pass, const Inputs& in, double scale, std::uint32_t mask_dtype,
-                                          std::initializer_list<const Tensor*> operands) {
-  DType t = in.q.dtype();
-  if ((t != f16 && t != bf16) || in.size % 8 != 0 || !(scale > 0) || !std::isfinite(scale)) return {};
-  if (!std::all_of(operands.begin(), operands.end(), [](const Tensor* x) { return aligned(*x); })) return {};
-  const gpu::Capabilities& can = gpu::capabilities(in.q.device());
-  std::optional<KernelVariant> wanted = wanted_variant();
+/// The best kernel that the device, the build and ETNA_ATTENTION allow.
+/// @param rows that the workgroups share @param keys of a sequence
+std::optional<MatrixKernel> best_kernel(Pass pass, Device device, DType t, std::int64_t rows, std::int64_t keys,
+                                        std::int64_t size, std::uint32_t mask_dtype) {
+  if ((t != f16 && t != bf16) || size % 8 != 0) return {};
+  const gpu::Capabilities& can = gpu::capabilities(device);
+  const std::optional<KernelVariant> wanted = wanted_variant();
   for (KernelVariant variant : {KernelVariant::coopmat2, KernelVariant::coopmat}) {
     if (wanted && *wanted != variant) continue;
     const gpu::Shader& shader = shader_of(pass, variant, t);
-    std::uint32_t m = left_rows(can, variant, t);
+    const std::uint32_t m = left_rows(can, variant, t);
     if (m == 0 || shader.words.empty()) continue;
-    Tiles chosen = tiles(pass, variant, in.size, in.keys);
+    Tiles chosen = tiles(pass, variant, size, keys);
     // The tile need not be longer than the sequence.
-    if ((pass == Pass::dkv ? in.keys : in.queries) <= chosen.subgroups * m) chosen.rows = 1;
-    auto blocks = static_cast<std::uint32_t>((in.size + 15) / 16);
+    if (rows <= chosen.subgroups * m) chosen.rows = 1;
+    const auto blocks = static_cast<std::uint32_t>((size + 15) / 16);
     MatrixKernel kernel{&shader, can.subgroup_size, chosen.subgroups, chosen.rows, blocks, chosen.columns,
                         m,       mask_dtype};
     if (kernel.shared_bytes(pass, variant) <= can.shared_memory_bytes && kernel.threads() <= can.max_workgroup_size)
       return kernel;
   }
   return {};
+}
+
+}  // namespace
+
+std::uint32_t MatrixKernel::shared_bytes(Pass pass, KernelVariant variant) const {
+  std::uint32_t pitch = 2 * blocks + 1,
+                vectors = std::max({2 * columns * pitch, subgroups * m * pitch, subgroups * m * 17});
+  std::uint32_t scratch = 0;  // in bytes
+  const bool forward = is_forward(pass);
+  if (!forward) scratch += 8 * (pass == Pass::dq ? tile() : columns);
+  if (variant == KernelVariant::coopmat && forward)
+    scratch += subgroups * m * (columns / 4 + 1 + columns / 8 + 1) * 16 + 12 * tile();
+  if (variant == KernelVariant::coopmat && !forward) scratch += subgroups * m * 8 * 16;
+  return vectors * 16 + scratch;
+}
+
+std::optional<MatrixKernel> matrix_kernel(Pass pass, const Inputs& in, double scale, std::uint32_t mask_dtype,
+                                          std::initializer_list<const Tensor*> operands) {
+  if (!(scale > 0) || !std::isfinite(scale)) return {};
+  if (!std::all_of(operands.begin(), operands.end(), [](const Tensor* x) { return aligned(*x); })) return {};
+  return best_kernel(pass, in.q.device(), in.q.dtype(), pass == Pass::dkv ? in.keys : in.queries, in.keys, in.size,
+                     mask_dtype);
+}
+
+std::optional<MatrixKernel> paged_matrix_kernel(Device device, DType q, DType cache, std::int64_t rows,
+                                                std::int64_t size) {
+  if (cache != q && (cache != u8 || q != bf16)) return {};
+  return best_kernel(cache == u8 ? Pass::paged_q8 : Pass::paged, device, q, rows, 0, size, 99);
 }
 
 }  // namespace etna::attention

@@ -16,9 +16,6 @@ namespace {
 
 using namespace attention::paged;
 
-/// From this number of query rows on, attention over gathered keys is faster.
-constexpr std::int64_t kPrompt = 16;
-
 void check_cache(const OpCall& call, const Tensor& keys, const Tensor& values, std::int64_t size) {
   const bool dtype =
       keys.dtype() == f32 || keys.dtype() == f16 || keys.dtype() == bf16 || keys.dtype() == u8 || keys.dtype() == f64;
@@ -269,7 +266,7 @@ WriteAttrs write_attrs(const Tensor& qkv, const RotarySettings& settings) {
   return a;
 }
 
-/// The dtype for queries of prompt_attention(): the one that the device multiplies fastest without losing digits of the
+/// The dtype for the queries of a prompt: the one that the device multiplies fastest without losing digits of the
 /// cache. f16 or bf16 on a GPU with matrix units, else f32.
 DType prompt_dtype(const PagedCache& cache) {
   const Device device = cache.keys.device();
@@ -313,13 +310,8 @@ Tensor rotate_and_attend_(const Tensor& qkv, PagedCache& cache, const CachePlace
   const auto merged = [&](const Tensor& y) { return y.to(a.dtype).reshape({y.size(0), y.size(1), a.heads * a.size}); };
   RotarySettings queries = rotary;
   queries.dtype = {};
-  // The CPU's kernel reads the blocks where they lie.
-  const bool gathers = !qkv.device().is_cpu() && places.longest > 0;
-  if (gathers && qkv.dim() == 3 && qkv.size(0) == 1 && qkv.size(1) >= kPrompt) {
-    if (qkv.dtype() == f32) queries.dtype = prompt_dtype(cache);
-    const Tensor q = rotate_and_cache_(qkv, cache, places, queries);
-    return merged(prompt_attention(q, cache, places.table, places.longest, attention));
-  }
+  if (!qkv.device().is_cpu() && qkv.dim() == 3 && qkv.size(1) >= kPrompt && qkv.dtype() == f32)
+    queries.dtype = prompt_dtype(cache);
   const bool one = qkv.dim() == 3 && qkv.size(1) == 1 && cache.keys.dim() == 4;
   if (!one || !(qkv.device().is_cpu() || has_step_gpu(qkv, cache, a.heads, a.size)))
     return merged(paged_attention(rotate_and_cache_(qkv, cache, places, queries), cache, places, attention));
@@ -339,26 +331,6 @@ Tensor paged_attention(const Tensor& q, const PagedCache& cache, const CachePlac
   detail::require_defined("paged_attention", q, cache.keys, cache.values, places.table, places.positions);
   return apply1(kPagedAttention, {q, cache.keys, cache.values, places.table, places.positions},
                 Attrs::of(attention_attrs(q.dim() == 0 ? 0 : q.size(-1), settings)));
-}
-
-Tensor prompt_attention(const Tensor& q, const PagedCache& cache, const Tensor& table, std::int64_t length,
-                        const PagedAttentionSettings& settings) {
-  detail::require_defined("prompt_attention", q, cache.keys, cache.values, table);
-  if (q.dim() != 4 || q.size(0) != 1 || q.size(1) > length) {
-    throw ShapeError(fmt::format("prompt_attention: q is {}; wanted [1, T, H, D] with T of at most {} positions",
-                                 str(q.shape()), length));
-  }
-  const std::int64_t steps = q.size(1);
-  const DType dtype = q.dtype();
-  AttentionSettings all{.scale = settings.scale > 0 ? settings.scale : 1 / std::sqrt(static_cast<double>(q.size(3))),
-                        .softcap = settings.softcap};
-  all.causal = steps == length;
-  all.causal_from_end = !all.causal;
-  if (settings.window > 0 && length > settings.window)
-    all.mask = triu(ones({steps, length}, {f32, q.device()}), length - steps + 1 - settings.window) > 0.0;
-  const Tensor y = dot_product_attention(q.transpose(1, 2), cached_rows(cache.keys, table, length, dtype),
-                                         cached_rows(cache.values, table, length, dtype), all);
-  return y.transpose(1, 2);
 }
 
 std::span<const OpDef* const> ops_in_paged_attention() {

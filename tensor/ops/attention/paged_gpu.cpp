@@ -1,7 +1,11 @@
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
+#include <etna/device/internal/rounding.h>
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/internal/overrides.h>
+#include <etna/tensor/ops/attention/internal/matrix.h>
 #include <etna/tensor/ops/attention/internal/paged.h>
 #include <etna/tensor/ops/kernel.h>
 
@@ -11,6 +15,8 @@ namespace {
 /// One workgroup attends to a sequence of up to kPositionsAlone positions. Longer sequences are divided into chunks,
 /// one for each workgroup.
 constexpr std::int64_t kPositionsAlone = 512, kPositionsPerChunk = 128;
+/// Rows and positions of a tile of the plain kernel for many queries, and the fewest positions of its chunks.
+constexpr std::int64_t kRowsPerTile = 64, kPositionsPerSpan = 256;
 constexpr std::int64_t kMostShared = 16, kMostSize = 256, kMostRow = 512;
 
 /// Number of elements per load.
@@ -45,7 +51,13 @@ bool attends(DType dtype, const Tensor& keys, std::int64_t rows, std::int64_t he
          groups <= 65535 && rows <= 65535 && shared * size <= 4096;
 }
 
-/// The arguments that both variants of paged_attention.comp share.
+/// True if the kernels for many queries support them: tiles of rows, each of which is a head of a query.
+bool attends_in_tiles(const Tensor& q, const Tensor& keys) {
+  return q.size(1) >= kPrompt && q.dtype() != f64 && keys.dtype() != f64 && q.size(3) <= kMostSize &&
+         keys.size(1) <= 65535 && q.size(0) <= 65535 && q.numel() < std::int64_t{1} << 32;
+}
+
+/// The arguments that all kernels of paged attention share.
 struct Attention {
   Tensor q, keys, values, table, positions, y;
   AttentionAttrs attrs;
@@ -53,17 +65,41 @@ struct Attention {
   Tensor parts = {};
 
   /// @param shape of the queries, [B, T, H, D]
-  void plan(const Shape& shape) {
+  void measure(const Shape& shape) {
     rows = shape[0] * shape[1];
     steps = shape[1];
     size = shape[3];
     shared = shape[2] / keys.size(1);
-    const std::int64_t reach = table.size(1) * kCacheBlock;
-    span = reach <= kPositionsAlone ? kPositionsAlone : kPositionsPerChunk;
-    chunks = std::max<std::int64_t>(1, (reach + span - 1) / span);
-    const std::int64_t workgroups = rows * keys.size(1) * chunks;
-    if (overrides().split_heads || workgroups * shared <= gpu::capabilities(q.device()).compute_units) split = shared;
+  }
+  std::int64_t reach() const { return table.size(1) * kCacheBlock; }
+  std::int64_t compute_units() const { return gpu::capabilities(q.device()).compute_units; }
+  void divide(std::int64_t positions) {
+    span = positions;
+    chunks = std::max<std::int64_t>(1, ceil_div(reach(), span));
+    make_parts();
+  }
+  void make_parts() {
     if (chunks > 1) parts = empty({rows * keys.size(1) * shared, chunks, size + 2}, {f32, q.device()});
+  }
+
+  void plan(const Shape& shape) {
+    measure(shape);
+    divide(reach() <= kPositionsAlone ? kPositionsAlone : kPositionsPerChunk);
+    const std::int64_t workgroups = rows * keys.size(1) * chunks;
+    if (overrides().split_heads || workgroups * shared <= compute_units()) split = shared;
+  }
+
+  /// For kernels whose workgroups own `tile` rows: keys are divided where tiles are too few for the device, until two
+  /// rounds of two workgroups on each of its units are full. @return tiles of a sequence
+  std::int64_t plan_tiles(const Shape& shape, std::int64_t tile) {
+    measure(shape);
+    const std::int64_t tiles = ceil_div(steps * shared, tile), workgroups = tiles * keys.size(1) * shape[0];
+    const std::int64_t wanted = std::clamp<std::int64_t>((4 * compute_units() + workgroups / 2) / workgroups, 1,
+                                                         std::max<std::int64_t>(1, reach() / kPositionsPerSpan));
+    chunks = overrides().split_keys ? std::max<std::int64_t>(1, table.size(1)) : wanted;
+    span = overrides().split_keys ? kCacheBlock : kPositionsPerSpan;
+    make_parts();
+    return tiles;
   }
 
   void begin(gpu::Kernel& kernel) const {
@@ -82,9 +118,13 @@ struct Attention {
   }
   void dispatch(const OpCall& call, const gpu::Kernel& kernel) const {
     kernel.dispatch({gpu::u32(chunks), gpu::u32(keys.size(1) * split), gpu::u32(rows)});
+    merge(call, false);
+  }
+  /// @param balanced the chunks of a sequence are equally long, however long it is
+  void merge(const OpCall& call, bool balanced) const {
     if (chunks == 1) return;
     gpu::Kernel(shaders::paged_attention_merge, call)
-        .spec(y.dtype())
+        .spec(y.dtype(), balanced)
         .read(parts)
         .read(positions)
         .write(y)
@@ -92,6 +132,39 @@ struct Attention {
         .dispatch(gpu::u32(rows * keys.size(1) * shared));
   }
 };
+
+/// Of a prompt: by matrix units where queries and keys are in 16 bits.
+void attend_in_tiles(const OpCall& call, Attention& at) {
+  const Shape& shape = at.q.shape();
+  const std::int64_t shared = shape[2] / at.keys.size(1), size = shape[3];
+  const bool capped = at.attrs.softcap > 0;
+  // A window as long as a sequence can be hides nothing.
+  if (at.attrs.window > std::numeric_limits<std::int32_t>::max()) at.attrs.window = 0;
+  std::optional<MatrixKernel> matrix;
+  const bool aligned = at.q.address() % 16 == 0 && at.keys.address() % 16 == 0 && at.values.address() % 16 == 0;
+  if (aligned && std::isfinite(at.attrs.scale))
+    matrix = paged_matrix_kernel(at.q.device(), at.q.dtype(), at.keys.dtype(), shape[1] * shared, size);
+  const std::int64_t tiles = at.plan_tiles(shape, matrix ? matrix->tile() : kRowsPerTile);
+  const bool q8 = at.keys.dtype() == u8;
+  const gpu::Shader& plain = size <= 64 ? q8 ? shaders::attention_paged_q8_64 : shaders::attention_paged_64
+                             : q8       ? shaders::attention_paged_q8_128
+                                        : shaders::attention_paged_128;
+  gpu::Kernel kernel(matrix ? *matrix->shader : plain, call);
+  if (matrix) {
+    kernel.spec(matrix->spec()).spec(at.chunks == 1, capped, shared);
+  } else {
+    const std::uint32_t width = std::min(load_width(at.keys, size), load_width(at.values, size));
+    // No mask, and sums unrolled by 4.
+    kernel.spec(at.q.dtype(), load_width(at.q, size) == 4 ? 4 : 1, 99, 4)
+        .spec(at.keys.dtype(), width, at.chunks == 1, shared);
+  }
+  kernel.read(at.q).read(at.keys).read(at.values);
+  at.places(kernel);
+  at.numbers(kernel);
+  kernel.u32(gpu::u32(shared) | gpu::u32(size) << 16)
+      .dispatch({gpu::u32(tiles * at.chunks), gpu::u32(at.keys.size(1)), gpu::u32(shape[0])});
+  at.merge(call, true);
+}
 
 }  // namespace
 
@@ -142,7 +215,9 @@ bool cached_rows_gpu(const OpCall& call, std::span<Tensor> out) {
 
 bool paged_attention_gpu(const OpCall& call, std::span<Tensor> out) {
   const Tensor &given = call.in[kQ], &keys = call.in[kKeys];
-  if (!attends(given.dtype(), keys, given.size(0) * given.size(1), given.size(2), given.size(3))) return false;
+  const bool tiles = attends_in_tiles(given, keys);
+  if (!tiles && !attends(given.dtype(), keys, given.size(0) * given.size(1), given.size(2), given.size(3)))
+    return false;
   if (given.numel() == 0) return true;
   Attention at{given.contiguous(),
                keys,
@@ -151,6 +226,10 @@ bool paged_attention_gpu(const OpCall& call, std::span<Tensor> out) {
                call.in[kPositions].contiguous(),
                out[0],
                call.as<AttentionAttrs>()};
+  if (tiles) {
+    attend_in_tiles(call, at);
+    return true;
+  }
   at.plan(given.shape());
   gpu::Kernel kernel(shaders::paged_attention, call);
   at.begin(kernel);

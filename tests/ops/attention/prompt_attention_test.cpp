@@ -17,7 +17,7 @@
 #include <ops/quantized/quantized_exact.h>
 #include <runner/run_tests.h>
 
-// The attention of a prompt gives what paged_attention gives.
+// Attention of prompts and of steps over a paged cache.
 namespace etna {
 namespace {
 
@@ -25,42 +25,86 @@ using numerics::values;
 
 class PromptAttention : public OnDevice {};
 
-TEST_P(PromptAttention, GivesWhatPagedAttentionGives) {
+struct PromptCase {
+  std::int64_t heads, groups, size, steps;
+  std::vector<std::int32_t> positions;  ///< of each sequence's first query
+  std::int64_t width;                   ///< blocks of a sequence
+};
+
+/// Keys that no query may see are NaN: positions behind the newest query's, and blocks of nobody.
+PagedCache cache_of(const PromptCase& c, const Tensor& table, DType dtype, Device device) {
+  const std::int64_t blocks = std::ssize(c.positions) * c.width + 1;
+  PagedCache cache = paged_cache(blocks, c.groups, c.size, {dtype, device});
+  if (dtype != u8) cache.keys.fill_(std::nan("")), cache.values.fill_(std::nan(""));
+  for (std::size_t b = 0; b < c.positions.size(); ++b) {
+    const std::int64_t row = (c.heads + 2 * c.groups) * c.size,
+                       length = std::max<std::int64_t>(0, std::min(c.positions[b] + c.steps, c.width * kCacheBlock));
+    if (length == 0) continue;
+    const auto i = static_cast<std::int64_t>(b);
+    rotate_and_cache_((values({1, length, row}, 3 + b, f32) * 2.0).to(device), cache,
+                      {table.slice(0, i, i + 1), zeros({1}, {i32, device})}, {.heads = c.heads, .kv_heads = c.groups});
+  }
+  return cache;
+}
+
+/// Many queries, in tiles over all keys or over each block of them apart, give what the composition of base ops gives.
+TEST_P(PromptAttention, GivesWhatItsReferenceGives) {
   const Device device = GetParam();
-  constexpr std::int64_t kHeads = 4, kGroups = 2, kSize = 32;
-  struct Case {
-    std::int64_t positions, past;
-  };
-  // On a GPU, one workgroup attends to up to 512 positions; of more, parts are merged.
-  for (const auto& [positions, past] : {Case{150, 0}, {150, 70}, {700, 695}}) {
-    std::vector<std::int32_t> blocks;
-    for (std::int64_t b = 0; b * kCacheBlock < positions; ++b)
-      blocks.push_back(static_cast<std::int32_t>((b * 5 + 2) % 12));
-    const Tensor table = from_vector(blocks, {1, std::ssize(blocks)}, device);
+  for (const PromptCase& c : thinned<PromptCase>({{4, 2, 32, 150, {0}, 3},
+                                                  {4, 1, 64, 50, {700, 3}, 12},
+                                                  {6, 2, 128, 40, {90, -20, 0}, 3},
+                                                  {2, 2, 8, 16, {1}, 1},
+                                                  {3, 1, 20, 33, {64}, 2},
+                                                  {5, 1, 96, 70, {200}, 5},
+                                                  {2, 1, 256, 20, {100, 63}, 2}})) {
+    std::vector<std::int32_t> blocks(c.positions.size() * static_cast<std::size_t>(c.width));
+    for (std::size_t i = 0; i < blocks.size(); ++i) blocks[i] = static_cast<std::int32_t>((i * 5 + 2) % blocks.size());
+    if (c.width > 4) blocks[2] = -1;  // a block that was dropped
+    const Tensor table = from_vector(blocks, {std::ssize(c.positions), c.width}, device);
+    const CachePlaces places{table, from_vector(c.positions, {std::ssize(c.positions)}, device)};
+    const Tensor q = values({std::ssize(c.positions), c.steps, c.heads, c.size}, 9, f32).to(device);
     const std::vector<DType> dtypes = {f16, f32, u8, bf16};
     for (const DType dtype : device.is_cpu() ? dtypes : thinned(dtypes)) {
-      PagedCache cache = paged_cache(12, kGroups, kSize, {dtype, device});
-      const Tensor qkv = values({1, positions, (kHeads + 2 * kGroups) * kSize}, 3, f32).to(device);
-      const CachePlaces begin{table, from_vector(std::vector<std::int32_t>{0}, {1}, device)};
-      const Tensor q = rotate_and_cache_(qkv, cache, begin, {.heads = kHeads, .kv_heads = kGroups});
+      if (dtype == u8 && c.size % 32 != 0) continue;
+      const PagedCache cache = cache_of(c, table, dtype, device);
+      const Tensor own = q.to(dtype == u8 ? bf16 : dtype);
       for (const PagedAttentionSettings& settings :
-           {PagedAttentionSettings{}, {.scale = 0.3, .window = 40}, {.scale = 2, .window = 300}, {.softcap = 5}}) {
-        const Tensor part = q.slice(1, past, positions);
-        const Tensor at = from_vector(std::vector<std::int32_t>{static_cast<std::int32_t>(past)}, {1}, device);
-        expect_near(prompt_attention(part, cache, table, positions, settings),
-                    paged_attention(part, cache, {table, at}, settings), 1e-5);
+           {PagedAttentionSettings{}, {.scale = 0.3, .window = 40}, {.scale = 0.5, .window = 300}, {.softcap = 5}}) {
+        const auto on_cpu = [](const Tensor& x) { return x.to(kCPU); };
+        Tensor wanted;
+        {
+          const Override composed(&Overrides::compose_ops, true);
+          wanted = paged_attention(on_cpu(own).to(f32), {on_cpu(cache.keys), on_cpu(cache.values)},
+                                   {on_cpu(table), on_cpu(places.positions)}, settings);
+        }
+        for (const bool split : {false, true}) {
+          const Override scope(&Overrides::split_keys, split);
+          const Tensor y = paged_attention(own, cache, places, settings);
+          EXPECT_EQ(y.dtype(), own.dtype());
+          // Weights are rounded to the dtype before they are multiplied, and results once; of Q8_0, keys and values, too.
+          expect_near(y, wanted, dtype == f32 ? 2e-5 : dtype == f16 ? 4e-3 : dtype == bf16 ? 2e-2 : 4e-2);
+        }
       }
     }
   }
 }
 
-TEST_P(PromptAttention, RefusesMoreQueriesThanPositions) {
+/// A score that is NaN shows in its query's result, and in no other's.
+TEST_P(PromptAttention, KeepsNaNVisible) {
   const Device device = GetParam();
-  const PagedCache cache = paged_cache(1, 1, 32, device);
-  const Tensor table = zeros({1, 1}, {i32, device});
-  EXPECT_THROW(prompt_attention(zeros({1, 5, 1, 32}, device), cache, table, 4), ShapeError);
-  EXPECT_THROW(prompt_attention(zeros({2, 5, 1, 32}, device), cache, table, 5), ShapeError);
-  EXPECT_THROW(prompt_attention(zeros({1, 5, 1, 32}, device), cache, table, 65), ShapeError);
+  const Tensor table = from_vector<std::int32_t>({1, 0}, {1, 2}, device), at = zeros({1}, {i32, device});
+  for (const DType dtype : {f32, f16, bf16}) {
+    PagedCache cache = paged_cache(2, 1, 32, {dtype, device});
+    rotate_and_cache_(values({1, 100, 4 * 32}, 3, f32).to(device), cache, {table, at}, {.heads = 2, .kv_heads = 1});
+    Tensor q = values({1, 100, 2, 32}, 5, f32);
+    q.select(1, 70).select(1, 1).fill_(std::nan(""));
+    for (const bool split : {false, true}) {
+      const Override scope(&Overrides::split_keys, split);
+      const Tensor y = paged_attention(q.to(dtype).to(device), cache, {table, at}).to(f32).to(kCPU);
+      EXPECT_TRUE(isnan(y.select(1, 70).select(1, 1)).all().item<bool>());
+      EXPECT_EQ(isnan(y).to(f32).sum().item<double>(), 32);
+    }
+  }
 }
 
 TEST_P(PromptAttention, TakesQueriesInTheDtypeOfItsProducts) {
@@ -74,9 +118,9 @@ TEST_P(PromptAttention, TakesQueriesInTheDtypeOfItsProducts) {
     EXPECT_EQ(q.dtype(), dtype);
     EXPECT_EQ(q.to_vector<float>(), all.to(dtype).to_vector<float>());
     EXPECT_EQ(other.keys.to_vector<float>(), cache.keys.to_vector<float>());
-    const Tensor y = prompt_attention(q, cache, table, 70);
+    const Tensor y = paged_attention(q, cache, {table, zero});
     EXPECT_EQ(y.dtype(), dtype);
-    expect_near(y, prompt_attention(all, cache, table, 70), dtype == f32 ? 1e-6 : 2e-2);
+    expect_near(y, paged_attention(all, cache, {table, zero}), dtype == f32 ? 1e-6 : 2e-2);
   }
   EXPECT_THROW(cached_rows(paged_cache(3, 1, 32, {f16, device}).keys, table, 5, i32), DtypeError);
 }

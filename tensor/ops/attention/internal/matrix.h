@@ -13,7 +13,7 @@ namespace etna::attention {
 /// Ordered from the most portable to the most specialized.
 enum class KernelVariant { plain, coopmat, coopmat2 };
 
-enum class Pass { forward, dq, dkv };
+enum class Pass { forward, dq, dkv, paged, paged_q8 };
 
 /// A kernel of shaders/attention_coopmat*.comp with its specialization constants, except the mask's strides. A
 /// workgroup owns `tile` rows: queries, or keys in Pass::dkv.
@@ -33,5 +33,11 @@ struct MatrixKernel {
 /// @throws Error if ETNA_ATTENTION has an unknown value
 std::optional<MatrixKernel> matrix_kernel(Pass pass, const Inputs& in, double scale, std::uint32_t mask_dtype,
                                           std::initializer_list<const Tensor*> operands);
+
+/// The same for the queries of prompts over a paged cache. The caller has checked that rows begin at multiples of 16
+/// bytes. @param q, cache dtypes: both the same, or bf16 and u8 for Q8_0 @param rows queries of a sequence, times the
+/// heads that share keys
+std::optional<MatrixKernel> paged_matrix_kernel(Device device, DType q, DType cache, std::int64_t rows,
+                                                std::int64_t size);
 
 }  // namespace etna::attention

@@ -30,6 +30,9 @@ struct StepAttrs {
   bool quantizes = false;
 };
 
+/// From this number of query rows on, kernels for many queries are faster.
+inline constexpr std::int64_t kPrompt = 16;
+
 void rotate_and_cache_cpu(const OpCall& call, std::span<Tensor> out);
 bool rotate_and_cache_gpu(const OpCall& call, std::span<Tensor> out);
 void paged_attention_cpu(const OpCall& call, std::span<Tensor> out);
