@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include <etna/device/error.h>
 #include <etna/tensor/tensor.h>
@@ -48,8 +49,14 @@ int local_rank();  ///< among the ranks of this computer
 int local_size();
 /// Of a group of several ranks.
 inline bool is_distributed() { return size() > 1; }
-/// Whether this rank is the one to print why the group ended: all ranks throw it, and once is enough.
+/// Whether this rank is the one to print why the group ended: all ranks throw it, and once is enough. `etna launch`
+/// prints how a process ended by itself.
 bool reports_failure();
+/// The exit code of a program that ended because another rank did.
+inline constexpr int kRankLostExit = 9;
+/// The device of this rank: as select_device(), but where several GPUs of one kind would do, the local_rank()-th of
+/// them. @throws DeviceError where a computer has fewer of them than ranks
+Device select_local_device(std::string_view requested = {});
 /// "Open MPI 4.1.4"; empty in a group of one.
 std::string engine();
 /// Whether a collective of tensors on this device can be part of a captured step. On the CPU always.

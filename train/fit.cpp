@@ -61,7 +61,8 @@ detail::Fit::Fit(nn::Module& model, Evaluator::Metric loss, optim::Optimizer& op
   if (resume && options.folder.empty()) throw Error("fit: to resume a run, name its folder");
   state_ = std::make_unique<State>(model, loss, optimizer, steps_per_epoch, std::move(validate), options);
   State& s = *state_;
-  if (!options.folder.empty() && (options.parallel == nullptr || distributed::rank() == 0)) s.folder.emplace(options.folder, options.existing);
+  if (!options.folder.empty() && (options.parallel == nullptr || distributed::rank() == 0))
+    s.folder.emplace(options.folder, options.existing);
   TrainingLoopOptions loop = {.steps = s.total,
                               .steps_per_epoch = steps_per_epoch,
                               .device = options.device,

@@ -160,6 +160,10 @@ struct TextRun::State {
                .after = [this](const Tensor& value) { epoch_loss.add_(value); },
                .parallel = o.distributed ? &parallel.emplace(*model.module) : nullptr}) {
     if (o.resident && o.seq_spread > 0) throw SettingError("--resident does not go with seq_spread");
+    if (o.distributed && !model.memory.empty()) {
+      throw SettingError(
+          "a model that goes on from batch to batch (lstm) cannot be trained by several processes; use a transformer");
+    }
     if (o.resident) resident.emplace(own_streams(streams, own_sequences(r, o), o), d);
     if (o.distributed) {
       // Each rank drops out by itself.

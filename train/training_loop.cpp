@@ -10,10 +10,10 @@
 #include <etna/device/internal/log.h>
 #include <etna/dist/agree.h>
 #include <etna/dist/dist.h>
+#include <etna/tensor/ops/random/random.h>
 #include <etna/train/checkpointer.h>
 #include <etna/train/evaluator.h>
 #include <etna/train/internal/loss_meter.h>
-#include <etna/tensor/ops/random/random.h>
 #include <etna/train/metrics.h>
 #include <etna/train/progress.h>
 
@@ -160,8 +160,8 @@ void TrainingLoop::State::report(const MetricLog::Values& row, bool best) {
 bool TrainingLoop::State::validate(MetricLog::Values row) {
   meter->pause();
   if (progress) progress->pause();
-  const double loss = options.distributed ? distributed::number_of_first(writes() ? options.validate() : 0)
-                                          : options.validate();
+  const double loss =
+      options.distributed ? distributed::number_of_first(writes() ? options.validate() : 0) : options.validate();
   if (progress) progress->resume();
   meter->resume();
   validated_at = step;

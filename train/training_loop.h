@@ -40,7 +40,7 @@ struct TrainingLoopOptions {
   bool resume = false;                     ///< from the newest checkpoint
   std::int64_t reported = -1;  ///< a run resumed at this step, with none to go, changes nothing; negative: it does
 
-  bool progress = true;       ///< false: nothing is printed
+  bool progress = true;  ///< false: nothing is printed
   /// Every rank of a group runs this loop: rank 0 prints, validates and writes, all end at the same step. To resume,
   /// all need to see the folder.
   bool distributed = false;
