@@ -122,8 +122,9 @@ struct Meeting::State {
                  .number(static_cast<std::uint64_t>(at.waited * 1e6))
                  .take());
       }
-      if (now - heard > limit)
-        return fail(fmt::format("rank 0 ({}) has given no sign of life for {:g} seconds", name_of_first(), limit), 0);
+      if (now - heard > kSilence * limit)
+        return fail(
+            fmt::format("rank 0 ({}) has given no sign of life for {:.0f} seconds", name_of_first(), now - heard), 0);
     }
   }
 

@@ -66,8 +66,9 @@ struct MeetingServer::State {
           connections.push_back({.socket = std::move(socket), .buffer = {}, .heard = now});
       }
       for (Connection& one : connections) {
-        if (now - one.heard <= limit) continue;
-        if (one.rank >= 0) lose(one.rank, fmt::format("has given no sign of life for {:g} seconds", limit));
+        const double silent = now - one.heard;
+        if (silent <= kSilence * limit) continue;
+        if (one.rank >= 0) lose(one.rank, fmt::format("has given no sign of life for {:.0f} seconds", silent));
         one.socket.close();
       }
     }

@@ -9,6 +9,9 @@
 /// rank 0 too, keeps a connection to it, on which it gives a sign of life.
 namespace etna::distributed {
 
+/// The share of the limit after which a rank is lost, so that others know within the limit.
+inline constexpr double kSilence = 0.9;
+
 /// What a rank does now, for messages. Sent along with signs of life.
 struct Progress {
   std::uint64_t begun = 0;  ///< collectives
