@@ -1,4 +1,4 @@
-#include <etna/autograd/final_gradients.h>
+#include <etna/autograd/internal/final_gradients.h>
 
 #include <algorithm>
 #include <atomic>

@@ -1,5 +1,3 @@
-#include <etna/dist/agree.h>
-
 #include <algorithm>
 #include <functional>
 #include <sstream>

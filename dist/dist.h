@@ -25,8 +25,8 @@ struct RanksDiffer : Error {
 };
 
 struct Options {
-  std::string engine =
-      {};  ///< what moves tensors: "mpi", "none" (only init() and barrier()); empty: $ETNA_DIST, else mpi
+  /// What moves tensors: "mpi", or "none", with which ranks only meet. Empty: $ETNA_DIST, else mpi.
+  std::string engine = {};
   /// Where the ranks meet, if no launcher says it: HOST:PORT of rank 0, or a file that all ranks see (a path with a
   /// slash). Empty: $ETNA_MEET, else the launcher.
   std::string meet = {};
@@ -100,5 +100,18 @@ struct Slowest {
   double seconds = 0;  ///< that the rank which waited most has waited longer
 };
 Slowest slowest_rank();
+
+// ---- What the ranks of a group have to have in common. All of them call these.
+
+/// Returns if every rank gives the same text. All ranks call it. @param what the text is of, for the error: "model"
+/// @throws RanksDiffer on all ranks, with the first line that differs between rank 0 and the first rank that differs
+void require_same(const std::string& what, const std::string& text);
+
+/// Whether any rank says so: one that was interrupted, for example. All ranks call it.
+bool any_rank(bool mine);
+/// A seed of this rank's own; rank 0 keeps the seed.
+std::uint64_t seed_of_rank(std::uint64_t seed);
+/// Rank 0's number, exactly.
+double number_of_first(double mine);
 
 }  // namespace etna::distributed

@@ -10,7 +10,6 @@
 #include <etna/data/data_loader.h>
 #include <etna/device/error.h>
 #include <etna/device/profile/profiler.h>
-#include <etna/dist/agree.h>
 #include <etna/dist/dist.h>
 #include <etna/nn/parallel/data_parallel.h>
 #include <etna/optim/adam.h>

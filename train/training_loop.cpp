@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include <etna/device/internal/log.h>
-#include <etna/dist/agree.h>
 #include <etna/dist/dist.h>
 #include <etna/tensor/ops/random/random.h>
 #include <etna/train/checkpointer.h>

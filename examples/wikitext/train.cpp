@@ -10,7 +10,6 @@
 #include <etna/device/output_file.h>
 #include <etna/device/profile/profile.h>
 #include <etna/device/profile/profiler.h>
-#include <etna/dist/agree.h>
 #include <etna/dist/dist.h>
 #include <etna/etna.h>
 #include <etna/models/model_file.h>

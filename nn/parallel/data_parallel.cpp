@@ -10,9 +10,8 @@
 #include <fmt/ranges.h>
 
 #include <etna/autograd/autograd.h>
-#include <etna/autograd/final_gradients.h>
+#include <etna/autograd/internal/final_gradients.h>
 #include <etna/device/memory.h>
-#include <etna/dist/agree.h>
 #include <etna/dist/dist.h>
 #include <etna/dist/internal/collective_ops.h>
 #include <etna/tensor/capture.h>

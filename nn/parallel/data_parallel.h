@@ -17,8 +17,8 @@ struct DataParallelOptions {
 };
 
 /// Trains one model on the batches of several ranks. While one lives, backward() leaves the mean over all ranks in each
-/// parameter's grad(), the same bits everywhere; gradients are reduced in buckets while it computes the next. In a group
-/// of one it does nothing.
+/// parameter's grad(), the same bits everywhere; gradients are reduced in buckets while it computes the next. In a
+/// group of one it does nothing.
 ///     distributed::DataParallel parallel(model);  // gives all ranks rank 0's parameters and buffers
 ///     loss(model(x), y).backward();               // x, y: this rank's part of the batch
 ///     optimizer.step();

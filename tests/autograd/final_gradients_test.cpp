@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <etna/autograd/autograd.h>
-#include <etna/autograd/final_gradients.h>
+#include <etna/autograd/internal/final_gradients.h>
 #include <etna/tensor/ops.h>
 
 namespace etna {

@@ -13,7 +13,8 @@ agent=$(mktemp)
 trap 'ip netns del $a 2>/dev/null; ip netns del $b 2>/dev/null; rm -f "$agent"' EXIT
 refuse() { echo "$1"; exit 77; }
 ip netns add $a 2>/dev/null && ip netns add $b 2>/dev/null || refuse "no network namespaces (ip netns add)"
-ip link add va netns $a type veth peer name vb netns $b 2>/dev/null || refuse "no virtual cables (ip link add type veth)"
+ip link add va netns $a type veth peer name vb netns $b 2>/dev/null ||
+  refuse "no virtual cables (ip link add type veth)"
 ip -n $a addr add 10.77.0.1/24 dev va
 ip -n $b addr add 10.77.0.2/24 dev vb
 for device in "$a lo" "$a va" "$b lo" "$b vb"; do ip -n ${device% *} link set ${device#* } up; done

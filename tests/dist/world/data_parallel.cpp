@@ -3,11 +3,13 @@
 
 #include <gtest/gtest.h>
 
-#include <etna/dist/agree.h>
+#include <etna/data/data.h>
+#include <etna/dist/dist.h>
 #include <etna/nn/nn.h>
 #include <etna/nn/parallel/data_parallel.h>
 #include <etna/optim/adam.h>
 #include <etna/optim/sgd.h>
+#include <etna/train/fit.h>
 #include <etna/train/training_step.h>
 
 #include "world.h"
@@ -140,6 +142,28 @@ TEST(DataParallel, ReducesInBf16) {
   EXPECT_TRUE(a.allclose(b, 0.02, 1e-3));
   EXPECT_FALSE(a.allclose(b, 1e-5, 1e-7)) << "did they travel in bf16?";
   EXPECT_TRUE(a.equal(a.to(bf16).to(f32)));
+}
+
+TEST(DataParallel, FitTakesItByOneOption) {
+  manual_seed(3);
+  const Tensor x = tensor_of(0, {64, 6}, f32, 300);
+  const Tensor y = cast(x.sum({1}) > 0.0, i32);
+  const auto dataset = std::make_shared<data::TensorDataset>(x, y);
+  const auto own = std::make_shared<data::DistributedSampler>(dataset->size(), size(), rank());
+  data::DataLoader loader(dataset, {.batch_size = kRows / size(), .drop_last = true, .sampler = own});
+  ParallelNet net;
+  DataParallel parallel(net);
+  optim::AdamW optimizer(net.parameters(), {.lr = 0.01});
+  const auto loss = [&](const Tensor& a, const Tensor& b) { return loss_of(net, a, b); };
+  const training::FitResult result =
+      training::fit(net, loss, optimizer, loader, {.epochs = 6, .progress = false, .parallel = &parallel}, &loader);
+  EXPECT_EQ(result.steps, 6 * 64 / kRows);
+  EXPECT_LT(result.loss, 0.35) << "is it learned?";
+  // The loss is that of all ranks, and the validation rank 0's.
+  EXPECT_EQ(distributed::number_of_first(result.loss), result.loss);
+  ASSERT_TRUE(result.valid_loss.has_value());
+  EXPECT_EQ(distributed::number_of_first(*result.valid_loss), *result.valid_loss);
+  expect_same_everywhere(net);
 }
 
 struct TwoHeads : nn::Module {
