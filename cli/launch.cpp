@@ -14,8 +14,7 @@
 #include "arguments.h"
 #include "commands.h"
 #include "output.h"
-
-extern char** environ;
+#include "receipt_option.h"
 
 namespace etna::cli {
 namespace {
@@ -55,11 +54,16 @@ int run_rank(const LaunchOptions& options) {
   return code;
 }
 
+/// This program's file, for processes that do not begin where this one did.
+std::string own_file() {
+  std::error_code error;
+  const std::filesystem::path file = std::filesystem::canonical("/proc/self/exe", error);  // Linux
+  return error ? std::filesystem::absolute(command_line().at(0)).string() : file.string();
+}
+
 /// Variables that processes on other hosts would not get.
 void export_variables(std::vector<std::string>& command) {
-  for (char** at = environ; *at != nullptr; ++at) {
-    const std::string variable = *at;
-    const std::string name = variable.substr(0, variable.find('='));
+  for (const std::string& name : os::variable_names()) {
     if (!name.starts_with("ETNA_") && name != "PATH" && name != "LD_LIBRARY_PATH") continue;
     command.insert(command.end(), {"-x", name});
   }
@@ -78,8 +82,7 @@ int launch(const LaunchOptions& options) {
     command.insert(command.end(), {"--hostfile", options.hosts});
     export_variables(command);
   }
-  command.insert(command.end(), {"-n", std::to_string(options.ranks),
-                                 std::filesystem::canonical("/proc/self/exe").string(), "launch", "--as-rank", "--"});
+  command.insert(command.end(), {"-n", std::to_string(options.ranks), own_file(), "launch", "--as-rank", "--"});
   command.insert(command.end(), options.command.begin(), options.command.end());
   std::vector<std::pair<std::string, std::string>> environment;
   // mpirun asks whether root means it; whoever starts a program as root does.

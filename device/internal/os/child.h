@@ -21,6 +21,9 @@ struct ChildEnd {
 ChildEnd run_child(const std::vector<std::string>& command,
                    const std::vector<std::pair<std::string, std::string>>& environment = {});
 
+/// The names of all variables of the environment.
+std::vector<std::string> variable_names();
+
 /// "Killed"
 std::string signal_words(int signal);
 

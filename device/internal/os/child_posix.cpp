@@ -13,9 +13,12 @@
 #include <sched.h>
 #endif
 
+extern char** environ;
+
 namespace etna::os {
 namespace {
 
+#if !defined(__EMSCRIPTEN__)
 volatile std::sig_atomic_t the_child = 0;
 volatile std::sig_atomic_t told_to_end = 0;
 
@@ -23,6 +26,7 @@ void hand_on(int signal) {
   told_to_end = 1;
   if (the_child > 0) ::kill(static_cast<pid_t>(the_child), signal);
 }
+#endif
 
 }  // namespace
 
@@ -30,6 +34,10 @@ ChildEnd run_child(const std::vector<std::string>& command,
                    const std::vector<std::pair<std::string, std::string>>& environment) {
   ChildEnd end;
   if (command.empty()) return end.error = "no program was named", end;
+#if defined(__EMSCRIPTEN__)
+  (void)environment;
+  end.error = "a page starts no programs";
+#else
   std::vector<char*> arguments;
   for (const std::string& one : command) arguments.push_back(const_cast<char*>(one.c_str()));
   arguments.push_back(nullptr);
@@ -78,7 +86,17 @@ ChildEnd run_child(const std::vector<std::string>& command,
   ::close(wrong[0]);
   ::sigaction(SIGINT, &before[0], nullptr);
   ::sigaction(SIGTERM, &before[1], nullptr);
+#endif
   return end;
+}
+
+std::vector<std::string> variable_names() {
+  std::vector<std::string> names;
+  for (char** at = environ; at != nullptr && *at != nullptr; ++at) {
+    const std::string variable = *at;
+    names.push_back(variable.substr(0, variable.find('=')));
+  }
+  return names;
 }
 
 std::string signal_words(int signal) { return ::strsignal(signal); }

@@ -8,6 +8,7 @@ ChildEnd run_child(const std::vector<std::string>&, const std::vector<std::pair<
   return end;
 }
 
+std::vector<std::string> variable_names() { return {}; }
 std::string signal_words(int) { return ""; }
 void use_share_of_cores(int, int) {}
 bool is_root() { return false; }
