@@ -20,6 +20,7 @@
 #include <etna/device/output_file.h>
 #include <etna/device/profile/profile.h>
 #include <etna/device/profile/profiler.h>
+#include <etna/dist/dist.h>
 #include <etna/models/decoder.h>
 #include <etna/models/generator.h>
 #include <etna/models/gptq.h>
@@ -28,6 +29,7 @@
 #include <etna/models/model_file.h>
 #include <etna/models/sampling.h>
 #include <etna/nn/nn.h>
+#include <etna/nn/parallel/data_parallel.h>
 #include <etna/optim/optim.h>
 #include <etna/tensor/autocast.h>
 #include <etna/tensor/capture.h>

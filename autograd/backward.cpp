@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <queue>
 #include <unordered_map>
 #include <unordered_set>
@@ -277,6 +278,7 @@ TensorList run_backward(std::span<const Tensor> roots, std::span<const Tensor> r
   struct LeafGrad {
     Tensor leaf, grad;
     bool owned = false;
+    bool finished = false;  ///< it is in the leaf
   };
   std::vector<LeafGrad> leaves;
   std::unordered_map<TensorImpl*, std::size_t> leaf_index;
@@ -284,7 +286,7 @@ TensorList run_backward(std::span<const Tensor> roots, std::span<const Tensor> r
   auto send = [&](const Edge& edge, const Tensor& grad) {
     if (edge.leaf.defined()) {
       auto [at, added] = leaf_index.try_emplace(edge.leaf.impl(), leaves.size());
-      if (added) leaves.push_back({edge.leaf, {}, false});
+      if (added) leaves.push_back({edge.leaf, {}});
       LeafGrad& slot = leaves[at->second];
       accumulate(slot.grad, slot.owned, grad, create_graph);
       return;
@@ -314,53 +316,13 @@ TensorList run_backward(std::span<const Tensor> roots, std::span<const Tensor> r
     return is_shared(grad) ? nullptr : &grad;
   };
 
-  GradMode mode(create_graph);
-  bool any = false;
-  for (std::size_t i = 0; i < roots.size(); ++i) {
-    Edge edge = edge_to(roots[i]);
-    if (!edge.wanted()) continue;
-    any = true;
-    if (wanted.reached_by(edge)) send(edge, root_grads[i]);
-  }
-  if (!any)
-    throw GradError(
-        "backward: nothing was recorded for this tensor; does any input require grad, and was grad mode on?");
-
-  while (!queue.empty()) {
-    std::shared_ptr<Node> node = queue.top();
-    queue.pop();
-    profile::Scope scope(node->name, profile::Category::autograd);
-    Pending arrived = std::move(pending.at(node.get()));
-    pending.erase(node.get());
-    for (std::size_t i = 0; i < arrived.grads.size(); ++i) {
-      if (!arrived.grads[i].defined()) continue;
-      apply_hooks(node->hooks[i], arrived.grads[i]);
-      if (const auto* found = wanted.at(node.get(), static_cast<int>(i))) {
-        for (std::size_t t : *found) caught[t] = arrived.grads[i];
-      }
-    }
-    if (targets.empty()) retain(*node, arrived.grads, create_graph);
-    const std::vector<bool> needs = wanted.needs(*node);
-    if (std::count(needs.begin(), needs.end(), true) == 0) continue;
-    TensorList grads = run_node(node, arrived.grads, needs, create_graph, gathered_by(*node, needs));
-    if (anomaly_mode) check_finite(*node, grads);
-    for (std::size_t i = 0; i < grads.size(); ++i) {
-      if (!needs[i] || !grads[i].defined()) continue;
-      if (grads[i].shape() != node->in[i].tensor.shape()) {
-        throw GradError(fmt::format("backward: '{}' gave its input {} a gradient {}, the input is {}", node->name, i,
-                                    str(grads[i].shape()), str(node->in[i].tensor.shape())));
-      }
-      send(node->edges[i], std::exchange(grads[i], {}));
-    }
-    if (!retain_graph && !create_graph) {
-      node->in.clear();
-      node->out.clear();
-      node->custom = nullptr;
-      node->freed = true;
-    }
-  }
-
-  for (LeafGrad& leaf : leaves) {
+  std::optional<FinalGradients> final_gradients;
+  if (targets.empty()) final_gradients.emplace(roots);
+  /// Puts a leaf's gradient where it belongs. Nothing adds to it afterwards.
+  const auto finish = [&](std::size_t index) {
+    if (leaves[index].finished) return;
+    leaves[index].finished = true;
+    LeafGrad leaf = std::exchange(leaves[index], {leaves[index].leaf, {}, false, true});
     Meta& meta = meta_of(leaf.leaf);
     // Gemms give the gradients of 16-bit weights in f32; the accumulated sum is rounded once, here.
     if (DType t = leaf.leaf.dtype(); leaf.grad.dtype() != t) leaf.grad = leaf.grad.to(t), leaf.owned = true;
@@ -368,7 +330,7 @@ TensorList run_backward(std::span<const Tensor> roots, std::span<const Tensor> r
     if (const auto* found = wanted.at(leaf.leaf)) {
       for (std::size_t t : *found) caught[t] = leaf.grad;
     }
-    if (!targets.empty()) continue;
+    if (!targets.empty()) return;
     capture_hooks::note_gradient(leaf.leaf, capture_hooks::Touch::read);
     if (!meta.grad.defined()) {
       // A gradient passed on unchanged may be shared with another leaf. A leaf must own its .grad(), so that it can be
@@ -385,7 +347,68 @@ TensorList run_backward(std::span<const Tensor> roots, std::span<const Tensor> r
     } else {
       meta.grad.add_(leaf.grad);
     }
+    FinalGradients::call(leaf.leaf);
+  };
+
+  GradMode mode(create_graph);
+  bool any = false;
+  for (std::size_t i = 0; i < roots.size(); ++i) {
+    Edge edge = edge_to(roots[i]);
+    if (!edge.wanted()) continue;
+    any = true;
+    if (wanted.reached_by(edge)) send(edge, root_grads[i]);
   }
+  if (!any)
+    throw GradError(
+        "backward: nothing was recorded for this tensor; does any input require grad, and was grad mode on?");
+
+  // Leaves that wait for a node get nothing from it any more.
+  const auto passed = [&](const Node& node) {
+    if (!final_gradients) return;
+    for (const Tensor& leaf : final_gradients->after(node)) {
+      if (const auto at = leaf_index.find(leaf.impl()); at != leaf_index.end()) finish(at->second);
+    }
+  };
+  while (!queue.empty()) {
+    std::shared_ptr<Node> node = queue.top();
+    queue.pop();
+    profile::Scope scope(node->name, profile::Category::autograd);
+    Pending arrived = std::move(pending.at(node.get()));
+    pending.erase(node.get());
+    for (std::size_t i = 0; i < arrived.grads.size(); ++i) {
+      if (!arrived.grads[i].defined()) continue;
+      apply_hooks(node->hooks[i], arrived.grads[i]);
+      if (const auto* found = wanted.at(node.get(), static_cast<int>(i))) {
+        for (std::size_t t : *found) caught[t] = arrived.grads[i];
+      }
+    }
+    if (targets.empty()) retain(*node, arrived.grads, create_graph);
+    const std::vector<bool> needs = wanted.needs(*node);
+    if (std::count(needs.begin(), needs.end(), true) == 0) {
+      passed(*node);
+      continue;
+    }
+    TensorList grads = run_node(node, arrived.grads, needs, create_graph, gathered_by(*node, needs));
+    if (anomaly_mode) check_finite(*node, grads);
+    for (std::size_t i = 0; i < grads.size(); ++i) {
+      if (!needs[i] || !grads[i].defined()) continue;
+      if (grads[i].shape() != node->in[i].tensor.shape()) {
+        throw GradError(fmt::format("backward: '{}' gave its input {} a gradient {}, the input is {}", node->name, i,
+                                    str(grads[i].shape()), str(node->in[i].tensor.shape())));
+      }
+      send(node->edges[i], std::exchange(grads[i], {}));
+    }
+    if (!retain_graph && !create_graph) {
+      node->in.clear();
+      node->out.clear();
+      node->custom = nullptr;
+      node->freed = true;
+    }
+    passed(*node);
+  }
+
+  for (std::size_t i = 0; i < leaves.size(); ++i) finish(i);
+  if (targets.empty()) final_gradients->end();
   return caught;
 }
 

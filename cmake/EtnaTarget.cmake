@@ -209,7 +209,7 @@ function(etna_library)
   install(TARGETS etna EXPORT etnaTargets)
   install(EXPORT etnaTargets NAMESPACE etna:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/etna)
   # Public by place: all headers but those in folders internal/, and the tables that they include.
-  foreach(folder device tensor autograd nn optim data models train)
+  foreach(folder device tensor autograd dist nn optim data models train)
     install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/etna
       FILES_MATCHING PATTERN "*.h" PATTERN internal EXCLUDE)
   endforeach()

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
+#include <etna/dist/dist.h>
 #include <etna/optim/grad_scaler.h>
 #include <etna/train/training_loop.h>
 #include <etna/train/training_step.h>
@@ -37,7 +38,8 @@ struct detail::Fit::State {
               .precision = options.precision,
               .captured = options.captured,
               .schedule = options.schedule,
-              .after = [this](const Tensor& value) { epoch_loss.add(value); }}) {}
+              .after = [this](const Tensor& value) { epoch_loss.add(value); },
+              .parallel = options.parallel}) {}
 
   double end_epoch() {
     mean = epoch_loss.value() / static_cast<double>(steps_per_epoch);
@@ -59,7 +61,8 @@ detail::Fit::Fit(nn::Module& model, Evaluator::Metric loss, optim::Optimizer& op
   if (resume && options.folder.empty()) throw Error("fit: to resume a run, name its folder");
   state_ = std::make_unique<State>(model, loss, optimizer, steps_per_epoch, std::move(validate), options);
   State& s = *state_;
-  if (!options.folder.empty()) s.folder.emplace(options.folder, options.existing);
+  if (!options.folder.empty() && (options.parallel == nullptr || distributed::rank() == 0))
+    s.folder.emplace(options.folder, options.existing);
   TrainingLoopOptions loop = {.steps = s.total,
                               .steps_per_epoch = steps_per_epoch,
                               .device = options.device,
@@ -76,6 +79,7 @@ detail::Fit::Fit(nn::Module& model, Evaluator::Metric loss, optim::Optimizer& op
                               .checkpoint_seconds = options.checkpoint_seconds,
                               .resume = resume,
                               .progress = options.progress,
+                              .distributed = options.parallel != nullptr,
                               .epoch_lines = true,
                               .name = "fit"};
   if (s.validate) loop.validate = [&s] { return s.validate(s.evaluator); };

@@ -14,6 +14,10 @@
 #include <etna/train/evaluator.h>
 #include <etna/train/runs.h>
 
+namespace etna::distributed {
+class DataParallel;
+}
+
 namespace etna::training {
 
 struct FitOptions {
@@ -27,6 +31,9 @@ struct FitOptions {
   double checkpoint_seconds = 30;
   std::int64_t patience = 0;  ///< epochs without a better validation loss before the end; 0: any number
   bool progress = true;       ///< false: nothing is printed
+  /// Of the model, where every rank of a group calls fit() with a loader of its own part (data::DistributedSampler).
+  /// Rank 0 prints, validates and writes.
+  distributed::DataParallel* parallel = nullptr;
 };
 
 enum class Ending { finished, patience, interrupted };

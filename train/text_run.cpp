@@ -10,10 +10,13 @@
 #include <etna/data/data_loader.h>
 #include <etna/device/error.h>
 #include <etna/device/profile/profiler.h>
+#include <etna/dist/dist.h>
+#include <etna/nn/parallel/data_parallel.h>
 #include <etna/optim/adam.h>
 #include <etna/optim/grad_scaler.h>
 #include <etna/optim/schedule.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/random/random.h>
 #include <etna/train/text_training.h>
 #include <etna/train/training_step.h>
 
@@ -38,18 +41,42 @@ data::StreamBatches streams_of(const TextSplit& split, const Recipe& recipe, std
   return streams;
 }
 
+/// The sequences of a batch that this rank trains on.
+std::int64_t own_sequences(const Recipe& recipe, const TextRunOptions& options) {
+  if (!options.distributed) return recipe.batch;
+  const int ranks = distributed::size();
+  if (recipe.batch % ranks != 0) {
+    throw SettingError(fmt::format("a batch has {} sequences, which {} processes cannot share equally; try --batch {}",
+                                   recipe.batch, ranks, (recipe.batch + ranks - 1) / ranks * ranks));
+  }
+  return recipe.batch / ranks;
+}
+
+/// The streams of this rank alone.
+data::StreamBatches own_streams(const data::StreamBatches& all, std::int64_t sequences, const TextRunOptions& options) {
+  if (sequences == all.batch()) return all;
+  if (!all.in_memory())
+    throw SettingError("--resident does not go with a prepared corpus and several processes; leave it out");
+  const auto count = static_cast<std::size_t>(sequences * all.stream());
+  return {all.ids().subspan(count * static_cast<std::size_t>(distributed::rank()), count), sequences, options.seq};
+}
+
 /// The batches of an epoch, one after the other. An index is a span of the streams: begin · kMost + count.
 struct SpanBatches : data::Dataset<data::Batch>, data::Sampler {
   static constexpr std::int64_t kMost = std::int64_t{1} << 20;  ///< above the tokens of any sequence
 
-  SpanBatches(const data::StreamBatches& s, std::int64_t spread_by, std::uint64_t shuffled_by)
-      : streams(s), spread(spread_by), seed(shuffled_by) {
+  /// @param own how many sequences of a batch belong to this rank
+  SpanBatches(const data::StreamBatches& s, std::int64_t own, std::int64_t spread_by, std::uint64_t shuffled_by)
+      : streams(s), sequences(own), spread(spread_by), seed(shuffled_by) {
     if (s.seq() + spread >= kMost)
       throw SettingError(fmt::format("sequences of {} tokens are longer than {}", s.seq() + spread, kMost - 1));
   }
   std::int64_t size() const override { return streams.steps(); }
   data::Batch get(std::int64_t index) const override {
-    return data::make_batch(streams, data::StreamSpan{index / kMost, index % kMost}, 0);
+    const data::Batch all = data::make_batch(streams, data::StreamSpan{index / kMost, index % kMost}, 0);
+    if (sequences == streams.batch()) return all;
+    const std::int64_t first = sequences * distributed::rank(), end = first + sequences;
+    return {all.x.slice(0, first, end).contiguous(), all.y.slice(0, first, end).contiguous(), 0};
   }
   std::vector<std::int64_t> indices(std::uint64_t epoch) const override {
     std::vector<std::int64_t> all;
@@ -63,7 +90,7 @@ struct SpanBatches : data::Dataset<data::Batch>, data::Sampler {
   }
 
   const data::StreamBatches streams;
-  const std::int64_t spread;
+  const std::int64_t sequences, spread;
   const std::uint64_t seed;
 };
 
@@ -80,8 +107,8 @@ data::Batch batch_of_step(const std::vector<data::Batch>& batches) {
 
 using Loader = data::DataLoader<data::Batch>;
 
-Loader loader_of(const data::StreamBatches& streams, const Recipe& recipe, std::int64_t spread) {
-  const auto spans = std::make_shared<const SpanBatches>(streams, spread, static_cast<std::uint64_t>(recipe.seed));
+Loader loader_of(const data::StreamBatches& streams, std::int64_t own, const Recipe& recipe, std::int64_t spread) {
+  const auto spans = std::make_shared<const SpanBatches>(streams, own, spread, static_cast<std::uint64_t>(recipe.seed));
   return Loader(
       spans,
       {.batch_size = recipe.accumulation, .num_workers = 1, .drop_last = true, .prefetch_factor = 3, .sampler = spans},
@@ -101,6 +128,7 @@ struct TextRun::State {
   optim::AdamW optimizer;
   optim::Scheduler schedule;
   Tensor epoch_loss;  ///< sum over the epoch's steps
+  std::optional<distributed::DataParallel> parallel = {};
   std::optional<data::ResidentBatches> resident = {};
   Loader loader;
   std::optional<Loader::Iterator> batch = {};
@@ -119,7 +147,7 @@ struct TextRun::State {
                   {.lr = r.lr, .betas = {r.beta1, r.beta2}, .eps = r.eps, .max_grad_norm = r.clip}),
         schedule(optimizer, r.course(planned)),
         epoch_loss(zeros({}, {f32, d})),
-        loader(loader_of(streams, r, o.seq_spread)),
+        loader(loader_of(streams, own_sequences(r, o), r, o.seq_spread)),
         train([this](const Tensor& x, const Tensor& y) { return loss(x, y); }, optimizer,
               {.device = d,
                .precision = dtype_named(r.precision),
@@ -128,9 +156,19 @@ struct TextRun::State {
                .accumulation = r.accumulation,
                .schedule = &schedule,
                .weight = [this](const Tensor& x) { return weight(x); },
-               .after = [this](const Tensor& value) { epoch_loss.add_(value); }}) {
+               .after = [this](const Tensor& value) { epoch_loss.add_(value); },
+               .parallel = o.distributed ? &parallel.emplace(*model.module) : nullptr}) {
     if (o.resident && o.seq_spread > 0) throw SettingError("--resident does not go with seq_spread");
-    if (o.resident) resident.emplace(streams, d);
+    if (o.distributed && !model.memory.empty()) {
+      throw SettingError(
+          "a model that goes on from batch to batch (lstm) cannot be trained by several processes; use a transformer");
+    }
+    if (o.resident) resident.emplace(own_streams(streams, own_sequences(r, o), o), d);
+    if (o.distributed) {
+      // Each rank drops out by itself.
+      const RandomState now = random_state();
+      set_random_state({distributed::seed_of_rank(now.seed), now.offset});
+    }
     model.module->train();
   }
 
@@ -166,7 +204,7 @@ struct TextRun::State {
 
 TextRun::TextRun(const OnStreams& model, const TextSplit& split, const Recipe& recipe, Device device,
                  TextRunOptions options)
-    : state_(std::make_unique<State>(model(recipe.batch, device), split, recipe, device, options)) {}
+    : state_(std::make_unique<State>(model(own_sequences(recipe, options), device), split, recipe, device, options)) {}
 
 TextRun::~TextRun() = default;
 
@@ -230,6 +268,7 @@ TrainingLoopOptions TextRun::loop_options() {
       .keep = s.recipe.keep,
       .checkpoint_seconds = s.recipe.checkpoint_seconds,
       .columns = {"loss", "lr", "tokens_per_second", "valid_loss"},
+      .distributed = s.options.distributed,
       .perplexity = true,
       .advice = "try a smaller --lr"};
   loop.items.insert(loop.items.end(), s.model.memory.begin(), s.model.memory.end());

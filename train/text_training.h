@@ -76,7 +76,9 @@ struct TextRunOptions {
   std::int64_t seq = 64;        ///< tokens of a sequence
   std::int64_t seq_spread = 0;  ///< sequences are longer or shorter by up to this, a multiple of 8
   bool captured = true;         ///< record a step once and replay it; otherwise run op by op
-  bool resident = false;        ///< upload the text once and slice batches on the device; otherwise upload each batch
+  /// Every rank of the group runs it, each with its part of the batch's sequences.
+  bool distributed = false;
+  bool resident = false;  ///< upload the text once and slice batches on the device; otherwise upload each batch
 };
 
 /// A model on its way through a text, epoch after epoch, by AdamW. Each token weighs alike.

@@ -8,6 +8,8 @@
 #include <fmt/format.h>
 
 #include <etna/device/internal/log.h>
+#include <etna/dist/dist.h>
+#include <etna/tensor/ops/random/random.h>
 #include <etna/train/checkpointer.h>
 #include <etna/train/evaluator.h>
 #include <etna/train/internal/loss_meter.h>
@@ -18,6 +20,14 @@ namespace etna::training {
 namespace {
 
 constexpr std::int64_t kReadEvery = 10;
+constexpr double kWorthSaying = 0.05;  ///< of the time of training, that one rank made the others wait
+
+/// Rank 0 alone shows what the loop does.
+TrainingLoopOptions of_this_rank(TrainingLoopOptions options) {
+  options.distributed &= distributed::is_distributed();
+  if (options.distributed && distributed::rank() != 0) options.progress = false;
+  return options;
+}
 
 }  // namespace
 
@@ -36,9 +46,10 @@ struct TrainingLoop::State {
   double epoch_begin = 0;
   std::int64_t epoch_first = 0;    ///< the step at which epoch_begin was
   std::int64_t validated_at = -1;  ///< the step of the last validation
+  bool stopped = false;            ///< some rank was interrupted
 
   State(const std::int64_t& s, TrainingLoopOptions given)
-      : step(s), options(std::move(given)), stopping({.patience = options.patience}) {
+      : step(s), options(of_this_rank(std::move(given))), stopping({.patience = options.patience}) {
     if (options.interruptible) interrupt.emplace();
   }
 
@@ -46,7 +57,10 @@ struct TrainingLoop::State {
   bool restore();
   void begin();
 
-  bool requested() const { return interrupt && interrupt->requested(); }
+  bool requested() const { return options.distributed ? stopped : interrupt && interrupt->requested(); }
+  /// Whether this process writes what all share.
+  bool writes() const { return !options.distributed || distributed::rank() == 0; }
+  void say_slowest() const;
   bool go_on() const { return step < options.steps && !requested() && !stopping.should_stop(); }
   bool at_end_of_epoch() const { return step > 0 && step % options.steps_per_epoch == 0; }
   bool reads() const {
@@ -95,7 +109,7 @@ bool TrainingLoop::State::restore() {
 }
 
 void TrainingLoop::State::begin() {
-  if (!options.folder.empty()) {
+  if (!options.folder.empty() && writes()) {
     std::vector<std::string> columns = options.columns;
     if (columns.empty()) columns = {"loss", "lr", "epoch_loss", "valid_loss"};
     metrics.emplace(options.folder, std::move(columns), options.resume ? std::optional(step) : std::nullopt);
@@ -145,7 +159,8 @@ void TrainingLoop::State::report(const MetricLog::Values& row, bool best) {
 bool TrainingLoop::State::validate(MetricLog::Values row) {
   meter->pause();
   if (progress) progress->pause();
-  const double loss = options.validate();
+  const double loss =
+      options.distributed ? distributed::number_of_first(writes() ? options.validate() : 0) : options.validate();
   if (progress) progress->resume();
   meter->resume();
   validated_at = step;
@@ -168,6 +183,12 @@ std::string TrainingLoop::State::line(const MetricLog::Values& row, bool best) c
     separator = ", ";
   }
   return best ? text + ", the best so far" : text;
+}
+
+void TrainingLoop::State::say_slowest() const {
+  const distributed::Slowest slowest = distributed::slowest_rank();
+  if (slowest.rank < 0 || slowest.seconds < kWorthSaying * meter->seconds()) return;
+  fmt::print("rank {} was the slowest: others waited {:.1f} s longer than it did\n", slowest.rank, slowest.seconds);
 }
 
 void TrainingLoop::State::save(const Tensor& loss, bool best) {
@@ -196,7 +217,24 @@ TrainingLoop::TrainingLoop(const std::int64_t& step, TrainingLoopOptions options
     s.checkpoints.emplace(s.options.folder / "checkpoints", std::move(items),
                           CheckpointerOptions{.keep = s.options.keep, .seconds = s.options.checkpoint_seconds});
   }
-  if (!s.options.resume || s.restore()) s.begin();
+  if (!s.options.distributed) {
+    if (!s.options.resume || s.restore()) s.begin();
+    return;
+  }
+  // Rank 0 first: it gives damaged files another name.
+  const bool first = s.writes();
+  bool begins = true;
+  if (s.options.resume && first) begins = s.restore();
+  distributed::barrier();
+  if (s.options.resume && !first) begins = s.restore();
+  distributed::require_same("checkpoint", fmt::format("step {}", step));
+  if (s.options.resume && !first) {
+    // Rank 0's random numbers were saved; each rank has its own.
+    const RandomState saved = random_state();
+    set_random_state({distributed::seed_of_rank(saved.seed), saved.offset});
+  }
+  distributed::slowest_rank();
+  if (begins) s.begin();
 }
 
 TrainingLoop::~TrainingLoop() = default;
@@ -209,6 +247,7 @@ void TrainingLoop::after_step(double lr, const Tensor& loss) {
   State& s = *state_;
   if (s.reads()) s.show(s.meter->request(s.step, lr, loss));
   s.show(s.meter->poll());
+  if (s.options.distributed) s.stopped = distributed::any_rank(s.interrupt && s.interrupt->requested());
   MetricLog::Values row;
   if (s.at_end_of_epoch()) s.end_epoch(row);
   if (!s.options.epoch_lines && !row.empty()) s.write(s.step, std::exchange(row, {}));
@@ -216,7 +255,7 @@ void TrainingLoop::after_step(double lr, const Tensor& loss) {
   const bool validates = s.options.validate && now;
   const bool best = validates && s.validate(std::move(row));
   if (!validates && !row.empty()) s.report(row, false);
-  if (s.checkpoints && (best || s.checkpoints->due())) s.save(loss, best);
+  if (s.checkpoints && s.writes() && (best || s.checkpoints->due())) s.save(loss, best);
 }
 
 void TrainingLoop::finish() {
@@ -227,7 +266,8 @@ void TrainingLoop::finish() {
     best = s.validated_at == s.step ? s.stopping.improved() : s.validate({});
   }
   if (s.progress) s.progress->finish();
-  if (!s.checkpoints) return;
+  if (s.options.distributed && s.options.progress) s.say_slowest();
+  if (!s.checkpoints || !s.writes()) return;
   s.seconds = s.meter->seconds();
   try {
     s.checkpoints->wait();
@@ -247,7 +287,10 @@ void TrainingLoop::take_best(nn::Module& model) const {
 }
 
 bool TrainingLoop::interrupted() const { return state_->requested() && state_->step < state_->options.steps; }
-int TrainingLoop::exit_code() const { return state_->interrupt ? state_->interrupt->exit_code() : 0; }
+int TrainingLoop::exit_code() const {
+  const int own = state_->interrupt ? state_->interrupt->exit_code() : 0;
+  return own == 0 && state_->stopped ? 130 : own;
+}
 double TrainingLoop::valid_loss() const { return state_->stopping.best(); }
 
 RunSummary TrainingLoop::summary() const {

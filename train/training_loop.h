@@ -40,7 +40,10 @@ struct TrainingLoopOptions {
   bool resume = false;                     ///< from the newest checkpoint
   std::int64_t reported = -1;  ///< a run resumed at this step, with none to go, changes nothing; negative: it does
 
-  bool progress = true;       ///< false: nothing is printed
+  bool progress = true;  ///< false: nothing is printed
+  /// Every rank of a group runs this loop: rank 0 prints, validates and writes, all end at the same step. To resume,
+  /// all need to see the folder.
+  bool distributed = false;
   bool interruptible = true;  ///< Ctrl-C ends the loop after a step
   bool perplexity = false;    ///< the loss is a mean over tokens, whose perplexity is shown too
   bool epoch_lines = false;   ///< a line for each epoch, with both losses; else one for each validation

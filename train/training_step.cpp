@@ -3,6 +3,8 @@
 #include <utility>
 
 #include <etna/autograd/autograd.h>
+#include <etna/dist/dist.h>
+#include <etna/nn/parallel/data_parallel.h>
 #include <etna/optim/grad_scaler.h>
 #include <etna/optim/schedule.h>
 #include <etna/tensor/autocast.h>
@@ -24,7 +26,9 @@ struct TrainingStep::State {
         options(std::move(given)),
         scaler({.enabled = options.precision == f16}),
         replayed([this](const Tensor& x, const Tensor& y) { return train(x, y); }, capture_options()),
-        replayed_alone([this] { return train({}, {}); }, capture_options()) {}
+        replayed_alone([this] { return train({}, {}); }, capture_options()) {
+    if (options.parallel != nullptr) options.captured &= distributed::can_capture(options.device);
+  }
 
   CaptureOptions capture_options() const {
     return {.device = options.device, .name = "training step", .varied_shapes = options.varied_shapes};
@@ -41,9 +45,11 @@ struct TrainingStep::State {
       }
       if (options.accumulation > 1) value = value / static_cast<double>(options.accumulation);
       const double weight = options.weight ? options.weight(batch_x) : 1;
+      if (options.parallel != nullptr) options.parallel->set_reduce(k + 1 == options.accumulation);
       scaler.scale(weight == 1 ? value : value * weight).backward();
       total = total.defined() ? total + value.detach() : value.detach();
     }
+    if (options.parallel != nullptr) total = distributed::all_reduce(total, distributed::Reduce::mean);
     scaler.step(optimizer);
     scaler.update();
     if (options.schedule != nullptr) options.schedule->step();

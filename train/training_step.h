@@ -15,6 +15,10 @@ class Optimizer;
 class Scheduler;
 }  // namespace etna::optim
 
+namespace etna::distributed {
+class DataParallel;
+}
+
 namespace etna::training {
 
 struct TrainingStepOptions {
@@ -28,6 +32,9 @@ struct TrainingStepOptions {
   std::function<double(const Tensor& x)> weight = {};
   /// Gets the loss of each step, on the device and as part of the captured step: RunningSum::add() for example.
   std::function<void(const Tensor& loss)> after = {};
+  /// Of a model that several processes train: gradients are reduced once a step, and the loss is the mean over all
+  /// ranks. Where their collectives cannot be captured (distributed::can_capture()), steps run op by op.
+  distributed::DataParallel* parallel = nullptr;
 };
 
 /// One step of training: forward under autocast, backward, optimizer, schedule.

@@ -5,7 +5,9 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include <etna/tensor/op.h>
@@ -24,6 +26,12 @@ struct HookList {
 };
 using Hooks = std::shared_ptr<HookList>;
 
+/// Hooks of leaves that are called when their gradient is final (final_gradients.h).
+struct FinalHookList {
+  std::uint64_t next = 0;
+  std::vector<std::pair<std::uint64_t, std::function<void(const Tensor&)>>> hooks;
+};
+
 /// Attached to every tensor that requires grad: leaves accumulate `grad`, results point to the node that made them.
 struct Meta final : AutogradMeta {
   std::shared_ptr<Node> node;  ///< null for a leaf
@@ -31,7 +39,8 @@ struct Meta final : AutogradMeta {
   Tensor grad;                 ///< leaves only
   /// leaves only; a result's hooks belong to its node, which outlives the result's handles
   Hooks hooks;
-  bool retains = false;  ///< results only: backward() stores their gradient too
+  std::shared_ptr<FinalHookList> final_hooks;  ///< leaves only
+  bool retains = false;                        ///< results only: backward() stores their gradient too
 };
 
 Meta& meta_of(const Tensor& tensor);
@@ -119,6 +128,28 @@ Tensor placed(const Tensor& values, const Edge& edge);
 Tensor separate(const Tensor& x, const Tensor& values);
 /// True while a DetectAnomaly lives in this thread.
 bool detects_anomalies();
+
+/// While a backward() runs that accumulates in leaves: says which leaves with hooks of final_gradients.h get nothing
+/// any more.
+class FinalGradients {
+ public:
+  /// Counts the edges to such leaves, if there are any leaves with hooks.
+  explicit FinalGradients(std::span<const Tensor> roots);
+  ~FinalGradients();
+  FinalGradients(const FinalGradients&) = delete;
+  FinalGradients& operator=(const FinalGradients&) = delete;
+
+  /// The node has run. @return leaves that are final now
+  std::vector<Tensor> after(const Node& node);
+  /// Calls the leaf's hooks.
+  static void call(const Tensor& leaf);
+  /// Calls what at_end_of_backward() was given.
+  void end();
+
+ private:
+  std::unordered_map<TensorImpl*, std::int64_t> edges_;
+  std::vector<std::function<void()>> at_end_, *outer_;
+};
 
 /// Gradients of a node's inputs, of those at least that `needs` names.
 /// @param gathered null, or the gradient accumulated for input 0 so far. The op may add to it in place.

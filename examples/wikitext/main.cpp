@@ -8,6 +8,7 @@
 
 #include <etna/device/error.h>
 #include <etna/device/output_file.h>
+#include <etna/dist/dist.h>
 #include <etna/models/model_file.h>
 #include <etna/train/progress.h>
 #include <etna/train/settings.h>
@@ -37,6 +38,7 @@ int code_of(const std::exception& error) {
   if (is_one_of<etna::models::SuspiciousWeights>(error)) return 8;
   if (is_one_of<etna::DeviceError>(error)) return 3;
   if (is_one_of<etna::FormatError>(error)) return 4;
+  if (is_one_of<etna::distributed::RankLost>(error)) return etna::distributed::kRankLostExit;
   return is_one_of<etna::OutOfMemory>(error) ? 5 : 1;
 }
 
@@ -134,6 +136,9 @@ void add_train(CLI::App* app, TrainOptions& o, SettingList& list) {
   app->add_flag("--eager", o.eager, "run op by op instead of replaying a captured step");
   app->add_flag("!--no-forecast", o.forecast, "do not measure beforehand how much memory it will take");
   app->add_flag("--resident", o.resident, kResident);
+  app->add_flag("--distributed", o.distributed,
+                "train with all processes that etna launch, mpirun or srun started: each takes its part of the batch, "
+                "and a GPU of its own");
   output(app, "--json", o.json, "also write the summary to this file");
   add_receipt(app, o);
   app->add_flag("!--no-eval", o.evaluate, "skip validations, the evaluation and the passage");
@@ -195,7 +200,8 @@ int main(int argc, char** argv) {
   CLI::App app{"Trains language models on WikiText, on the CPU or a Vulkan GPU."};
   app.footer(
       "Exit codes: 1 losses differ (compare) or another error, 2 usage, 3 device, 4 data or checkpoint, 5 memory,\n"
-      "6 the loss became NaN or infinite, 8 suspicious weights, 130 stopped by Ctrl-C.");
+      "6 the loss became NaN or infinite, 8 suspicious weights, 9 another process of the group ended, 130 stopped by "
+      "Ctrl-C.");
   app.set_version_flag("--version", "wikitext, of Etna " ETNA_VERSION);
   app.require_subcommand(1);
   app.allow_windows_style_options(false);  // a path may begin with a slash
@@ -235,6 +241,9 @@ int main(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : 2;
   } catch (const std::bad_alloc&) {
     return failed(5, "the host has no memory left; try a smaller --preset or --batch");
+  } catch (const etna::distributed::RankLost& error) {
+    // All ranks know it; one says it.
+    return etna::distributed::reports_failure() ? failed(code_of(error), error.what()) : code_of(error);
   } catch (const std::exception& error) {
     return failed(code_of(error), error.what());
   }

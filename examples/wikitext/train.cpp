@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <cstdio>
+#include <exception>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -7,6 +10,7 @@
 #include <etna/device/output_file.h>
 #include <etna/device/profile/profile.h>
 #include <etna/device/profile/profiler.h>
+#include <etna/dist/dist.h>
 #include <etna/etna.h>
 #include <etna/models/model_file.h>
 
@@ -63,7 +67,35 @@ void print_next(const std::string& program, const std::string& folder) {
 
 }  // namespace
 
-int run_train(const TrainOptions& options, Settings& settings, training::SettingList& list) {
+namespace {
+
+/// Joins the group, if there is one to join, and leaves it at the end. The first rank alone prints and writes.
+class RankOfRun {
+ public:
+  explicit RankOfRun(const TrainOptions& options) {
+    if (options.distributed) distributed::init();
+    if (!first() && std::freopen("/dev/null", "w", stdout) == nullptr)
+      throw Error("standard output of this rank cannot be closed");
+  }
+  ~RankOfRun() {
+    if (std::uncaught_exceptions() == 0) distributed::finish();
+  }
+  RankOfRun(const RankOfRun&) = delete;
+  RankOfRun& operator=(const RankOfRun&) = delete;
+
+  static bool first() { return distributed::rank() == 0; }
+  static TrainOptions own(TrainOptions options) {
+    if (!first()) options.json = options.trace = options.receipt = "";
+    return options;
+  }
+};
+
+}  // namespace
+
+int run_train(const TrainOptions& given, Settings& settings, training::SettingList& list) {
+  const RankOfRun rank(given);
+  const TrainOptions options = RankOfRun::own(given);
+  const bool first = RankOfRun::first();
   const Metadata before = options.resume ? training::newest_metadata(options.out) : Metadata{};
   resolve(options, before, list, settings);
   if (options.print_config) {
@@ -71,8 +103,12 @@ int run_train(const TrainOptions& options, Settings& settings, training::Setting
     return 0;
   }
   const std::string preset = training::RunRecords::preset_of(before, options.preset);
-  const Device device = options.select();
+  const Device device = options.distributed ? distributed::select_local_device(options.device) : options.select();
   fmt::print("{}\n", device_line(options.device, device));
+  if (distributed::is_distributed()) {
+    distributed::require_same("setting", list.toml());
+    fmt::print("distributed: {} processes, {}\n", distributed::size(), distributed::engine());
+  }
   io::require_output({"--json", options.json, json_marks(kTrainCommand)}, options.force);
   io::require_output({"--trace", options.trace, profile::trace_marks(options.trace)}, options.force);
   const auto receipt = begin_receipt(options.receipt, options.command, options.force);
@@ -81,11 +117,17 @@ int run_train(const TrainOptions& options, Settings& settings, training::Setting
     receipt->seed("model", static_cast<std::uint64_t>(settings.seed));
     add_text_files(*receipt, options);
   }
-  const auto folder = training::open_run(options.out, options.resume, options.force);
+  std::unique_ptr<training::RunFolder> folder;
+  if (first) folder = training::open_run(options.out, options.resume, options.force);
   training::TextCorpus corpus = options.open();
-  const training::TextRunOptions run_options = settings.run(!options.eager, options.resident);
+  training::TextRunOptions run_options = settings.run(!options.eager, options.resident);
   std::optional<training::MemoryForecast> memory;
-  if (options.forecast) memory = forecast(settings, corpus, run_options, device);
+  if (options.forecast) {
+    Settings own = settings;
+    own.batch = std::max<std::int64_t>(1, settings.batch / distributed::size());
+    memory = forecast(own, corpus, run_options, device);
+  }
+  run_options.distributed = distributed::is_distributed();
   manual_seed(static_cast<std::uint64_t>(settings.seed));
   const TextModel model = make_model(settings, corpus.vocabulary(), device);
   fmt::print("model: {}: {}, {} parameters; batches of {}, learning rate {}, {}\n", preset, model.description,
@@ -106,7 +148,7 @@ int run_train(const TrainOptions& options, Settings& settings, training::Setting
   if (options.evaluate) valid.emplace(model.on_streams, corpus.valid, settings.evaluation(device, "validation"));
   training::TrainingLoopOptions loop_options = run.loop_options();
   if (valid) loop_options.validate = [&] { return valid->loss(); };
-  loop_options.folder = options.out;
+  if (first || options.resume) loop_options.folder = options.out;
   loop_options.resume = options.resume;
   loop_options.reported = options.resume ? training::reported_step(options.out) : -1;
   // The tokenizer first: another corpus is then said as such, and not as tables of other sizes.
@@ -138,9 +180,10 @@ int run_train(const TrainOptions& options, Settings& settings, training::Setting
   try {
     run.train(loop, &profiler);
   } catch (...) {
-    records.end(training::Outcome::failed, run.summary(loop));
+    if (first) records.end(training::Outcome::failed, run.summary(loop));
     throw;
   }
+  if (!first) return loop.exit_code();
   training::RunSummary summary = run.summary(loop);
   const std::optional<profile::Profile> seen = profiler.take();
   if (options.profile) training::report_profile(seen, options.trace);

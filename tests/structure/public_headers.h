@@ -11,7 +11,8 @@ namespace etna::structure {
 inline bool is_public(const std::string& path) {
   if (path == "etna.h") return true;
   if (!path.ends_with(".h") || path.find("/internal/") != std::string::npos) return false;
-  for (const char* folder : {"device/", "tensor/", "autograd/", "nn/", "optim/", "data/", "models/", "train/"}) {
+  for (const char* folder :
+       {"device/", "tensor/", "autograd/", "dist/", "nn/", "optim/", "data/", "models/", "train/"}) {
     if (path.starts_with(folder)) return true;
   }
   return false;

@@ -1,0 +1,123 @@
+#include <etna/device/internal/os/child.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+
+#include <fcntl.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#if defined(__linux__)
+#include <sched.h>
+#endif
+
+extern char** environ;
+
+namespace etna::os {
+namespace {
+
+#if !defined(__EMSCRIPTEN__)
+volatile std::sig_atomic_t the_child = 0;
+volatile std::sig_atomic_t told_to_end = 0;
+
+void hand_on(int signal) {
+  told_to_end = 1;
+  if (the_child > 0) ::kill(static_cast<pid_t>(the_child), signal);
+}
+#endif
+
+}  // namespace
+
+ChildEnd run_child(const std::vector<std::string>& command,
+                   const std::vector<std::pair<std::string, std::string>>& environment) {
+  ChildEnd end;
+  if (command.empty()) return end.error = "no program was named", end;
+#if defined(__EMSCRIPTEN__)
+  (void)environment;
+  end.error = "a page starts no programs";
+#else
+  std::vector<char*> arguments;
+  for (const std::string& one : command) arguments.push_back(const_cast<char*>(one.c_str()));
+  arguments.push_back(nullptr);
+  int wrong[2] = {-1, -1};  // carries why exec failed
+  if (::pipe(wrong) != 0) return end.error = std::strerror(errno), end;
+  struct sigaction handler {};
+  struct sigaction before[2];
+  handler.sa_handler = hand_on;
+  told_to_end = 0;
+  ::sigaction(SIGINT, &handler, &before[0]);
+  ::sigaction(SIGTERM, &handler, &before[1]);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::sigaction(SIGINT, &before[0], nullptr);
+    ::sigaction(SIGTERM, &before[1], nullptr);
+    ::close(wrong[0]);
+    for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
+    // Closed by a successful exec.
+    const int report = ::dup(wrong[1]);
+    ::close(wrong[1]);
+    ::fcntl(report, F_SETFD, FD_CLOEXEC);
+    ::execvp(arguments[0], arguments.data());
+    const int code = errno;
+    (void)!::write(report, &code, sizeof code);
+    ::_exit(127);
+  }
+  ::close(wrong[1]);
+  if (child < 0) {
+    end.error = std::strerror(errno);
+  } else {
+    the_child = child;
+    end.process = child;
+    int code = 0;
+    ssize_t read = 0;
+    while ((read = ::read(wrong[0], &code, sizeof code)) < 0 && errno == EINTR) {}
+    if (read == static_cast<ssize_t>(sizeof code)) end.error = std::strerror(code);
+    int status = 0;
+    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {}
+    the_child = 0;
+    if (WIFSIGNALED(status))
+      end.signal = WTERMSIG(status);
+    else
+      end.exit_code = WEXITSTATUS(status);
+    end.asked = told_to_end != 0;
+  }
+  ::close(wrong[0]);
+  ::sigaction(SIGINT, &before[0], nullptr);
+  ::sigaction(SIGTERM, &before[1], nullptr);
+#endif
+  return end;
+}
+
+std::vector<std::string> variable_names() {
+  std::vector<std::string> names;
+  for (char** at = environ; at != nullptr && *at != nullptr; ++at) {
+    const std::string variable = *at;
+    names.push_back(variable.substr(0, variable.find('=')));
+  }
+  return names;
+}
+
+std::string signal_words(int signal) { return ::strsignal(signal); }
+
+void use_share_of_cores([[maybe_unused]] int share, [[maybe_unused]] int shares) {
+#if defined(__linux__)
+  cpu_set_t allowed, mine;
+  CPU_ZERO(&mine);
+  if (shares < 1 || ::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+  const int cores = CPU_COUNT(&allowed);
+  const int first = cores >= shares ? share * cores / shares : share % cores;
+  const int last = cores >= shares ? (share + 1) * cores / shares : first + 1;
+  for (int core = 0, at = 0; core < CPU_SETSIZE; ++core) {
+    if (!CPU_ISSET(core, &allowed)) continue;
+    if (at >= first && at < last) CPU_SET(core, &mine);
+    ++at;
+  }
+  ::sched_setaffinity(0, sizeof mine, &mine);
+#endif
+}
+
+bool is_root() { return ::geteuid() == 0; }
+
+}  // namespace etna::os

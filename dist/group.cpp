@@ -1,0 +1,362 @@
+#include <etna/dist/internal/group.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstdlib>
+#include <deque>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include <etna/device/internal/os/clock.h>
+#include <etna/device/internal/os/process.h>
+#include <etna/dist/internal/host_engine.h>
+#include <etna/dist/internal/open_transport.h>
+#include <etna/dist/internal/socket.h>
+
+namespace etna::distributed {
+namespace {
+
+const char* environment(const char* name) { return std::getenv(name); }
+
+/// Rank 0's address, written in one step, so that nobody reads half of it.
+void write_meeting_file(const std::string& file, const std::string& address) {
+  const std::string next = file + ".next";
+  std::ofstream out(next, std::ios::trunc);
+  out << address << '\n';
+  out.close();
+  std::error_code error;
+  if (out) std::filesystem::rename(next, file, error);
+  if (!out || error) throw Error(fmt::format("distributed: '{}', where the ranks meet, cannot be written", file));
+}
+
+std::string read_meeting_file(const std::string& file) {
+  std::ifstream in(file);
+  std::string line;
+  std::getline(in, line);
+  return line;
+}
+
+/// Sends rank 0's text to all, over MPI.
+std::string share_text(Transport& transport, std::string text, double seconds) {
+  constexpr int kTag = 0;
+  const double until = os::steady_seconds() + seconds;
+  std::uint64_t size = text.size();
+  for (int part = 0; part < 2; ++part) {
+    if (part == 1) text.resize(size);
+    void* at = part == 0 ? static_cast<void*>(&size) : text.data();
+    const std::size_t bytes = part == 0 ? sizeof size : size;
+    std::vector<int> messages;
+    if (transport.rank() != 0) messages.push_back(transport.receive(0, kTag, at, bytes));
+    for (int r = 1; transport.rank() == 0 && r < transport.size(); ++r)
+      messages.push_back(transport.send(r, kTag, at, bytes));
+    while (!std::all_of(messages.begin(), messages.end(), [&](int m) { return transport.done(m); })) {
+      const std::string wrong = transport.progress();
+      if (!wrong.empty()) throw RankLost(fmt::format("distributed: {} reports: {}", transport.name(), wrong));
+      if (os::steady_seconds() > until)
+        throw RankLost(fmt::format("distributed: rank 0 sent no address within {:g} seconds", seconds));
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+    transport.clear();
+  }
+  return text;
+}
+
+}  // namespace
+
+/// A thread that runs jobs in order. After one that throws, it runs no more.
+struct Group::Worker {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<std::function<void()>> jobs;
+  bool running = false, ended = false;
+  std::exception_ptr wrong;
+  std::thread thread{[this] { run(); }};
+
+  ~Worker() {
+    {
+      const std::lock_guard lock(mutex);
+      ended = true;
+    }
+    changed.notify_all();
+    thread.join();
+  }
+  void run() {
+    for (;;) {
+      std::function<void()> job;
+      {
+        std::unique_lock lock(mutex);
+        changed.wait(lock, [&] { return ended || !jobs.empty(); });
+        if (jobs.empty()) return;
+        job = std::move(jobs.front());
+        jobs.pop_front();
+        if (wrong) job = nullptr;
+        running = true;
+      }
+      std::exception_ptr thrown;
+      try {
+        if (job) job();
+      } catch (...) {
+        thrown = std::current_exception();
+      }
+      job = nullptr;  // releases its tensors before somebody waits no more
+      {
+        const std::lock_guard lock(mutex);
+        running = false;
+        if (thrown && !wrong) wrong = thrown;
+      }
+      changed.notify_all();
+    }
+  }
+  void start(std::function<void()> job) {
+    {
+      const std::lock_guard lock(mutex);
+      jobs.push_back(std::move(job));
+    }
+    changed.notify_all();
+  }
+  /// @throws what a job threw
+  void wait() {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return jobs.empty() && !running; });
+    if (wrong) std::rethrow_exception(wrong);
+  }
+};
+
+Group::Group(const Options& options, Place place) : place_(std::move(place)) {
+  try {
+    join(options);
+  } catch (...) {
+    worker_.reset();
+    if (server_) server_->stop();
+    meeting_.reset();
+    throw;
+  }
+}
+
+void Group::join(const Options& options) {
+  std::string kind = options.engine;
+  if (const char* chosen = std::getenv("ETNA_DIST"); kind.empty() && chosen != nullptr) kind = chosen;
+  if (kind.empty()) kind = "mpi";
+  if (kind != "mpi" && kind != "none")
+    throw Error(fmt::format("distributed: '{}' is no engine; there are mpi and none (ETNA_DIST)", kind.substr(0, 40)));
+  if (kind == "mpi" && !place_.mpi)
+    throw Error(
+        fmt::format("distributed: {} started these {} processes, and MPI cannot join processes that it did not start; "
+                    "use: etna launch -n {} -- PROGRAM",
+                    place_.launcher == "environment" ? "no launcher" : place_.launcher, place_.size, place_.size));
+  worker_ = std::make_unique<Worker>();
+  std::unique_ptr<Transport> transport;
+  if (kind == "mpi") {
+    std::string error;
+    worker_->start([&] { transport = open_mpi_transport(error); });
+    worker_->wait();
+    if (transport == nullptr) throw Error("distributed: " + error);
+    if (transport->rank() != place_.rank || transport->size() != place_.size)
+      throw Error(
+          fmt::format("distributed: this is rank {} of {} for MPI, and rank {} of {} for {}; is {} built for the MPI "
+                      "whose mpirun started it?",
+                      transport->rank(), transport->size(), place_.rank, place_.size, place_.launcher, "libetna_mpi"));
+  } else if (place_.meet.empty()) {
+    throw Error(
+        "distributed: the ranks have nowhere to meet; set ETNA_MEET to HOST:PORT of rank 0, or to a file that all see");
+  }
+  const bool file = place_.meet.find('/') != std::string::npos;
+  const bool one_host = place_.local_size == place_.size;
+  std::string address = place_.meet;
+  if (place_.rank == 0) {
+    if (file) std::filesystem::remove(place_.meet);
+    std::string host = one_host ? "127.0.0.1" : "";
+    int port = 0;
+    if (!address.empty() && !file) {
+      const auto given = parse_address(address);
+      if (given.first == "localhost" || given.first.starts_with("127.")) host = given.first;
+      port = given.second;
+    }
+    server_ = std::make_unique<MeetingServer>(host, port, place_.size, options.limit_seconds);
+    if (port == 0) address = one_host ? server_->local_address() : server_->address();
+    if (file) write_meeting_file(file_ = place_.meet, address);
+  }
+  const double until = os::steady_seconds() + options.join_seconds;
+  if (address.empty() || (place_.rank == 0 && transport != nullptr && place_.meet.empty())) {
+    worker_->start([&] { address = share_text(*transport, address, options.join_seconds); });
+    worker_->wait();
+  }
+  if (file && place_.rank != 0) {
+    // What is there may be of an earlier run: then nobody answers, and rank 0 replaces it.
+    for (;; std::this_thread::sleep_for(std::chrono::milliseconds(50))) {
+      address = read_meeting_file(place_.meet);
+      try {
+        if (!address.empty()) {
+          meeting_ = std::make_unique<Meeting>(address, place_.rank, place_.size, 1.0, options.limit_seconds);
+          break;
+        }
+      } catch (const RankLost&) {}
+      if (os::steady_seconds() > until)
+        throw RankLost(fmt::format("distributed: rank {} did not meet rank 0 by '{}' within {:g} seconds", place_.rank,
+                                   place_.meet, options.join_seconds));
+    }
+  } else {
+    meeting_ =
+        std::make_unique<Meeting>(address, place_.rank, place_.size, options.join_seconds, options.limit_seconds);
+  }
+  count_local_ranks(options.join_seconds);
+  if (transport != nullptr)
+    engine_ = std::make_unique<HostEngine>(std::move(transport), *meeting_, options.late_seconds);
+}
+
+void Group::count_local_ranks(double seconds) {
+  const std::vector<std::string> hosts = meeting_->gather("host", os::host_name(), seconds);
+  meeting_->members();
+  if (place_.local_size < 0 || place_.local_rank < 0) {
+    const auto same = [&](int end) {
+      return static_cast<int>(
+          std::count(hosts.begin(), hosts.begin() + end, hosts[static_cast<std::size_t>(place_.rank)]));
+    };
+    if (place_.local_size < 0) place_.local_size = same(place_.size);
+    if (place_.local_rank < 0) place_.local_rank = same(place_.rank);
+  }
+}
+
+Group::~Group() {
+  try {
+    leave();
+  } catch (...) {  // NOLINT: nothing is left to tell
+  }
+}
+
+Engine& Group::engine() {
+  if (engine_ == nullptr) throw Error("distributed: this group has no engine (ETNA_DIST=none), so it can only meet");
+  return *engine_;
+}
+
+void Group::start(Collective c, const Tensor& in, const Tensor& out) {
+  Engine& engine = this->engine();
+  if (meeting_->failed())
+    throw RankLost(fmt::format("distributed: {}: {}; the group has ended", str(c), meeting_->failure()));
+  if (c.kind != Kind::send && c.kind != Kind::receive) c.number = ++number_;
+  if (!engine.runs_anywhere()) return engine.run(c, in, out);
+  worker_->start([&engine, c, in, out] { engine.run(c, in, out); });
+}
+
+void Group::finish() {
+  try {
+    worker_->wait();
+  } catch (const Error& error) {
+    meeting_->fail(error.what());
+    throw;
+  }
+}
+
+void Group::run(Collective c, const Tensor& in, const Tensor& out) {
+  start(c, in, out);
+  finish();
+}
+
+void Group::leave() {
+  if (left_) return;
+  left_ = true;
+  if (meeting_ == nullptr) return;
+  bool ended = meeting_->failed();
+  try {
+    if (!ended) worker_->wait();
+  } catch (const std::exception& error) {
+    meeting_->fail(error.what());
+  }
+  meeting_->leave();
+  ended = meeting_->failed();
+  if (ended) {
+    if (server_) server_->stop();
+    worker_.reset();
+    (void)engine_.release();  // NOLINT: messages that nobody will answer refer to it
+    return;
+  }
+  if (engine_ != nullptr) {
+    worker_->start([this] { engine_->finish(); });
+    worker_->wait();
+  }
+  worker_.reset();
+  engine_.reset();
+  server_.reset();
+  std::error_code ignored;
+  if (!file_.empty()) std::filesystem::remove(file_, ignored);
+}
+
+namespace {
+
+std::unique_ptr<Group> the_group;
+
+}  // namespace
+
+Group* group() { return the_group.get(); }
+
+Group& require_group(const char* what) {
+  if (the_group == nullptr)
+    throw Error(
+        fmt::format("{}: this process is in no group of several; start it with etna launch, and call "
+                    "dist::init()",
+                    what));
+  return *the_group;
+}
+
+void init(const Options& options) {
+  if (the_group != nullptr)
+    throw Error(fmt::format("distributed: this process is in a group already, as rank {} of {}", rank(), size()));
+  Place place = find_place(options, environment);
+  if (!(options.limit_seconds > 0) || !(options.join_seconds > 0) || !(options.late_seconds > 0))
+    throw Error("distributed: limits are seconds above 0");
+  if (place.size == 1) return;
+  the_group = std::make_unique<Group>(options, std::move(place));
+  static const int once = std::atexit([] {
+    // Whatever still waits for others waits in vain: this process ends before its time.
+    if (the_group) the_group->meeting().fail("this rank has ended");
+    the_group.reset();
+  });
+  (void)once;
+}
+
+void finish() {
+  if (the_group == nullptr) return;
+  the_group->leave();
+  the_group.reset();
+}
+
+int rank() { return the_group ? the_group->place().rank : 0; }
+int size() { return the_group ? the_group->place().size : 1; }
+int local_rank() { return the_group ? the_group->place().local_rank : 0; }
+int local_size() { return the_group ? the_group->place().local_size : 1; }
+std::string engine() { return the_group && the_group->has_engine() ? the_group->engine().name() : ""; }
+bool can_capture(Device device) { return !the_group || device.is_cpu() || the_group->engine().takes(device); }
+
+bool reports_failure() {
+  if (the_group == nullptr || !the_group->meeting().failed()) return true;
+  const int lost = the_group->meeting().lost();
+  // Its launcher saw how it ended.
+  if (lost >= 0 && std::getenv("ETNA_LAUNCHED") != nullptr && the_group->meeting().failure().ends_with("has ended"))
+    return false;
+  return lost < 0 || the_group->place().rank == (lost == 0 ? 1 : 0);
+}
+
+Slowest slowest_rank() {
+  if (the_group == nullptr || the_group->place().rank != 0) return {};
+  static std::vector<double> before;
+  const std::vector<Member> members = the_group->meeting().members();
+  before.resize(members.size());
+  Slowest found;
+  double least = 0, most = 0;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const double waited = members[i].progress.waited - before[i];
+    before[i] = members[i].progress.waited;
+    if (found.rank < 0 || waited < least) least = waited, found.rank = static_cast<int>(i);
+    most = std::max(most, waited);
+  }
+  found.seconds = most - least;
+  return found;
+}
+
+}  // namespace etna::distributed

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include <etna/dist/internal/engine.h>
+#include <etna/dist/internal/meeting.h>
+#include <etna/dist/internal/place.h>
+
+namespace etna::distributed {
+
+/// The group that this process is in. Collectives run one after the other, on a thread of their own.
+class Group {
+ public:
+  /// Joins. @throws as init()
+  Group(const Options& options, Place place);
+  ~Group();
+
+  const Place& place() const { return place_; }
+  /// @throws Error where the group has none
+  Engine& engine();
+  bool has_engine() const { return engine_ != nullptr; }
+  Meeting& meeting() { return *meeting_; }
+
+  /// Runs a collective on contiguous tensors that the engine takes. @throws RankLost, RanksDiffer
+  void run(Collective collective, const Tensor& in, const Tensor& out);
+  /// The same without waiting: tensors are not to be touched before finish(). An engine that cannot run on another
+  /// thread queues it and returns.
+  void start(Collective collective, const Tensor& in, const Tensor& out);
+  /// Waits for everything that was started. @throws what the first of it threw
+  void finish();
+  /// Sleeps until every rank does; ends what belongs to the group.
+  void leave();
+
+ private:
+  struct Worker;
+  void join(const Options& options);
+  void count_local_ranks(double seconds);
+
+  Place place_;
+  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<MeetingServer> server_;
+  std::unique_ptr<Meeting> meeting_;
+  std::unique_ptr<Worker> worker_;
+  std::string file_;  ///< that rank 0 wrote for the others to meet
+  std::uint64_t number_ = 0;
+  bool left_ = false;
+};
+
+/// Null in a group of one.
+Group* group();
+/// @throws Error naming what is called, in a group of one
+Group& require_group(const char* what);
+
+}  // namespace etna::distributed

@@ -1,0 +1,97 @@
+#include <gmock/gmock.h>
+
+#include "world.h"
+
+// Collectives between processes: tests/dist/world, under mpirun.
+namespace etna {
+namespace {
+
+using testing::HasSubstr, testing::Not;
+
+TEST(World, TwoProcesses) {
+  const Result result = run_world(2, "-Faults.*");
+  EXPECT_EQ(result.code, 0) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("tests ran"));
+}
+
+TEST(World, FourProcesses) {
+  const Result result = run_world(4, "Collectives.*:Gradients.*");
+  EXPECT_EQ(result.code, 0) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("tests ran"));
+}
+
+struct Fault {
+  const char* test;
+  std::string words;
+};
+
+TEST(WorldFaults, AKilledRankIsNamed) {
+  const Result result = run_world(3, "Faults.KilledRank");
+  EXPECT_NE(result.code, 0);
+  EXPECT_THAT(result.output, testing::ContainsRegex("rank 0 after 0 s: .*all_reduce.sum. of f32 .1000.: rank 1 .*has "
+                                                    "ended; the group has ended"));
+  EXPECT_THAT(result.output, testing::ContainsRegex("rank 2 after 0 s: .*rank 1 .*has ended"));
+}
+
+TEST(WorldFaults, AKilledFirstRankIsNamed) {
+  const Result result = run_world(2, "Faults.KilledFirstRank");
+  EXPECT_NE(result.code, 0);
+  EXPECT_THAT(result.output, testing::ContainsRegex("rank 1 after 0 s: .*rank 0 .*process [0-9]+. has ended"));
+}
+
+TEST(WorldFaults, AStoppedRankIsNamed) {
+  // By default the limit is 30 seconds.
+  const Result result = run_world(3, "Faults.StoppedRank", "ETNA_WORLD_LIMIT=2");
+  EXPECT_NE(result.code, 0);
+  EXPECT_THAT(result.output, testing::ContainsRegex("rank 0 after [23] s: .*rank 1 .*no sign of life for 2 seconds"));
+  EXPECT_THAT(result.output, testing::ContainsRegex("rank 2 after [23] s: .*rank 1 .*no sign of life for 2 seconds"));
+}
+
+TEST(WorldFaults, AStoppedFirstRankIsNamed) {
+  const Result result = run_world(2, "Faults.StoppedFirstRank", "ETNA_WORLD_LIMIT=2");
+  EXPECT_NE(result.code, 0);
+  EXPECT_THAT(result.output, testing::ContainsRegex("rank 1 after [23] s: .*rank 0 .*no sign of life for 2 seconds"));
+}
+
+TEST(WorldFaults, ARankThatLivesAndDoesNotComeIsNamed) {
+  const Result result = run_world(2, "Faults.LateRank", "ETNA_WORLD_LATE=1");
+  EXPECT_NE(result.code, 0);
+  EXPECT_THAT(result.output, testing::ContainsRegex("collective 20 of this rank: no answer after 1 seconds from rank 1 "
+                                                    ".*has called 19 collectives"));
+}
+
+TEST(WorldFaults, ARankThatLeavesIsNamed) {
+  const Result result = run_world(2, "Faults.RankThatLeaves");
+  EXPECT_THAT(result.output, HasSubstr("rank 1 after 0 s: this rank has enough"));
+  EXPECT_THAT(result.output, testing::ContainsRegex("no answer after 2 seconds from rank 1 .*has left the group"));
+}
+
+void PrintTo(const Fault& fault, std::ostream* out) { *out << fault.test; }
+
+class Mismatch : public testing::TestWithParam<Fault> {};
+
+TEST_P(Mismatch, IsAnErrorOnAllRanksThatNamesThem) {
+  const Fault& fault = GetParam();
+  const Result result = run_world(2, std::string("Faults.") + fault.test, "ETNA_WORLD_LATE=10");
+  for (const char* rank : {"rank 0", "rank 1"})
+    EXPECT_THAT(result.output,
+                testing::HasSubstr(rank + (" after 0 s: distributed: the ranks do not call the same: " + fault.words)));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    WorldFaults, Mismatch,
+    testing::Values(
+        Fault{"OtherShapes", "rank 0 calls all_reduce(sum) of f32 [4]; rank 1 calls all_reduce(sum) of f32 [5]"},
+        Fault{"OtherDtypes", "rank 0 calls all_reduce(sum) of f32 [4]; rank 1 calls all_reduce(sum) of f64 [4]"},
+        Fault{"OtherOps", "rank 0 calls all_reduce(sum) of f32 [4]; rank 1 calls all_gather of f32 [4]"},
+        Fault{"OtherReductions", "rank 0 calls all_reduce(max) of f32 [4]; rank 1 calls all_reduce(min) of f32 [4]"},
+        Fault{"OtherRoots",
+              "rank 0 calls broadcast from rank 0 of f32 [4]; rank 1 calls broadcast from rank 1 of f32 [4]"},
+        Fault{"SendsToEachOther", "rank 0 calls send to rank 1 of f32 [4]; rank 1 calls send to rank 0 of f32 [4]"},
+        Fault{"SendAgainstACollective", "rank 0 calls barrier; rank 1 calls send to rank 0 of f32 [4]"},
+        Fault{"OneCollectiveFewer",
+              "rank 0 calls all_reduce(sum) of f32 [4]; rank 1 calls all_reduce(sum) of f32 [7]"}),
+    [](const auto& info) { return std::string(info.param.test); });
+
+}  // namespace
+}  // namespace etna

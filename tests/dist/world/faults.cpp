@@ -1,0 +1,124 @@
+#include <chrono>
+#include <csignal>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <etna/dist/dist.h>
+
+#include "world.h"
+
+// Each ends the group, so each runs alone. What is thrown goes to standard error, for test_dist to read.
+namespace etna {
+namespace {
+
+using distributed::rank, distributed::size;
+
+/// Calls f until it throws; mpirun's SIGTERM comes meanwhile.
+void report(const std::function<void()>& f) {
+  std::signal(SIGTERM, SIG_IGN);
+  const auto began = std::chrono::steady_clock::now();
+  try {
+    for (;;) f();
+  } catch (const Error& error) {
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+    std::fprintf(stderr, "rank %d after %.0f s: %s\n", rank(), seconds, error.what());
+  }
+}
+
+TEST(Faults, KilledRank) {
+  int calls = 0;
+  report([&] {
+    if (++calls == 20 && rank() == 1) ::kill(::getpid(), SIGKILL);
+    distributed::all_reduce(ones({1000}));
+  });
+}
+
+TEST(Faults, KilledFirstRank) {
+  int calls = 0;
+  report([&] {
+    if (++calls == 20 && rank() == 0) ::kill(::getpid(), SIGKILL);
+    distributed::all_reduce(ones({1000}));
+  });
+}
+
+TEST(Faults, StoppedRank) {
+  int calls = 0;
+  report([&] {
+    if (++calls == 20 && rank() == 1) ::kill(::getpid(), SIGSTOP);
+    distributed::all_reduce(ones({1000}));
+  });
+}
+
+TEST(Faults, StoppedFirstRank) {
+  int calls = 0;
+  report([&] {
+    if (++calls == 20 && rank() == 0) ::kill(::getpid(), SIGSTOP);
+    distributed::all_reduce(ones({1000}));
+  });
+}
+
+TEST(Faults, LateRank) {
+  int calls = 0;
+  report([&] {
+    if (++calls == 20 && rank() == 1) std::this_thread::sleep_for(std::chrono::seconds(30));
+    distributed::all_reduce(ones({1000}));
+  });
+}
+
+TEST(Faults, RankThatLeaves) {
+  int calls = 0;
+  report([&] {
+    if (++calls == 20 && rank() == 1) throw Error("this rank has enough");
+    distributed::all_reduce(ones({1000}));
+  });
+}
+
+TEST(Faults, OtherShapes) {
+  report([&] { distributed::all_reduce(ones({rank() == 1 ? 5 : 4})); });
+}
+
+TEST(Faults, OtherDtypes) {
+  report([&] { distributed::all_reduce(ones({4}, {rank() == 1 ? f64 : f32})); });
+}
+
+TEST(Faults, OtherOps) {
+  report([&] { rank() == 1 ? distributed::all_gather(ones({4})) : distributed::all_reduce(ones({4})); });
+}
+
+TEST(Faults, OtherReductions) {
+  report(
+      [&] { distributed::all_reduce(ones({4}), rank() == 0 ? distributed::Reduce::max : distributed::Reduce::min); });
+}
+
+TEST(Faults, OtherRoots) {
+  report([&] { distributed::broadcast(ones({4}), rank() == 0 ? 0 : 1); });
+}
+
+TEST(Faults, SendsToEachOther) {
+  report([&] { distributed::send(ones({4}), 1 - rank()); });
+}
+
+TEST(Faults, SendAgainstACollective) {
+  report([&] {
+    if (rank() == 1)
+      distributed::send(ones({4}), 0);
+    else
+      distributed::barrier();
+  });
+}
+
+TEST(Faults, OneCollectiveFewer) {
+  int calls = 0;
+  report([&] {
+    if (++calls == 3 && rank() == 1) distributed::all_reduce(ones({7}));
+    distributed::all_reduce(ones({4}));
+  });
+}
+
+TEST(Quiet, NothingIsWrong) { distributed::barrier(); }
+
+}  // namespace
+}  // namespace etna
