@@ -126,7 +126,6 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--rounds", rounds)->check(at_least_one)->capture_default_str();
   return bench::run_program(app, argc, argv, [&] {
-    for (const Device device : bench::chosen_devices(devices))
-      measure_adapters(shape, counts, ranks, rounds, device);
+    for (const Device device : bench::chosen_devices(devices)) measure_adapters(shape, counts, ranks, rounds, device);
   });
 }
