@@ -156,6 +156,8 @@ class Generator {
   const GenerationTimes& times() const { return times_; }
 
  private:
+  friend class TextReading;
+  friend class TextLogprobs;
   struct Slot;
   struct Steps;
   struct Drawn;
@@ -195,8 +197,6 @@ class Generator {
   void draw_first(Slot& slot, const Tensor& last);
   void check_range(Slot& slot);
   void read_prompts();
-  void read_text(std::span<const std::int32_t> tokens, std::int64_t adapter,
-                 const std::function<void(const Tensor&)>& each);
   void read_again(Slot& slot);
   std::optional<CacheFull> queue_steps();
   bool prepare(Slot& slot);
