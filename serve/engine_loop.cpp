@@ -111,9 +111,10 @@ void Engine::expire() {
       end(held_[i]);
       held_[i].reset();
     }
+    // These wait for what they would else read themselves, not for a turn.
     for (auto at = followers_[i].begin(); at != followers_[i].end();) {
-      const bool ends = over(*at);
-      if (ends) end(*at);
+      const bool ends = (*at)->stream->cancelled() || now - (*at)->taken > options_.answer_time;
+      if (ends) finish(**at, FinishReason::failed, late("took too long"));
       at = ends ? followers_[i].erase(at) : at + 1;
     }
   }

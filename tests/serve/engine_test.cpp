@@ -296,6 +296,26 @@ TEST(Engine, PromptsThatBeginAlikeWaitForTheFirstOnesBlocks) {
   EXPECT_TRUE(soon([&] { return engine.idle(); }));
 }
 
+TEST(Engine, PromptsThatWaitForAnothersBlocksDoNotWaitForATurn) {
+  SmallModel model(2);
+  Engine engine({model.served}, {.queue_time = 10ms});
+  const std::vector<std::int32_t> prompt(3000, 7);
+  Job job{0, {}, "a"};
+  for (int i = 0; i < 2; ++i) job.sequences.push_back(some_sequence(3, prompt));
+  const auto stream = engine.submit(job);
+  int ended = 0;
+  std::int64_t cached = 0;
+  while (!stream->ended()) {
+    const auto event = stream->next(1s);
+    if (!event || event->kind != EventKind::finish) continue;
+    EXPECT_EQ(event->finish, FinishReason::length) << event->error.message;
+    cached += event->usage.cached_tokens;
+    ++ended;
+  }
+  EXPECT_EQ(ended, 2);
+  EXPECT_EQ(cached, 2944) << "46 blocks of 64";
+}
+
 TEST(Engine, ALostDeviceEndsEverythingAndLaterRequests) {
   SmallModel model(1);
   Engine engine({model.served});
