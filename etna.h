@@ -27,7 +27,6 @@
 #include <etna/models/kv_cache.h>
 #include <etna/models/model_file.h>
 #include <etna/models/sampling.h>
-#include <etna/models/text_logprobs.h>
 #include <etna/nn/nn.h>
 #include <etna/optim/optim.h>
 #include <etna/tensor/autocast.h>

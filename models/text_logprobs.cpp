@@ -1,5 +1,3 @@
-#include <etna/models/text_logprobs.h>
-
 #include <algorithm>
 #include <exception>
 

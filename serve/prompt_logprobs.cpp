@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include <etna/models/text_logprobs.h>
+#include <etna/models/generator.h>
 #include <etna/serve/api_error.h>
 #include <etna/serve/receipts.h>
 #include <etna/serve/text_of_tokens.h>

@@ -9,7 +9,6 @@
 #include <etna/device/memory.h>
 #include <etna/models/generator.h>
 #include <etna/models/model_file.h>
-#include <etna/models/text_logprobs.h>
 
 #include "small_models.h"
 
