@@ -6,6 +6,7 @@
 
 #include <etna/device/error.h>
 #include <etna/device/memory_control.h>
+#include <etna/serve/api_error.h>
 #include <etna/serve/engine.h>
 #include <etna/serve/internal/engine_sequence.h>
 #include <etna/serve/receipts.h>
@@ -91,8 +92,9 @@ void Engine::end_everything(int status, const std::string& code, const std::stri
     waiting_[i].remove_if([](const auto&) { return true; },
                           [&](auto sequence) { finish(*sequence, FinishReason::failed, error); });
   }
-  if (task_) end_task(*std::exchange(task_, nullptr), std::make_exception_ptr(Error(why)));
-  while (const auto task = tasks_.pop()) end_task(**task, std::make_exception_ptr(Error(why)));
+  const std::exception_ptr refusal = std::make_exception_ptr(unavailable(why, code));
+  if (task_) end_task(*std::exchange(task_, nullptr), refusal);
+  while (const auto task = tasks_.pop()) end_task(**task, refusal);
 }
 
 /// Ends what has waited too long, and what nobody waits for any more.
