@@ -79,8 +79,12 @@ Tensor Decoder::embedded(const Tensor& tokens) const {
 Tensor Decoder::hidden(const Tensor& tokens, const Tensor& adapters) const {
   Tensor x = dropout(embedded(tokens));
   if (adapters.defined()) {
+    AdapterMasks masks;
+    Device device = adapters.device();
     for (const DecoderBlock& block : blocks) {
-      const DecoderCache none{nullptr, {}, moved_to(block.device(), adapters)};
+      if (block.device() != device) masks = {};
+      device = block.device();
+      const DecoderCache none{nullptr, {}, moved_to(device, adapters), &masks};
       x = block.forward(moved_to(block.device(), x), &none);
     }
     return norm(moved_to(norm.weight.device(), x));
@@ -127,9 +131,11 @@ Tensor Decoder::extend_on_host(const Tensor& tokens, const DecoderCache& cache) 
   const std::int64_t hosted = host_layers();
   if (hosted == 0) return x;
   const CachePlaces& places = cache.places;
+  AdapterMasks masks;
   const DecoderCache on_host{cache.layers,
                              {places.table.to(kCPU), places.positions.to(kCPU)},
-                             cache.adapters.defined() ? cache.adapters.to(kCPU) : Tensor()};
+                             cache.adapters.defined() ? cache.adapters.to(kCPU) : Tensor(),
+                             &masks};
   x = x.to(kCPU);
   {
     const fusion::OnCpu on_cpu(kCPU);
@@ -141,8 +147,11 @@ Tensor Decoder::extend_on_host(const Tensor& tokens, const DecoderCache& cache) 
 Tensor Decoder::extend_rest(const Tensor& x, const DecoderCache& cache) const {
   const GradMode off(false);
   const fusion::OnCpu on_cpu(x.device());
+  AdapterMasks masks;
+  DecoderCache step = cache;
+  step.masks = &masks;
   Tensor y = x;
-  for (auto i = static_cast<std::size_t>(host_layers()); i < blocks.size(); ++i) y = blocks[i].forward(y, &cache);
+  for (auto i = static_cast<std::size_t>(host_layers()); i < blocks.size(); ++i) y = blocks[i].forward(y, &step);
   return y;
 }
 

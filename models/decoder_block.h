@@ -28,9 +28,10 @@ class Norm : public nn::UnaryModule {
 struct DecoderCache {
   std::vector<PagedCache>* layers = nullptr;  ///< null: nothing is kept, only adapters count
   CachePlaces places;
-  Tensor adapters = {};  ///< as ProjectionMode::adapters
+  Tensor adapters = {};           ///< as ProjectionMode::adapters
+  AdapterMasks* masks = nullptr;  ///< of a step on one device
 
-  ProjectionMode mode() const { return {layers != nullptr, adapters}; }
+  ProjectionMode mode() const { return {layers != nullptr, adapters, masks}; }
 };
 
 /// Causal self-attention with shared keys, rotary positions and what DecoderConfig says.

@@ -18,6 +18,7 @@
 namespace etna::models {
 
 class Draft;
+class TextReading;
 class TokenGrammar;
 struct StepKind;
 
@@ -156,6 +157,8 @@ class Generator {
   const GenerationTimes& times() const { return times_; }
 
  private:
+  friend class TextReading;
+  friend class TextLogprobs;
   struct Slot;
   struct Steps;
   struct Drawn;
@@ -199,8 +202,6 @@ class Generator {
   void draw_first(Slot& slot, const Tensor& last);
   void check_range(Slot& slot);
   void read_prompts();
-  void read_text(std::span<const std::int32_t> tokens, std::int64_t adapter,
-                 const std::function<void(const Tensor&)>& each);
   void read_again(Slot& slot);
   std::optional<CacheFull> queue_steps();
   bool prepare(Slot& slot);
@@ -234,6 +235,32 @@ class Generator {
   std::unique_ptr<Steps> steps_;
   std::unique_ptr<Draft> draft_;
   GenerationTimes times_;
+};
+
+/// Log-probabilities of the tokens of a given text, as Generator::logprobs(), chunk by chunk: the generator's sequences
+/// may go on between two of them. The numbers are the same.
+class TextLogprobs {
+ public:
+  /// Takes cache blocks for the whole text, and reads nothing. @param generator must outlive this object
+  /// @throws as Generator::logprobs()
+  TextLogprobs(Generator& generator, std::span<const std::int32_t> tokens, std::int64_t top = 0,
+               std::int64_t adapter = -1);
+  ~TextLogprobs();
+
+  /// Reads at most GeneratorOptions::chunk tokens. @return whether there are more
+  /// @throws SuspiciousWeights, OutOfMemory
+  bool read();
+  /// One for each token that was read but the first, whose `sequence` is -1.
+  std::vector<GeneratedToken> take() { return std::move(result_); }
+
+ private:
+  void add(const Tensor& x);
+
+  const Decoder& model_;
+  const std::vector<std::int32_t> tokens_;
+  const std::int64_t most_;
+  std::unique_ptr<TextReading> reading_;  ///< null where nothing is to be read
+  std::vector<GeneratedToken> result_;
 };
 
 }  // namespace etna::models

@@ -29,13 +29,22 @@ bool Generator::can_guess() const {
 std::vector<std::int64_t> Generator::find_guesses(std::vector<std::int32_t>& read) {
   const std::int64_t rows = 1 + options_.guesses;
   std::vector<std::int64_t> found(slots_.size());
+  if (draft_) draft_->begin_step();
   for (std::size_t i = 0; i < slots_.size(); ++i) {
-    const Slot& slot = slots_[i];
+    Slot& slot = slots_[i];
     if (!slot.decoding()) continue;
     const auto row = read.begin() + static_cast<std::int64_t>(i) * rows;
     std::fill_n(row, rows, slot.tokens.back());
     if (draft_) {
-      found[i] = draft_->catch_up(i, slot.tokens) ? options_.guesses : 0;
+      try {
+        found[i] = draft_->catch_up(i, slot.tokens) ? options_.guesses : 0;
+      } catch (const OutOfMemory&) {
+        draft_->leave(i, {});  // it goes on without guesses
+      } catch (const DeviceLost&) {
+        throw;
+      } catch (const std::exception& error) {
+        fail(slot, error);
+      }
     } else {
       const std::vector<std::int32_t> guessed = look_up(slot.tokens, options_.guesses);
       std::copy(guessed.begin(), guessed.end(), row + 1);

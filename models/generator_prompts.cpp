@@ -8,6 +8,7 @@
 #include <etna/models/internal/draft.h>
 #include <etna/models/internal/generator_slots.h>
 #include <etna/models/internal/logits_check.h>
+#include <etna/models/internal/text_reading.h>
 #include <etna/tensor/ops.h>
 
 // Prompts: what may begin, and reading it in chunks.
@@ -16,19 +17,8 @@ namespace {
 
 using PromptClock = std::chrono::steady_clock;
 
-/// The most logits that logprobs() holds at once, for as many tokens: 32 MiB of f32.
-constexpr std::int64_t kLogitsAtOnce = std::int64_t{8} << 20;
-
 double prompt_seconds_since(PromptClock::time_point begin) {
   return std::chrono::duration<double>(PromptClock::now() - begin).count();
-}
-
-void check_tokens(std::span<const std::int32_t> tokens, std::int64_t vocabulary, const char* text) {
-  for (const std::int32_t token : tokens) {
-    if (token < 0 || token >= vocabulary)
-      throw IndexError(
-          fmt::format("Generator: {} has token {}; the model's vocabulary is 0 to {}", text, token, vocabulary - 1));
-  }
 }
 
 void check_options(const GenerationOptions& options, std::int64_t vocabulary) {
@@ -51,6 +41,14 @@ std::int64_t captured_prompt_rows(std::int64_t tokens) {
   const auto below = static_cast<std::uint64_t>(std::max<std::int64_t>(tokens - 1, 1));
   const std::int64_t step = std::max<std::int64_t>(16, static_cast<std::int64_t>(std::bit_floor(below) / 2));
   return (tokens + step - 1) / step * step;
+}
+
+void check_tokens(std::span<const std::int32_t> tokens, std::int64_t vocabulary, const char* text) {
+  for (const std::int32_t token : tokens) {
+    if (token < 0 || token >= vocabulary)
+      throw IndexError(
+          fmt::format("Generator: {} has token {}; the model's vocabulary is 0 to {}", text, token, vocabulary - 1));
+  }
 }
 
 /// Checks a prompt and gives it a slot and cache blocks.
@@ -245,74 +243,14 @@ void Generator::check_range(Slot& slot) {
   if (slot.dropped == 0) cache_.share(slot.cached, std::span(slot.tokens).first(static_cast<std::size_t>(slot.prompt)));
 }
 
-/// Reads a text in chunks, and keeps nothing of it. @param each takes the last block's outputs of a chunk, [T, width]
-void Generator::read_text(std::span<const std::int32_t> tokens, std::int64_t adapter,
-                          const std::function<void(const Tensor&)>& each) {
-  const auto length = static_cast<std::int64_t>(tokens.size());
-  const KvCache::Started started = cache_.start({});
-  try {
-    cache_.reserve(started.id, length);
-    const Tensor row = from_vector(cache_.row(started.id, (length - 1) / kCacheBlock + 1),
-                                   {1, (length - 1) / kCacheBlock + 1}, options_.device);
-    for (std::int64_t at = 0; at < length; at += options_.chunk) {
-      const std::int64_t count = std::min(options_.chunk, length - at);
-      const std::vector<std::int32_t> part(tokens.begin() + at, tokens.begin() + at + count);
-      const Tensor positions = from_vector(std::vector<std::int32_t>{static_cast<std::int32_t>(at)}, options_.device);
-      const Tensor x = model_.extend(from_vector(part, {1, count}, options_.device),
-                                     {&cache_.layers(), {row, positions}, adapter_row(adapter)});
-      each(x.select(0, 0));
-    }
-  } catch (...) {
-    cache_.finish(started.id, {});
-    throw;
-  }
-  cache_.finish(started.id, {});
-}
-
 Tensor Generator::logits(std::span<const std::int32_t> tokens, std::int64_t adapter) {
   const NoGrad no_grad;
   check_tokens(tokens, model_.config.vocabulary, "the text");
   check_adapter(adapter);
   if (tokens.empty()) return zeros({0, model_.config.vocabulary}, options_.device);
   std::vector<Tensor> parts;
-  read_text(tokens, adapter, [&](const Tensor& x) { parts.push_back(model_.head(x)); });
+  for (TextReading reading(*this, tokens, adapter); !reading.done();) parts.push_back(model_.head(reading.next()));
   return parts.size() == 1 ? parts[0] : cat(parts, 0);
-}
-
-std::vector<GeneratedToken> Generator::logprobs(std::span<const std::int32_t> tokens, std::int64_t top,
-                                                std::int64_t adapter) {
-  const NoGrad no_grad;
-  const std::int64_t vocabulary = model_.config.vocabulary;
-  check_tokens(tokens, vocabulary, "the text");
-  check_adapter(adapter);
-  if (top < 0 || top > kMaxLogprobs)
-    throw Error(fmt::format("Generator: {} most probable tokens are wanted; at most {}", top, kMaxLogprobs));
-  if (tokens.size() < 2) return {};
-  const std::int64_t most = std::min(top, vocabulary);
-  const std::int64_t rows = std::clamp<std::int64_t>(kLogitsAtOnce / vocabulary, 1, 256);
-  std::vector<GeneratedToken> result;
-  result.reserve(tokens.size() - 1);
-  read_text(tokens.first(tokens.size() - 1), adapter, [&](const Tensor& x) {
-    for (std::int64_t at = 0; at < x.size(0); at += rows) {
-      const Tensor logits = model_.head(x.slice(0, at, std::min(x.size(0), at + rows)));
-      check_logits(logits, "the text");
-      const Tensor all = log_softmax(logits.to(f32), -1);
-      const auto first = tokens.begin() + 1 + std::ssize(result);
-      const std::vector<std::int32_t> targets(first, first + all.size(0));
-      const std::vector<float> own =
-          gather(all, 1, from_vector(targets, all.device()).to(i64).unsqueeze(1)).contiguous().to_vector<float>();
-      for (std::size_t i = 0; i < targets.size(); ++i) result.push_back({-1, targets[i], own[i]});
-      if (most == 0) continue;
-      const ValuesIndices found = topk(all, most, 1);
-      const std::vector<float> values = found.values.contiguous().to_vector<float>();
-      const std::vector<std::int64_t> indices = found.indices.to(i64).contiguous().to_vector<std::int64_t>();
-      for (std::size_t i = 0; i < values.size(); ++i) {
-        const std::size_t row = result.size() - targets.size() + i / static_cast<std::size_t>(most);
-        result[row].top.emplace_back(static_cast<std::int32_t>(indices[i]), values[i]);
-      }
-    }
-  });
-  return result;
 }
 
 }  // namespace etna::models

@@ -119,6 +119,11 @@ void Generator::activate(Slot& slot, bool active) {
 /// Queues steps until each sequence that can continue has tokens for the host to wait for.
 /// @return the error of the first sequence for which the cache has no block
 std::optional<CacheFull> Generator::queue_steps() {
+  // A sequence that joins has a token that others do not wait for. Unless it is taken first, it stays a token ahead of
+  // the host, and no step can guess.
+  if (options_.guesses > 0 &&
+      std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return !slot.pending.empty(); }))
+    return {};
   // A guess needs all tokens before it, and so does a grammar's mask.
   const bool known = options_.guesses > 0 || std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) {
                        return slot.decoding() && slot.options.grammar;

@@ -83,8 +83,11 @@ std::int64_t KvCache::load(const FilePath& path, const std::string& model) {
   };
   const auto listed = tensors.find("parents");
   const std::int64_t count = listed == tensors.end() || listed->second.dim() != 1 ? 0 : listed->second.size(0);
+  // Files of before adapters were per sequence have no such list.
   const std::vector<std::int32_t> parents = find_tensor("parents", {count}, i32).to_vector<std::int32_t>(),
-                                  adapters = find_tensor("adapters", {count}, i32).to_vector<std::int32_t>(),
+                                  adapters = tensors.contains("adapters")
+                                                 ? find_tensor("adapters", {count}, i32).to_vector<std::int32_t>()
+                                                 : std::vector<std::int32_t>(parents.size(), -1),
                                   tokens = find_tensor("tokens", {count, kCacheBlock}, i32).to_vector<std::int32_t>();
   for (std::size_t i = 0; i < parents.size(); ++i)
     if (parents[i] < -1 || parents[i] >= static_cast<std::int32_t>(i))

@@ -13,6 +13,16 @@
 
 namespace etna::models {
 
+Tensor AdapterMasks::of(const Tensor& adapters, const std::vector<std::int32_t>& owners, const Tensor& owners_there,
+                        std::int64_t dim) {
+  for (const Known& known : known_)
+    if (known.dim == dim && (known.owners == &owners || *known.owners == owners)) return known.mask;
+  Shape each(std::vector<std::int64_t>(static_cast<std::size_t>(dim), 1));
+  each[0] = adapters.numel();
+  known_.push_back({&owners, dim, adapters.reshape(each) == owners_there});
+  return known_.back().mask;
+}
+
 Projection::Projection(Weights& weights, const std::string& name, std::int64_t in, std::int64_t out, bool with_bias)
     : in(in), out(out) {
   Matrix matrix = weights.matrix(name + ".weight", out, in);
@@ -54,18 +64,19 @@ Tensor Projection::project(const Tensor& x, const ProjectionMode& mode) const {
   const bool in_blocks = frozen() || (mode.generates && autocast_dtype() == f32 && weight.dtype() != f64);
   const Tensor y = in_blocks ? quantized_linear(x, blocks(), {.bias = bias}) : linear(x, weight, bias);
   const Tensor z = has_adapter() ? y + linear(linear(x, lora_a), lora_b) * lora_scale : y;
-  return stacked_a_.defined() && mode.adapters.defined() ? z + chosen(x, mode.adapters) : z;
+  return stacked_a_.defined() && mode.adapters.defined() ? z + chosen(x, mode) : z;
 }
 
 /// What the stacked adapters add. Each row passes all of them, and only the ranks of its own count: two products,
 /// whatever the rows chose, and a row's bits do not depend on what others chose.
-Tensor Projection::chosen(const Tensor& x, const Tensor& adapters) const {
-  Shape each(std::vector<std::int64_t>(static_cast<std::size_t>(x.dim()), 1));
-  each[0] = x.size(0);
+Tensor Projection::chosen(const Tensor& x, const ProjectionMode& mode) const {
+  AdapterMasks own;
+  AdapterMasks& masks = mode.masks == nullptr ? own : *mode.masks;
+  const Tensor kept = masks.of(mode.adapters, stacked_owners_, stacked_of_, x.dim());
   const auto times = [](const Tensor& rows, const Tensor& matrix) {
     return quantized_linear(rows, QuantizedTensor::unquantized(matrix));
   };
-  return times(times(x, stacked_a_).where(adapters.reshape(each) == stacked_of_, 0.0), stacked_b_);
+  return times(times(x, stacked_a_).where(kept, 0.0), stacked_b_);
 }
 
 std::string Projection::extra_repr() const {
@@ -108,6 +119,7 @@ void Projection::stack_adapter(std::int64_t index, const Tensor& a, const Tensor
   stacked_a_ = stacked(stacked_a_, down, 0);
   stacked_b_ = stacked(stacked_b_, up, 1);
   stacked_of_ = stacked(stacked_of_, of, 0);
+  stacked_owners_.resize(static_cast<std::size_t>(stacked_of_.numel()), static_cast<std::int32_t>(index));
 }
 
 void Projection::check_adapter(const Tensor& a, const Tensor& b) const {

@@ -8,6 +8,25 @@
 
 namespace etna::models {
 
+/// Which ranks of their stacks of adapters the rows of a step keep. Most stacks of a model are of the same ranks: each
+/// mask is made once, and is there for all projections of the step.
+class AdapterMasks {
+ public:
+  /// @param adapters [B] i32, the same in all calls @param owners the adapter of each rank, which must outlive this
+  /// @param owners_there the same on the device @param dim of the rows
+  /// @return [B, 1, ..., ranks], true where a row's adapter owns the rank
+  Tensor of(const Tensor& adapters, const std::vector<std::int32_t>& owners, const Tensor& owners_there,
+            std::int64_t dim);
+
+ private:
+  struct Known {
+    const std::vector<std::int32_t>* owners;
+    std::int64_t dim;
+    Tensor mask;
+  };
+  std::vector<Known> known_;
+};
+
 /// How projections run.
 struct ProjectionMode {
   /// For few rows, without gradients: a dense weight takes part as one in a plain format, whose products are fused as
@@ -15,6 +34,7 @@ struct ProjectionMode {
   bool generates = false;
   /// [B] i32, for x [B, ..., in]: which of the stacked adapters each x[b] passes; -1: none. Undefined: none does.
   Tensor adapters = {};
+  AdapterMasks* masks = nullptr;  ///< of the step; null: each projection makes its own
 };
 
 /// A linear layer of a decoder, y = x·Wᵀ + b: W is a parameter, or frozen in a block format; beside it there may be a
@@ -60,10 +80,11 @@ class Projection : public nn::UnaryModule {
 
  private:
   Tensor project(const Tensor& x, const ProjectionMode& mode) const;
-  Tensor chosen(const Tensor& x, const Tensor& adapters) const;
+  Tensor chosen(const Tensor& x, const ProjectionMode& mode) const;
   void check_adapter(const Tensor& a, const Tensor& b) const;
 
   Tensor stacked_a_, stacked_b_, stacked_of_;
+  std::vector<std::int32_t> stacked_owners_;  ///< stacked_of_ on the host
   const quant::BlockFormat* format_ = nullptr;
 };
 

@@ -74,12 +74,7 @@ void require_consistent(const ChatRequest& request, const AnswerSyntax& syntax) 
     if (request.options.format.form != OutputForm::text)
       throw bad_request("tools",
                         "a tool is strict, but response_format says which form the answer has; send one of both");
-    if (!call_texts(syntax, request.tools, StrictTools::marked)) {
-      throw bad_request("tools",
-                        "a tool is strict, which this server can promise of this model's form of calls only where a "
-                        "call must come: send tool_choice 'required' or a tool's name, or leave strict out",
-                        "unsupported_value");
-    }
+    call_texts(syntax, request.tools, StrictTools::marked);  // refuses parameters that cannot be promised
   }
   if (forced && request.options.format.form != OutputForm::text)
     throw bad_request("tool_choice", "tool_choice requires a call, but response_format says which form the answer has");
@@ -175,8 +170,8 @@ std::shared_ptr<EventSource> ask(Service& service, const ChatRequest& request, c
     options.format = {OutputForm::json_schema, forced.schema, "tool call"};
     if (!forced.texts.empty()) options.format = {.form = OutputForm::parts, .texts = forced.texts};
   } else if (strict_by_choice(request)) {
-    CallTexts calls = *call_texts(syntax, request.tools, StrictTools::marked);
-    options.format = {.form = OutputForm::marked, .marker = std::move(calls.marker), .texts = std::move(calls.texts)};
+    options.format = {.form = OutputForm::marked, .marked = *call_texts(syntax, request.tools, StrictTools::marked)};
+    options.format.marked.hidden = reading.reader.reasoning;
   }
   const bool special = needs_special(tokenizer, syntax);
   if (request.reasoning_tokens) {
@@ -189,6 +184,8 @@ std::shared_ptr<EventSource> ask(Service& service, const ChatRequest& request, c
       longer.push_back({reasoning, data::SpecialTokens::as_text});
       longer.push_back({reasoning_end(syntax, tools), data::SpecialTokens::recognize});
       AnswerOptions rest = options;
+      rest.format.marked.hidden = false;  // the reasoning has ended
+      rest.format.marked.hidden_open.clear();
       if (rest.max_tokens) rest.max_tokens = std::max<std::int64_t>(1, *rest.max_tokens - tokens);
       HttpRequest same;
       same.client = client;

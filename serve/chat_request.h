@@ -46,15 +46,15 @@ enum class OutputForm : std::uint8_t {
   regex,
   gbnf,
   parts,   ///< one of `texts`
-  marked,  ///< any text, in which one of `texts` follows each `marker`
+  marked,  ///< any text with calls, as `marked` says
 };
 
 struct OutputFormat {
   OutputForm form = OutputForm::text;
   std::string source = {};  ///< the schema, regular expression or grammar
   std::string name = {};    ///< of a schema
-  std::string marker = {};
   std::vector<models::GrammarText> texts = {};
+  models::MarkedText marked = {};
 };
 
 /// How answers are written: the same for chats and for completions.

@@ -58,6 +58,7 @@ Engine::Engine(std::vector<ServedModel> models, const EngineOptions& options)
       lanes_(lanes_of(models_)),
       waiting_(lanes_.size()),
       held_(lanes_.size()),
+      followers_(lanes_.size()),
       running_(lanes_.size()) {
   for (const std::size_t first : lanes_) {
     state_.slots += models_[first].slots;
@@ -87,12 +88,12 @@ std::size_t Engine::lane_of(std::size_t model) const {
 std::int64_t Engine::waiting() const {
   auto count = static_cast<std::int64_t>(tasks_.size());
   for (std::size_t i = 0; i < lanes_.size(); ++i)
-    count += static_cast<std::int64_t>(waiting_[i].size()) + (held_[i] ? 1 : 0);
+    count += static_cast<std::int64_t>(waiting_[i].size()) + std::ssize(followers_[i]) + (held_[i] ? 1 : 0);
   return count;
 }
 
 std::int64_t Engine::running() const {
-  std::int64_t count = starting_ ? 1 : 0;
+  std::int64_t count = (starting_ ? 1 : 0) + (task_ ? 1 : 0);
   for (const auto& sequences : running_) count += std::ssize(sequences);
   return count;
 }
@@ -148,6 +149,17 @@ std::shared_ptr<AnswerStream> Engine::submit(Job job) {
 }
 
 void Engine::run(const std::string& client, std::function<void()> work, std::shared_ptr<RequestReceipt> receipt) {
+  run_in_parts(
+      client,
+      [work = std::move(work)] {
+        work();
+        return false;
+      },
+      std::move(receipt));
+}
+
+void Engine::run_in_parts(const std::string& client, std::function<bool()> work,
+                          std::shared_ptr<RequestReceipt> receipt) {
   const auto task = std::make_shared<Task>();
   task->work = std::move(work);
   task->receipt = std::move(receipt);

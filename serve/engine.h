@@ -3,6 +3,8 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -101,6 +103,10 @@ class Engine {
   /// @throws ApiError as submit(), and 503 if it is not its turn in time
   /// @param receipt of the request that the task belongs to; null: none
   void run(const std::string& client, std::function<void()> task, std::shared_ptr<RequestReceipt> receipt = {});
+  /// As run(), with a task that returns whether there is more to do: it is called again after the next steps of all
+  /// generators. The engine's thread also deletes it.
+  void run_in_parts(const std::string& client, std::function<bool()> part,
+                    std::shared_ptr<RequestReceipt> receipt = {});
 
   /// Takes nothing more; what waits and runs goes on.
   void drain();
@@ -123,8 +129,11 @@ class Engine {
   void end_everything(int status, const std::string& code, const std::string& why);
   void expire();
   void start_waiting();
+  std::unique_ptr<Sequence> take_next(std::size_t lane);
+  bool begins_as_another(const Sequence& next, std::size_t lane) const;
   void start(std::unique_ptr<Sequence> sequence);
   void run_task();
+  void end_task(Task& task, std::exception_ptr error);
   void step(std::size_t lane);
   void take(Sequence& sequence, const models::GeneratedToken& token);
   void sweep(std::size_t lane);
@@ -147,8 +156,11 @@ class Engine {
   bool stopping_ = false;
   std::vector<FairQueue<std::unique_ptr<Sequence>>> waiting_;  ///< by lane
   std::vector<std::unique_ptr<Sequence>> held_;                ///< by lane: the next, which the cache has no room for
-  bool starting_ = false;                                      ///< one is neither waiting nor running, but about to run
+  /// By lane: those whose prompts begin as one that is being read.
+  std::vector<std::deque<std::unique_ptr<Sequence>>> followers_;
+  bool starting_ = false;  ///< one is neither waiting nor running, but about to run
   FairQueue<std::shared_ptr<Task>> tasks_;
+  std::shared_ptr<Task> task_;                                   ///< has more to do; null: none
   std::vector<std::vector<std::unique_ptr<Sequence>>> running_;  ///< by lane
   std::vector<std::shared_ptr<RequestReceipt>> receipts_;        ///< of requests that run
   EngineState state_;

@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
 #include <etna/device/memory_control.h>
+#include <etna/serve/api_error.h>
 #include <etna/serve/engine.h>
 #include <etna/serve/internal/engine_sequence.h>
 #include <etna/serve/receipts.h>
@@ -63,7 +65,7 @@ void Engine::finish(Sequence& sequence, FinishReason reason, const AnswerError& 
 /// The interval of a receipt begins with the first that runs for its request.
 void Engine::begin_receipt(const std::shared_ptr<RequestReceipt>& receipt) {
   if (!receipt) return;
-  std::int64_t others = 0;
+  std::int64_t others = task_ && task_->receipt != receipt ? 1 : 0;
   for (const auto& all : running_)
     for (const auto& other : all) others += other->receipt != receipt ? 1 : 0;
   if (receipt->begins(state_.steps, others)) receipts_.push_back(receipt);
@@ -85,14 +87,14 @@ void Engine::end_everything(int status, const std::string& code, const std::stri
     running_[i].clear();
     if (held_[i]) finish(*held_[i], FinishReason::failed, error);
     held_[i].reset();
+    for (auto& sequence : followers_[i]) finish(*sequence, FinishReason::failed, error);
+    followers_[i].clear();
     waiting_[i].remove_if([](const auto&) { return true; },
                           [&](auto sequence) { finish(*sequence, FinishReason::failed, error); });
   }
-  while (const auto task = tasks_.pop()) {
-    (*task)->error = std::make_exception_ptr(Error(why));
-    (*task)->done = true;
-    (*task)->changed.notify_all();
-  }
+  const std::exception_ptr refusal = std::make_exception_ptr(unavailable(why, code));
+  if (task_) end_task(*std::exchange(task_, nullptr), refusal);
+  while (const auto task = tasks_.pop()) end_task(**task, refusal);
 }
 
 /// Ends what has waited too long, and what nobody waits for any more.
@@ -110,6 +112,12 @@ void Engine::expire() {
     if (held_[i] && over(held_[i])) {
       end(held_[i]);
       held_[i].reset();
+    }
+    // These wait for what they would else read themselves, not for a turn.
+    for (auto at = followers_[i].begin(); at != followers_[i].end();) {
+      const bool ends = (*at)->stream->cancelled() || now - (*at)->taken > options_.answer_time;
+      if (ends) finish(**at, FinishReason::failed, late("took too long"));
+      at = ends ? followers_[i].erase(at) : at + 1;
     }
   }
   tasks_.remove_if([](const auto& task) { return task->abandoned; }, [](const auto&) {});
@@ -167,7 +175,7 @@ void Engine::start(std::unique_ptr<Sequence> sequence) {
     }
   } catch (const models::CacheFull& full) {
     const std::lock_guard lock(mutex_);
-    if (!running_[lane].empty()) {
+    if (!running_[lane].empty() || task_) {
       starting_ = false;
       held_[lane] = std::move(sequence);
       return;
@@ -198,6 +206,38 @@ void Engine::start(std::unique_ptr<Sequence> sequence) {
   running_[lane].push_back(std::move(sequence));
 }
 
+/// Whether a prompt begins as one that is being read, so that it is read sooner if it waits for that one's blocks. The
+/// two would take turns; waiting pays off unless this prompt is the shorter one by more than what it saves.
+bool Engine::begins_as_another(const Sequence& next, std::size_t lane) const {
+  const std::vector<std::int32_t>& prompt = next.request.prompt;
+  return std::any_of(running_[lane].begin(), running_[lane].end(), [&](const auto& other) {
+    const std::vector<std::int32_t>& first = other->request.prompt;
+    if (other->tokens > 0 || models_[other->model].adapter != models_[next.model].adapter) return false;
+    const auto end = std::mismatch(prompt.begin(), prompt.end() - 1, first.begin(), first.end()).first;
+    const std::int64_t shared = (end - prompt.begin()) / kCacheBlock * kCacheBlock,
+                       saved = shared - other->cached_tokens, unread = std::ssize(first) - other->cached_tokens;
+    return saved > 0 && saved > unread - std::ssize(prompt);
+  });
+}
+
+/// The next sequence that may begin; null: none. The caller holds the mutex.
+std::unique_ptr<Engine::Sequence> Engine::take_next(std::size_t lane) {
+  if (held_[lane]) return std::move(held_[lane]);
+  std::deque<std::unique_ptr<Sequence>>& followers = followers_[lane];
+  const auto ready = std::find_if(followers.begin(), followers.end(),
+                                  [&](const auto& sequence) { return !begins_as_another(*sequence, lane); });
+  if (ready != followers.end()) {
+    std::unique_ptr<Sequence> next = std::move(*ready);
+    followers.erase(ready);
+    return next;
+  }
+  while (auto first = waiting_[lane].pop()) {
+    if (!begins_as_another(**first, lane)) return std::move(*first);
+    followers.push_back(std::move(*first));
+  }
+  return nullptr;
+}
+
 void Engine::start_waiting() {
   for (std::size_t i = 0; i < lanes_.size(); ++i) {
     lane_works(i, [&] {
@@ -205,10 +245,7 @@ void Engine::start_waiting() {
         std::unique_ptr<Sequence> next;
         {
           const std::lock_guard lock(mutex_);
-          if (held_[i])
-            next = std::move(held_[i]);
-          else if (auto first = waiting_[i].pop())
-            next = std::move(*first);
+          next = take_next(i);
           starting_ = next != nullptr;
         }
         if (!next) return;
@@ -219,21 +256,37 @@ void Engine::start_waiting() {
   }
 }
 
+/// Tells who waits for a task that it has ended. The caller holds the mutex.
+void Engine::end_task(Task& task, std::exception_ptr error) {
+  task.work = nullptr;  // what it holds may be a generator's
+  task.error = std::move(error);
+  task.done = true;
+  task.changed.notify_all();
+}
+
+/// Runs the next part of the task that has begun, or else begins the next one.
 void Engine::run_task() {
   std::shared_ptr<Task> task;
+  bool begins = false;
   {
     const std::lock_guard lock(mutex_);
-    if (auto next = tasks_.pop()) task = *next;
-    if (!task || task->abandoned) return;
-    task->begun = true;
+    task = task_;
+    if (!task) {
+      if (auto next = tasks_.pop()) task = *next;
+      if (!task || task->abandoned) return;
+      begins = task->begun = true;
+    }
   }
-  task->changed.notify_all();
-  share(task->receipt.get());
+  if (begins) {
+    task->changed.notify_all();
+    share(task->receipt.get());
+  }
   std::exception_ptr caught;
   std::string lost;
+  bool more = false;
   try {
-    begin_receipt(task->receipt);
-    task->work();
+    if (begins) begin_receipt(task->receipt);
+    more = task->work();
   } catch (const DeviceError& error) {
     caught = std::current_exception();
     lost = error.what();
@@ -242,11 +295,11 @@ void Engine::run_task() {
   }
   {
     const std::lock_guard lock(mutex_);
-    task->error = caught;
-    task->done = true;
+    task_ = more ? task : nullptr;
+    if (more) return;
+    end_task(*task, caught);
     if (!lost.empty()) state_.failure = lost;
   }
-  task->changed.notify_all();
   if (!lost.empty()) end_everything(503, "device_lost", "the model cannot run any more: " + lost);
 }
 
@@ -281,6 +334,8 @@ void Engine::step(std::size_t lane) {
     lack = AnswerError{503, memory.what(), "out_of_memory"};
   }
   if (lack) {
+    // A text that is read beside them takes blocks, and gives them back.
+    if (lack->code == "cache_full" && task_) return;
     // All wait for blocks, or for memory: the youngest gives way.
     generator.leave(running_[lane].back()->id);
     generator.forget(running_[lane].back()->id);

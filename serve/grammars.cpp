@@ -19,17 +19,32 @@ bool of_calls(OutputForm form) { return form == OutputForm::parts || form == Out
 std::string key_of(const ServedModel& model, const OutputFormat& format) {
   std::string key = fmt::format("{} {} {}", model.name, static_cast<int>(format.form), format.source);
   const auto add = [&](const std::string& text) { key += fmt::format(" {} {}", text.size(), text); };
-  add(format.marker);
-  for (const models::GrammarText& text : format.texts) {
-    key += ';';
-    for (const models::GrammarGroup& group : text) {
-      key += group.optional ? '?' : '.';
-      for (const models::GrammarPart& part : group.parts) {
-        key += fmt::format(" {}", static_cast<int>(part.kind));
-        for (const std::string& one : part.texts) add(one);
+  const auto add_words = [&](const std::vector<std::string>& words) {
+    key += '[';
+    for (const std::string& word : words) add(word);
+    key += ']';
+  };
+  const auto add_texts = [&](const std::vector<models::GrammarText>& texts) {
+    key += '[';
+    for (const models::GrammarText& text : texts) {
+      key += ';';
+      for (const models::GrammarGroup& group : text) {
+        key += group.optional ? '?' : '.';
+        for (const models::GrammarPart& part : group.parts) {
+          key += fmt::format(" {}", static_cast<int>(part.kind));
+          add_words(part.texts);
+        }
       }
     }
-  }
+    key += ']';
+  };
+  const models::MarkedText& marked = format.marked;
+  add_texts(format.texts);
+  add_texts(marked.texts);
+  add_texts(marked.objects);
+  add_words(marked.markers);
+  add_words(marked.closers);
+  add_words({marked.hidden_open, marked.hidden_close, marked.hidden ? "hidden" : ""});
   return key;
 }
 
@@ -53,7 +68,7 @@ std::shared_ptr<models::TokenGrammar> compiled(const models::GrammarVocabulary& 
     case OutputForm::parts:
       return models::parts_grammar(vocabulary, format.texts);
     case OutputForm::marked:
-      return models::marked_grammar(vocabulary, format.marker, format.texts);
+      return models::marked_grammar(vocabulary, format.marked);
     case OutputForm::text:
       break;
   }

@@ -129,9 +129,22 @@ using GrammarText = std::vector<GrammarGroup>;
 /// @throws GrammarError as json_schema_grammar(), and for a part without a text
 std::shared_ptr<TokenGrammar> parts_grammar(const GrammarVocabulary& vocabulary, std::span<const GrammarText> texts,
                                             const GrammarLimits& limits = {});
-/// Any text, in which each occurrence of `marker` is followed by one of `texts`; what comes behind that is any text
-/// again. The text may end everywhere else. @throws GrammarError as above, and for an empty marker
-std::shared_ptr<TokenGrammar> marked_grammar(const GrammarVocabulary& vocabulary, std::string_view marker,
-                                             std::span<const GrammarText> texts, const GrammarLimits& limits = {});
+/// Any text, parts of which have a form. No marker, closer or `hidden_open` may lie within another one.
+struct MarkedText {
+  std::vector<std::string> markers;  ///< each occurrence is followed by one of `texts`; what comes then is any text
+  std::vector<GrammarText> texts;
+  /// Where an object begins (`{`) behind white space and calls alone, it is one of these; all begin with `{`. Empty:
+  /// objects are text.
+  std::vector<GrammarText> objects = {};
+  /// May follow a call, in this order, white space before each, and are no text either. With `objects` only.
+  std::vector<std::string> closers = {};
+  /// Between these, at the beginning, is any text without calls. With `objects` only; empty: there is no such part.
+  std::string hidden_open = {}, hidden_close = {};
+  bool hidden = false;  ///< the text begins behind `hidden_open`
+};
+/// A marked text, which may end everywhere but between a marker, or a `{` of `objects`, and the end of its form.
+/// @throws GrammarError as above, for an empty marker, and for one within another
+std::shared_ptr<TokenGrammar> marked_grammar(const GrammarVocabulary& vocabulary, const MarkedText& marked,
+                                             const GrammarLimits& limits = {});
 
 }  // namespace etna::models

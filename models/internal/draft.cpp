@@ -83,25 +83,28 @@ bool Draft::reserve(std::size_t slot, std::int64_t length) {
   return true;
 }
 
-/// Reads the tokens of a text up to position `end`, exclusive.
-void Draft::read(std::size_t slot, std::span<const std::int32_t> text, std::int64_t end) {
+/// Reads a chunk of the tokens of a text up to position `end`, exclusive, if this step has room for it.
+/// @return whether all are read
+bool Draft::read(std::size_t slot, std::span<const std::int32_t> text, std::int64_t end) {
   Place& place = places_[slot];
   const auto index = static_cast<std::int64_t>(slot);
-  while (place.read < end) {
-    const std::int64_t count = std::min(options_.chunk, end - place.read);
-    const auto part = text.subspan(static_cast<std::size_t>(place.first + place.read), static_cast<std::size_t>(count));
-    const Tensor positions =
-        from_vector(std::vector<std::int32_t>{static_cast<std::int32_t>(place.read)}, options_.device);
-    model_.extend(from_vector(std::vector<std::int32_t>(part.begin(), part.end()), {1, count}, options_.device),
-                  {&cache_.layers(), {table_.slice(0, index, index + 1), positions}});
-    place.read += count;
-  }
+  const std::int64_t count = std::min(options_.chunk, end - place.read);
+  if (count <= 0) return true;
+  // What a few steps without guesses leave does not wait for long texts of others.
+  if (count > kCacheBlock && count > room_) return false;
+  room_ -= count;
+  const auto part = text.subspan(static_cast<std::size_t>(place.first + place.read), static_cast<std::size_t>(count));
+  const Tensor positions =
+      from_vector(std::vector<std::int32_t>{static_cast<std::int32_t>(place.read)}, options_.device);
+  model_.extend(from_vector(std::vector<std::int32_t>(part.begin(), part.end()), {1, count}, options_.device),
+                {&cache_.layers(), {table_.slice(0, index, index + 1), positions}});
+  place.read += count;
+  return place.read == end;
 }
 
 void Draft::join(std::size_t slot, std::span<const std::int32_t> text) {
   start(slot, text);
-  const std::int64_t length = static_cast<std::int64_t>(text.size()) - places_[slot].first;
-  if (reserve(slot, length)) read(slot, text, length - 1);
+  reserve(slot, static_cast<std::int64_t>(text.size()) - places_[slot].first);
 }
 
 bool Draft::catch_up(std::size_t slot, std::span<const std::int32_t> text) {
@@ -115,7 +118,7 @@ bool Draft::catch_up(std::size_t slot, std::span<const std::int32_t> text) {
   }
   const std::int64_t length = all - place.first;
   if (!reserve(slot, length + options_.guesses - 1)) return false;
-  read(slot, text, length - 2);
+  if (!read(slot, text, length - 2)) return false;
   place.length = length;
   std::copy_n(text.end() - 2, 2, inputs_.begin() + static_cast<std::ptrdiff_t>(2 * slot));
   return true;

@@ -33,9 +33,12 @@ class Draft {
   /// @throws Error if the vocabularies differ, or the draft's context is too short for so many guesses
   Draft(const Decoder& model, const Decoder& target, const DraftOptions& options, SamplingInputs sampling);
 
-  /// Reads a text but for its last tokens, which guess() reads.
+  /// Takes room for a text, which the next calls of catch_up() read.
   void join(std::size_t slot, std::span<const std::int32_t> text);
-  /// Reads the unread tokens of a text but for the last two. @return false if its cache has no room for the text
+  /// Begins a step, in which all calls of catch_up() together read about DraftOptions::chunk tokens.
+  void begin_step() { room_ = options_.chunk; }
+  /// Reads the next chunk of the unread tokens of a text but for the last two.
+  /// @return false while there are more, and if its cache has no room for the text
   bool catch_up(std::size_t slot, std::span<const std::int32_t> text);
   /// Guesses for all slots for which catch_up() returned true; the guesses of others are undefined.
   /// @param guesses [slots, guesses] i32, written on the device; the same tensor each time
@@ -59,7 +62,7 @@ class Draft {
 
   void start(std::size_t slot, std::span<const std::int32_t> text);
   bool reserve(std::size_t slot, std::int64_t length);
-  void read(std::size_t slot, std::span<const std::int32_t> text, std::int64_t end);
+  bool read(std::size_t slot, std::span<const std::int32_t> text, std::int64_t end);
   void widen(std::int64_t blocks);
   void write_row(std::size_t slot);
   std::int64_t most() const;
@@ -71,6 +74,7 @@ class Draft {
   std::vector<Place> places_;
   std::vector<std::int32_t> inputs_;  ///< inputs_there_ for the next step, on the host
   std::int64_t width_ = 0;
+  std::int64_t room_ = 0;  ///< tokens that this step may still read
   Tensor table_;
   /// i32: the last two tokens of each slot's text; then, for each step, the position of the first token that it reads
   /// in every slot.

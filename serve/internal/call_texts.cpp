@@ -116,38 +116,40 @@ Json call_schema(const Tool& tool, const char* name_field, const char* arguments
           {"additionalProperties", false}};
 }
 
-std::optional<CallTexts> call_texts(const AnswerSyntax& syntax, std::span<const Tool> tools, StrictTools which) {
-  const bool command = syntax.calls == CallForm::command;
-  CallTexts calls;
+std::optional<models::MarkedText> call_texts(const AnswerSyntax& syntax, std::span<const Tool> tools,
+                                             StrictTools which) {
+  const bool command = syntax.calls == CallForm::command, llama = syntax.calls == CallForm::llama;
+  models::MarkedText calls;
   Json any = Json::array();
   const auto must = [&](const Tool& tool) { return which == StrictTools::all || tool.strict; };
   const auto arguments = [&](const Tool& tool) { return json_part(json_text(arguments_of(tool, must(tool)))); };
   for (const Tool& tool : tools)
-    any.push_back(call_schema(tool, command ? "tool_name" : "name", command ? "parameters" : "arguments", must(tool)));
+    any.push_back(
+        call_schema(tool, command ? "tool_name" : "name", command || llama ? "parameters" : "arguments", must(tool)));
   const std::string call = json_text(any.size() == 1 ? any[0] : Json{{"anyOf", any}});
   const std::string list = fmt::format(R"({{"type": "array", "items": {}, "minItems": 1}})", call);
   switch (syntax.calls) {
     case CallForm::tagged:
-      calls.marker = syntax.xml ? "<function=" : "<tool_call>";
+      calls.markers = {syntax.xml ? "<function=" : "<tool_call>"};
       if (!syntax.xml) calls.texts = {{{{one_of({"\n", ""}), json_part(call)}}}};
       for (const Tool& tool : tools)
         if (syntax.xml) calls.texts.push_back(tagged_call(tool, kFunctionTags, tool.name + ">\n", must(tool)));
       return calls;
     case CallForm::glm:
-      calls.marker = "<tool_call>";
+      calls.markers = {"<tool_call>"};
       for (const Tool& tool : tools) calls.texts.push_back(tagged_call(tool, kGlmKeys, tool.name + "\n", must(tool)));
       return calls;
     case CallForm::mistral:
-      calls.marker = "[TOOL_CALLS]";
+      calls.markers = {"[TOOL_CALLS]"};
       calls.texts = {{{{one_of({"", " "}), json_part(list)}}}};
       for (const Tool& tool : tools) calls.texts.push_back({{{one_of({tool.name + "[ARGS]"}), arguments(tool)}}});
       return calls;
     case CallForm::command:
-      calls.marker = "<|START_ACTION|>";
+      calls.markers = {"<|START_ACTION|>"};
       calls.texts = {{{{one_of({"\n", ""}), json_part(list)}}}};
       return calls;
     case CallForm::deepseek:
-      calls.marker = kDeepseekCall;
+      calls.markers = {std::string(kDeepseekCall)};
       for (const Tool& tool : tools) {
         const std::string fenced = fmt::format("function{}{}\n```json\n", kDeepseekSeparator, tool.name);
         calls.texts.push_back({{{one_of({fenced}), arguments(tool), one_of({"\n```"})}}});
@@ -155,7 +157,7 @@ std::optional<CallTexts> call_texts(const AnswerSyntax& syntax, std::span<const 
       }
       return calls;
     case CallForm::channels:
-      calls.marker = "to=functions.";
+      calls.markers = {"to=functions."};
       for (const Tool& tool : tools) {
         std::vector<std::string> heads;
         for (const char* head : {" <|constrain|>json", " json", "<|channel|>commentary <|constrain|>json",
@@ -164,8 +166,18 @@ std::optional<CallTexts> call_texts(const AnswerSyntax& syntax, std::span<const 
         calls.texts.push_back({{{one_of(std::move(heads)), arguments(tool)}}});
       }
       return calls;
-    case CallForm::granite:  // two markers begin its calls
-    case CallForm::llama:    // a call may have none
+    case CallForm::granite:
+      calls.markers = call_openers(syntax);
+      calls.texts = {{{{one_of({"", "\n", " "}), json_part(list)}}}, {{{one_of({"", "\n", " "}), json_part(call)}}}};
+      return calls;
+    case CallForm::llama:
+      calls.markers = call_openers(syntax);
+      calls.texts = {{{{one_of({"", "\n", " "}), json_part(call)}}}};
+      calls.objects = {{{{json_part(call)}}}};
+      calls.closers = call_closers(syntax.calls);
+      calls.hidden_open = syntax.think_open;
+      calls.hidden_close = syntax.think_close;
+      return calls;
     case CallForm::none:
       break;
   }

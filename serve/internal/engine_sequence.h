@@ -23,7 +23,7 @@ struct Engine::Sequence {
 };
 
 struct Engine::Task {
-  std::function<void()> work;
+  std::function<bool()> work;  ///< returns whether there is more
   std::condition_variable changed = {};
   std::shared_ptr<RequestReceipt> receipt = {};
   bool begun = false, done = false, abandoned = false;

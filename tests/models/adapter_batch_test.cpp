@@ -123,6 +123,25 @@ TEST_F(AdapterBatch, OthersDoNotChangeBits) {
   }
 }
 
+TEST_F(AdapterBatch, RanksAreChosenOnceForAllLayers) {
+  const auto model = base();
+  stack_adapters(file(3, true), *model);
+  const Tensor x = randn({2, 4, 256}), adapters = from_vector(std::vector<std::int32_t>{0, -1});
+  AdapterMasks masks;
+  const std::vector<std::int32_t> owners{0, 0, 1}, same = owners, others{0, 1};
+  const Tensor there = from_vector(owners);
+  const Tensor mask = masks.of(adapters, owners, there, 3);
+  EXPECT_EQ(mask.to(i32).reshape({-1}).to_vector<std::int32_t>(), (std::vector<std::int32_t>{1, 1, 0, 0, 0, 0}));
+  EXPECT_EQ(mask.storage(), masks.of(adapters, same, there, 3).storage());
+  EXPECT_EQ(masks.of(adapters, same, there, 2).shape(), (Shape{2, 3}));
+  EXPECT_EQ(masks.of(adapters, others, from_vector(others), 3).shape(), (Shape{2, 1, 2}));
+  // A call with masks of its own adds the same bits.
+  const Projection& layer = *model->blocks[0].attention.query;
+  AdapterMasks step;
+  for (int i = 0; i < 2; ++i)
+    EXPECT_TRUE(equal(layer(x, {true, adapters, &step}), layer(x, {.generates = true, .adapters = adapters})));
+}
+
 TEST_F(AdapterBatch, PrefixesAreOfOneAdapter) {
   const auto model = base();
   stack_adapters(file(3, true), *model);

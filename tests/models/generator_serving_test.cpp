@@ -252,6 +252,44 @@ TEST(GeneratorServing, ScoresATextAsItsLogitsDo) {
   EXPECT_THROW(generator.logprobs(Prompt{1, 5, 2}), SuspiciousWeights);
 }
 
+TEST(GeneratorServing, ScoresATextBetweenStepsOfOthers) {
+  const auto model = small_model(small_config("llama"));
+  const Prompt text = some_text(200, 97), prompt = some_text(20, 97);
+  const GenerationOptions options{.max_tokens = 30, .sampling = {.temperature = 0}};
+  Generator generator(*model, {.chunk = 64, .cache = {.tokens = 512}});
+  const std::vector<GeneratedToken> wanted = generator.logprobs(text, 2);
+  Prompt alone, beside;
+  generator.generate(prompt, options, [&](std::int32_t token) {
+    alone.push_back(token);
+    return true;
+  });
+  generator.begin(prompt, options);
+  TextLogprobs scoring(generator, text, 2);
+  int chunks = 1;
+  for (; scoring.read(); ++chunks)
+    for (const GeneratedToken& t : generator.step()) beside.push_back(t.token);
+  EXPECT_EQ(chunks, 4);
+  EXPECT_FALSE(scoring.read());
+  while (generator.busy())
+    for (const GeneratedToken& t : generator.step()) beside.push_back(t.token);
+  EXPECT_EQ(beside, alone);
+  const std::vector<GeneratedToken> tokens = scoring.take();
+  ASSERT_EQ(tokens.size(), wanted.size());
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    EXPECT_EQ(tokens[i].logprob, wanted[i].logprob) << i;
+    EXPECT_EQ(tokens[i].top, wanted[i].top) << i;
+  }
+  // Its blocks are free again where it is not read to the end, and are not there for others before.
+  const std::int64_t before = generator.cache().stats().in_use;
+  {
+    TextLogprobs half(generator, text);
+    EXPECT_TRUE(half.read());
+    EXPECT_EQ(generator.cache().stats().in_use, before + 4);
+    EXPECT_THROW(TextLogprobs(generator, some_text(300, 97)), CacheFull);
+  }
+  EXPECT_EQ(generator.cache().stats().in_use, before);
+}
+
 TEST(GeneratorServing, ASmallVocabularyHasFewerAlternatives) {
   DecoderConfig config = small_config("llama");
   config.vocabulary = 7;

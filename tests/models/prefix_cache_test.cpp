@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <etna/models/generator.h>
+#include <etna/tensor/io/internal/content_hash.h>
 #include <etna/tensor/io/safetensors.h>
 #include <etna/tensor/ops.h>
 
@@ -236,6 +237,26 @@ TEST_F(PrefixFile, RefusesOtherModelsAndDamage) {
     std::filesystem::resize_file(path_, kept);
     EXPECT_FALSE(refusal(fresh).empty()) << kept;
   }
+}
+
+TEST_F(PrefixFile, OfABuildWithoutAdaptersHasNone) {
+  const auto model = chat_model("llama");
+  Generator generator(*model);
+  const ChatText prompt = user_says(1, 200);
+  ChatText wanted = prompt, text = prompt;
+  answer(generator, wanted, 5);
+  generator.save_cache(path_);
+  std::map<std::string, Tensor> tensors = load_safetensors(path_);
+  ASSERT_EQ(tensors.erase("adapters"), 1u);
+  Metadata metadata = load_safetensors_metadata(path_);
+  metadata.erase("hash");
+  const NamedTensors sorted(tensors.begin(), tensors.end());
+  metadata["hash"] = content_hash(sorted, metadata);
+  save_safetensors(path_, sorted, metadata);
+  Generator fresh(*model);
+  EXPECT_EQ(fresh.load_cache(path_), 3);
+  EXPECT_EQ(answer(fresh, text, 5), 3 * kCacheBlock);
+  EXPECT_EQ(text, wanted);
 }
 
 TEST(PrefixCache, SavesNothingOfAnEmptyCache) {

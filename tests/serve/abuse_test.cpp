@@ -50,8 +50,10 @@ class Abuse : public ServeProgram {
   }
   std::string post_raw(const std::string& path, const std::string& body) const {
     const RawConnection connection(port_);
-    connection.post(path, body);
-    connection.end_sending();
+    // Not half-closed: the server may take that for a client that went away, if the answer takes longer.
+    connection.send("POST " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" +
+                    "Content-Type: application/json\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" +
+                    body);
     return connection.receive();
   }
   /// Bytes of memory and open files of the program.
@@ -267,7 +269,9 @@ TEST_F(Abuse, HurtsNobodyElseAndLeavesNothing) {
   EXPECT_GT(whole, 10);
   RecordProperty("whole", whole);
   RecordProperty("memory_mib", static_cast<int>((resident() - memory_before) >> 20));
+#ifndef __SANITIZE_ADDRESS__  // which keeps what is freed for a while
   EXPECT_LT(resident() - memory_before, 16 << 20);
+#endif
   EXPECT_TRUE(soon([&] {
     const auto health = httplib::Client("127.0.0.1", port_).Get("/health");
     return health && Json::parse(health->body)["running"] == 0 && files() <= files_at_start_ + 1;

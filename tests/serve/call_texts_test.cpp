@@ -113,8 +113,9 @@ void expect_read_back(const AnswerSyntax& syntax, const std::string& begin,
 }
 
 const std::pair<CallForm, bool> kForms[] = {
-    {CallForm::tagged, false},  {CallForm::tagged, true},    {CallForm::glm, false},     {CallForm::mistral, false},
-    {CallForm::command, false}, {CallForm::deepseek, false}, {CallForm::channels, false}};
+    {CallForm::tagged, false},   {CallForm::tagged, true},   {CallForm::glm, false},
+    {CallForm::mistral, false},  {CallForm::command, false}, {CallForm::deepseek, false},
+    {CallForm::channels, false}, {CallForm::granite, false}, {CallForm::llama, false}};
 
 TEST(CallTexts, OfEachFormReadBackAndValidate) {
   for (const auto& [form, xml] : kForms) {
@@ -124,10 +125,13 @@ TEST(CallTexts, OfEachFormReadBackAndValidate) {
     const std::string begin = form == CallForm::channels   ? "<|channel|>commentary "
                               : form == CallForm::deepseek ? std::string(kDeepseekCalls)
                                                            : "";
-    expect_read_back(syntax, begin + calls->marker, calls->texts);
-    const auto marked = models::marked_grammar(byte_vocabulary(), calls->marker, calls->texts);
+    const auto marked = models::marked_grammar(byte_vocabulary(), *calls);
     EXPECT_TRUE(models::fixtures::accepts(*marked, "any text {\"x\": 1}"));
-    EXPECT_FALSE(models::fixtures::accepts(*marked, "I call " + calls->marker + "nobody"));
+    for (const std::string& marker : calls->markers) {
+      expect_read_back(syntax, begin + marker, calls->texts);
+      EXPECT_FALSE(models::fixtures::accepts(*marked, "I call " + marker + "nobody"));
+    }
+    if (!calls->objects.empty()) expect_read_back(syntax, "", calls->objects);
   }
 }
 
@@ -141,9 +145,66 @@ TEST(CallTexts, BeginBehindWhatARequiredCallBegins) {
   }
 }
 
-TEST(CallTexts, AreNotThereWithoutAMarker) {
-  for (const CallForm form : {CallForm::none, CallForm::llama, CallForm::granite})
-    EXPECT_FALSE(call_texts(syntax_with(form), kCalledTools, StrictTools::marked));
+TEST(CallTexts, AreNotThereWithoutAForm) {
+  EXPECT_FALSE(call_texts(syntax_with(CallForm::none), kCalledTools, StrictTools::marked));
+}
+
+/// A random text of pieces that begin, end and look like calls.
+std::string confusing_text(const std::vector<std::string>& pieces, std::mt19937& random) {
+  std::string text;
+  for (std::size_t n = random() % 7; n > 0; --n) text += pieces[random() % pieces.size()];
+  return text;
+}
+
+TEST(CallTexts, OfLlamaAndGraniteLeaveNoTextThatIsReadAsAWrongCall) {
+  std::mt19937 random(5);
+  for (const CallForm form : {CallForm::llama, CallForm::granite}) {
+    AnswerSyntax syntax = syntax_with(form);
+    const std::string field = form == CallForm::llama ? "parameters" : "arguments";
+    const std::string right = R"({"name": "get_weather", ")" + field + R"(": {"city": "Rome", "days": 3}})",
+                      wrong = R"({"name": "get_weather", ")" + field + R"(": {"city": 7}})",
+                      other = R"({"name": "now", ")" + field + R"(": {"zone": [1]}})";
+    for (const bool thinks : {false, true}) {
+      if (thinks && form == CallForm::granite) continue;  // in reasoning, too, only calls follow its markers
+      if (thinks) syntax.think_open = "<think>", syntax.think_close = "</think>";
+      const auto calls = call_texts(syntax, kCalledTools, StrictTools::marked);
+      ASSERT_TRUE(calls);
+      const auto grammar = models::marked_grammar(byte_vocabulary(), *calls);
+      std::vector<std::string> pieces{right, right, wrong, other, "[", "]", "{", " ", "\n", "a", "<", ";", "<|", ", "};
+      for (const std::string& word : answer_markers(syntax)) {
+        pieces.push_back(word);
+        pieces.push_back(word.substr(0, word.size() / 2));
+      }
+      int accepted = 0, called = 0;
+      for (int i = 0; i < 20'000; ++i) {
+        const std::string text = confusing_text(pieces, random);
+        if (!models::fixtures::accepts(*grammar, text)) continue;
+        ++accepted;
+        for (const ReadCall& call : calls_in(syntax, {text})) {
+          ++called;
+          expect_valid(call, text);
+        }
+        if (testing::Test::HasFailure()) return;
+      }
+      EXPECT_GT(accepted, 3000);
+      EXPECT_GT(called, 300);
+    }
+  }
+}
+
+TEST(CallTexts, OfLlamaLeaveReasoningFree) {
+  AnswerSyntax syntax = syntax_with(CallForm::llama);
+  syntax.think_open = "<think>";
+  syntax.think_close = "</think>";
+  models::MarkedText calls = *call_texts(syntax, kCalledTools, StrictTools::marked);
+  const auto closed = models::marked_grammar(byte_vocabulary(), calls);
+  calls.hidden = true;
+  const auto opened = models::marked_grammar(byte_vocabulary(), calls);
+  const std::string call = R"({"name": "now", "parameters": {}})";
+  EXPECT_TRUE(models::fixtures::accepts(*opened, "{\"x\": 1} <|python_tag|> </think>\n" + call));
+  EXPECT_FALSE(models::fixtures::accepts(*opened, "{} </think>\n{\"x\": 1}"));
+  EXPECT_TRUE(models::fixtures::accepts(*closed, "<think>{\"x\": 1}</think>" + call));
+  EXPECT_FALSE(models::fixtures::accepts(*closed, "{\"x\": 1}"));
 }
 
 TEST(CallTexts, RefuseWhatTagsCannotPromise) {

@@ -1,5 +1,8 @@
 #include <etna/serve/engine.h>
 
+#include <atomic>
+#include <thread>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -209,6 +212,109 @@ TEST(Engine, RunsTasksBetweenStepsAndPassesTheirErrorsOn) {
   EXPECT_THROW(engine.run("b", [] { throw ShapeError("odd"); }), ShapeError);
   EXPECT_EQ(engine.state().failure, "");
   running->cancel();
+}
+
+TEST(Engine, RunsTasksInPartsBetweenSteps) {
+  SmallModel model(1);
+  Engine engine({model.served});
+  const auto running = engine.submit(some_job(4000));
+  ASSERT_TRUE(running->next(10s));
+  std::vector<std::uint64_t> steps;
+  engine.run_in_parts("b", [&] {
+    steps.push_back(engine.state().steps);
+    return steps.size() < 4;
+  });
+  ASSERT_EQ(steps.size(), 4u);
+  for (std::size_t i = 1; i < steps.size(); ++i) EXPECT_GT(steps[i], steps[i - 1]);
+  int parts = 0;
+  EXPECT_THROW(engine.run_in_parts("b",
+                                   [&]() -> bool {
+                                     if (++parts == 2) throw ShapeError("odd");
+                                     return true;
+                                   }),
+               ShapeError);
+  running->cancel();
+  EXPECT_TRUE(soon([&] { return engine.idle(); }));
+  // It ends with the engine, whose thread deletes what it holds.
+  std::thread::id deleted_by;
+  const auto delete_here = [&](const int* held) {
+    deleted_by = std::this_thread::get_id();
+    delete held;
+  };
+  std::atomic<bool> begun = false;
+  std::thread waits([&] {
+    EXPECT_EQ(status_of([&] {
+                engine.run_in_parts("b", [&begun, held = std::shared_ptr<const int>(new int(1), delete_here)] {
+                  begun = true;
+                  return true;
+                });
+              }),
+              503);
+    EXPECT_NE(deleted_by, std::this_thread::get_id());
+  });
+  EXPECT_TRUE(soon([&] { return begun.load(); }));
+  EXPECT_FALSE(engine.idle());
+  engine.stop();
+  waits.join();
+  EXPECT_NE(deleted_by, std::thread::id());
+}
+
+TEST(Engine, PromptsThatBeginAlikeWaitForTheFirstOnesBlocks) {
+  SmallModel model(4);
+  Engine engine({model.served});
+  std::vector<std::int32_t> prompt;
+  for (std::int32_t i = 0; i < 1500; ++i) prompt.push_back(1 + i * 37 % 267);
+  std::vector<std::int32_t> other = prompt, unlike = prompt;
+  other.back() = 3;
+  unlike[10] = 3;
+  const auto ask = [&](const std::vector<std::int32_t>& text) {
+    Job job{0, {}, "a"};
+    job.sequences.push_back(some_sequence(5, text));
+    return engine.submit(job);
+  };
+  // All of them begin at once.
+  std::vector<std::shared_ptr<AnswerStream>> streams;
+  engine.run("a", [&] {
+    for (const auto& text : {prompt, prompt, other, unlike}) streams.push_back(ask(text));
+  });
+  std::vector<Answered> answers;
+  for (const auto& stream : streams) answers.push_back(answer_of(*stream));
+  EXPECT_EQ(answers[0].finish.usage.cached_tokens, 0);
+  EXPECT_EQ(answers[1].finish.usage.cached_tokens, 1472) << "23 blocks of 64";
+  EXPECT_EQ(answers[2].finish.usage.cached_tokens, 1472);
+  EXPECT_EQ(answers[3].finish.usage.cached_tokens, 0);
+  for (const Answered& answer : answers) EXPECT_EQ(answer.finish.usage.completion_tokens, 5);
+  EXPECT_EQ(answers[1].text, answers[0].text);
+  // What waits for one that goes away begins by itself.
+  for (std::int32_t& token : prompt) token = 1 + token * 5 % 267;
+  std::shared_ptr<AnswerStream> first, second;
+  engine.run("a", [&] {
+    first = ask(prompt);
+    second = ask(prompt);
+  });
+  first->cancel();
+  EXPECT_EQ(answer_of(*second).finish.usage.completion_tokens, 5);
+  EXPECT_TRUE(soon([&] { return engine.idle(); }));
+}
+
+TEST(Engine, PromptsThatWaitForAnothersBlocksDoNotWaitForATurn) {
+  SmallModel model(2);
+  Engine engine({model.served}, {.queue_time = 10ms});
+  const std::vector<std::int32_t> prompt(3000, 7);
+  Job job{0, {}, "a"};
+  for (int i = 0; i < 2; ++i) job.sequences.push_back(some_sequence(3, prompt));
+  const auto stream = engine.submit(job);
+  int ended = 0;
+  std::int64_t cached = 0;
+  while (!stream->ended()) {
+    const auto event = stream->next(1s);
+    if (!event || event->kind != EventKind::finish) continue;
+    EXPECT_EQ(event->finish, FinishReason::length) << event->error.message;
+    cached += event->usage.cached_tokens;
+    ++ended;
+  }
+  EXPECT_EQ(ended, 2);
+  EXPECT_EQ(cached, 2944) << "46 blocks of 64";
 }
 
 TEST(Engine, ALostDeviceEndsEverythingAndLaterRequests) {

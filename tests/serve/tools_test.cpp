@@ -250,15 +250,40 @@ TEST(ServedTools, StrictCallsValidateAlsoByChoice) {
   EXPECT_EQ(right.ask("/v1/chat/completions", request, 400)["error"]["param"], "tools");
 }
 
+TEST(ServedTools, StrictCallsByChoiceOfLlamaAndGraniteValidate) {
+  Json request = chat_with_tools();
+  Json tool = openai_tool(true);
+  tool["function"]["parameters"]["properties"]["city"] = {{"enum", {"Rome"}}};
+  tool["function"]["parameters"]["additionalProperties"] = false;
+  request["tools"] = Json::array({tool});
+  request["max_tokens"] = 100;
+  const std::string granite =
+      "{%- for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + (m.content or '') + '<|im_end|>\\n' }}{% endfor %}"
+      "{%- if tools %}{{ tools | tojson }}<|tool_call|>{% endif %}{{ '<|im_start|>assistant\\n' }}";
+  const std::vector<std::pair<std::string, std::vector<std::string>>> wrong = {
+      {"llama3", {"{\"name\": \"get_weather\", ", "\"parameters\": {\"city\": ", "\"Paris\"}}"}},
+      {"llama3", {"Let me see. <|python_tag|>", "{\"name\": \"get_weather\", \"parameters\": {\"city\": ", "7}}"}},
+      {granite, {"<|tool_call|>", "[{\"name\": \"get_weather\", ", "\"arguments\": {\"city\": ", "\"Paris\"}}]"}},
+      {granite, {"Hm. <tool_call>", "{\"name\": \"get_weather\", ", "\"arguments\": {\"city\": ", "\"Paris\"}}"}}};
+  for (const auto& [format, script] : wrong) {
+    const ScriptServer server(script, format);
+    const Json message = server.ask("/v1/chat/completions", request)["choices"][0]["message"];
+    ASSERT_EQ(message["tool_calls"].size(), 1u) << message;
+    EXPECT_EQ(Json::parse(message["tool_calls"][0]["function"]["arguments"].get<std::string>()),
+              Json({{"city", "Rome"}}));
+    const ScriptServer free({"Hello, ", "{\"x\": 1}"}, format);
+    EXPECT_EQ(free.ask("/v1/chat/completions", request)["choices"][0]["message"]["content"], "Hello, {\"x\": 1}");
+  }
+}
+
 TEST(ServedTools, UnsupportedWishesAreRefusedByName) {
   const ScriptServer server({"Hi"}, "vicuna");
   EXPECT_EQ(server.ask("/v1/chat/completions", chat_with_tools(), 400)["error"]["param"], "tools");
   const ScriptServer tools({"Hi"}, "chatml");
   Json request = chat_with_tools();
   request["tools"] = Json::array({openai_tool(true)});
-  const ScriptServer llama({"Hi"}, "llama3");
-  EXPECT_EQ(llama.ask("/v1/chat/completions", request, 400)["error"]["param"], "tools")
-      << "nothing tells a call from text before it has begun";
+  request["tools"][0]["function"]["parameters"] = {{"not", Json::object()}};
+  EXPECT_EQ(tools.ask("/v1/chat/completions", request, 400)["error"]["param"], "tools");
   request = chat_with_tools();
   request["reasoning_budget"] = 5;
   EXPECT_EQ(tools.ask("/v1/chat/completions", request, 400)["error"]["param"], "reasoning_budget");
