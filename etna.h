@@ -23,7 +23,6 @@
 #include <etna/dist/dist.h>
 #include <etna/models/decoder.h>
 #include <etna/models/generator.h>
-#include <etna/models/gptq.h>
 #include <etna/models/grammar/grammar.h>
 #include <etna/models/kv_cache.h>
 #include <etna/models/model_file.h>

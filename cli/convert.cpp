@@ -6,7 +6,6 @@
 
 #include <etna/data/text_file.h>
 #include <etna/device/error.h>
-#include <etna/models/gptq.h>
 #include <etna/models/model_file.h>
 #include <etna/tensor/io/gguf.h>
 #include <etna/tensor/quant/block_format.h>

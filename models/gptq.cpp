@@ -1,4 +1,4 @@
-#include <etna/models/gptq.h>
+#include <etna/models/model_file.h>
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,3 @@
-#include <etna/models/gptq.h>
 
 #include <cstdlib>
 #include <filesystem>
