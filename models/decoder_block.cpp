@@ -129,7 +129,14 @@ Tensor DecoderAttention::forward(const Tensor& x, const DecoderCache* cache) con
   const ProjectionMode mode = cache == nullptr ? ProjectionMode() : cache->mode();
   Tensor y;
   if (mode.generates) {
-    const Tensor rows = qkv ? (*qkv)(x, mode) : cat({(*query)(x, mode), (*key)(x, mode), (*value)(x, mode)}, -1);
+    Tensor rows;
+    if (qkv) {
+      rows = (*qkv)(x, mode);
+    } else {
+      // Not within the braces: where one of them throws, GCC 12 deletes the others when their scope has ended.
+      const Tensor q = (*query)(x, mode), k = (*key)(x, mode), v = (*value)(x, mode);
+      rows = cat({q, k, v}, -1);
+    }
     y = attend_to_cache(rows, *cache);
   } else if (qkv) {
     y = attend((*qkv)(x, mode));

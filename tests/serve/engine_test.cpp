@@ -299,11 +299,12 @@ TEST(Engine, PromptsThatBeginAlikeWaitForTheFirstOnesBlocks) {
 
 TEST(Engine, PromptsThatWaitForAnothersBlocksDoNotWaitForATurn) {
   SmallModel model(2);
-  Engine engine({model.served}, {.queue_time = 10ms});
+  Engine engine({model.served}, {.queue_time = 1s});
   const std::vector<std::int32_t> prompt(3000, 7);
   Job job{0, {}, "a"};
   for (int i = 0; i < 2; ++i) job.sequences.push_back(some_sequence(3, prompt));
   const auto stream = engine.submit(job);
+  engine.run("b", [] { std::this_thread::sleep_for(1200ms); });  // between two chunks of the first
   int ended = 0;
   std::int64_t cached = 0;
   while (!stream->ended()) {
