@@ -114,7 +114,8 @@ void Projection::stack_adapter(std::int64_t index, const Tensor& a, const Tensor
   const Tensor down = a.to(device, f32), up = (b.to(f32) * scale).to(device),
                of = full({a.size(0)}, static_cast<double>(index), {i32, device});
   const auto stacked = [](const Tensor& old, const Tensor& more, std::int64_t dim) {
-    return old.defined() ? cat({old, more}, dim) : more.contiguous();
+    if (!old.defined()) return more.contiguous();
+    return cat({old, more}, dim);
   };
   stacked_a_ = stacked(stacked_a_, down, 0);
   stacked_b_ = stacked(stacked_b_, up, 1);

@@ -131,7 +131,10 @@ Tensor pad_sequence(const std::vector<Tensor>& sequences, bool batch_first, doub
   for (const Tensor& x : sequences) {
     Shape rest = x.shape();
     rest[0] = longest - x.size(0);
-    padded.push_back(rest[0] == 0 ? x : cat({x, filled(rest, x)}, 0));
+    if (rest[0] == 0)
+      padded.push_back(x);
+    else
+      padded.push_back(cat({x, filled(rest, x)}, 0));
   }
   return stack(padded, batch_first ? 0 : 1);
 }

@@ -174,7 +174,8 @@ Tensor apply_rotary(const Tensor& x, const Tensor& cos, const Tensor& sin, bool 
   const std::int64_t dim = interleaved ? -1 : -2;
   const Tensor both = rotated.reshape(split), u = both.select(dim, 0), v = both.select(dim, 1);
   const Tensor y = stack({u * cos - v * sin, v * cos + u * sin}, dim).reshape(rotated.shape());
-  return 2 * pairs == size ? y : cat({y, x.slice(-1, 2 * pairs, size)}, -1);
+  if (2 * pairs == size) return y;
+  return cat({y, x.slice(-1, 2 * pairs, size)}, -1);
 }
 
 std::span<const OpDef* const> ops_in_rope() {

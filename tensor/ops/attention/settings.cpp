@@ -61,7 +61,8 @@ Tensor repeat_heads(const Tensor& x, std::int64_t heads) {
 Tensor attention_settings_padded(const Tensor& x, std::int64_t size) {
   Shape more = x.shape();
   more.back() = size - x.size(-1);
-  return more.back() == 0 ? x : cat({x, zeros(more, {x.dtype(), x.device()})}, -1);
+  if (more.back() == 0) return x;
+  return cat({x, zeros(more, {x.dtype(), x.device()})}, -1);
 }
 
 }  // namespace

@@ -58,7 +58,11 @@ Tensor reflected(const Tensor& x, std::int64_t p) {
 /// [B, T] → [B, frames, n_fft]
 Tensor framed(const Tensor& x, const Framing& f, std::int64_t frames) {
   const std::int64_t blocks = frames + f.chunks - 1, wanted = blocks * f.hop;
-  const Tensor all = x.size(1) < wanted ? cat({x, zeros_beside(x, 1, wanted - x.size(1))}, 1) : x.slice(1, 0, wanted);
+  Tensor all;
+  if (x.size(1) < wanted)
+    all = cat({x, zeros_beside(x, 1, wanted - x.size(1))}, 1);
+  else
+    all = x.slice(1, 0, wanted);
   const Tensor chunks = all.reshape({x.size(0), blocks, f.hop});
   TensorList parts;
   for (std::int64_t j = 0; j < f.chunks; ++j) parts.push_back(chunks.slice(1, j, j + frames));
@@ -68,7 +72,8 @@ Tensor framed(const Tensor& x, const Framing& f, std::int64_t frames) {
 /// [B, frames, n_fft] → [B, n_fft + (frames - 1) · hop]: adds up frames where they overlap.
 Tensor overlapped(const Tensor& x, const Framing& f) {
   const std::int64_t frames = x.size(1), whole = f.chunks * f.hop;
-  const Tensor padded = whole > f.n_fft ? cat({x, zeros_beside(x, 2, whole - f.n_fft)}, 2) : x;
+  Tensor padded = x;
+  if (whole > f.n_fft) padded = cat({x, zeros_beside(x, 2, whole - f.n_fft)}, 2);
   Tensor total;
   for (std::int64_t j = 0; j < f.chunks; ++j) {
     const Tensor part = padded.slice(2, j * f.hop, (j + 1) * f.hop);

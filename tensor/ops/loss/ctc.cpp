@@ -43,7 +43,8 @@ Tensor sequence_losses(const Tensor& log_probs, const Tensor& targets, const Ten
   const Tensor path = cat({stack({blanks, inner}, 2).reshape({n, 2 * labels}), end}, 1);
   // A label may follow the label two states before it unless both are equal; a blank may not.
   const Tensor never = zeros({n, std::min<std::int64_t>(2, states)}, {boolean, device});
-  const Tensor skips = states > 2 ? cat({never, ne(path.slice(1, 2, states), path.slice(1, 0, states - 2))}, 1) : never;
+  Tensor skips = never;
+  if (states > 2) skips = cat({never, ne(path.slice(1, 2, states), path.slice(1, 0, states - 2))}, 1);
   const Tensor may_skip = skips.slice(1, 0, states);
 
   const Tensor index = path.unsqueeze(0).expand({steps, n, states}).contiguous();

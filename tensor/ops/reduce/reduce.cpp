@@ -92,7 +92,8 @@ Tensor moved_by(const Tensor& x, std::int64_t k, bool right) {
   edge.back() = std::min(k, n);
   Tensor in = ones(edge, {x.dtype(), x.device()});
   if (k >= n) return in;
-  return right ? cat({in, x.slice(-1, 0, n - k)}, -1) : cat({x.slice(-1, k, n), in}, -1);
+  if (right) return cat({in, x.slice(-1, 0, n - k)}, -1);
+  return cat({x.slice(-1, k, n), in}, -1);
 }
 /// For each element along the last dimension, the product of all elements before (or after) it. Doubles the distance in
 /// each step.

@@ -1,3 +1,5 @@
+#include <utility>
+
 #include <fmt/format.h>
 
 #include <etna/shaders/shaders.h>
@@ -81,7 +83,9 @@ TensorList cumsum_reference(const OpCall& call) {
     Shape edge = x.shape();
     edge[a.dim] = k;
     Tensor nothing = zeros(edge, {y.dtype(), y.device()});
-    y = y + (a.reverse ? cat({y.slice(a.dim, k, n), nothing}, a.dim) : cat({nothing, y.slice(a.dim, 0, n - k)}, a.dim));
+    TensorList parts = {nothing, y.slice(a.dim, a.reverse ? k : 0, a.reverse ? n : n - k)};
+    if (a.reverse) std::swap(parts[0], parts[1]);
+    y = y + cat(parts, a.dim);
   }
   return {is_floating(x.dtype()) ? y.to(x.dtype()) : y};
 }
