@@ -1,4 +1,4 @@
-#include <etna/models/weights.h>
+#include <etna/models/projection.h>
 
 #include <cmath>
 

@@ -3,9 +3,9 @@
 
 #include <fmt/format.h>
 
-#include <etna/data/tokenizers/model_tokenizer.h>
 #include <etna/data/tokenizers/pieces/internal/segment_model.h>
 #include <etna/data/tokenizers/pieces/internal/space_symbol.h>
+#include <etna/data/tokenizers/pieces/vocabulary_fields.h>
 #include <etna/device/error.h>
 
 namespace etna::data {

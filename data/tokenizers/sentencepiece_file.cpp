@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include <etna/data/tokenizers/model_tokenizer.h>
+#include <etna/data/tokenizers/pieces/vocabulary_fields.h>
 #include <etna/device/error.h>
 
 namespace etna::data {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include <etna/data/tokenizers/model_tokenizer.h>
+#include <etna/data/tokenizers/pieces/vocabulary_fields.h>
 
 namespace etna::data {
 

@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include <etna/data/tokenizers/model_tokenizer.h>
 #include <etna/data/tokenizers/pieces/internal/added_tokens.h>
 #include <etna/data/tokenizers/pieces/internal/segment_model.h>
+#include <etna/data/tokenizers/pieces/vocabulary_fields.h>
 
 namespace etna::data {
 
