@@ -179,13 +179,13 @@ std::int64_t Generator::most_blocks() const {
   return (std::min(model_.config.context, cache_.capacity()) - 1) / kCacheBlock + 1;
 }
 
-/// Whether a chunk of so many tokens is read by a captured step. Longer ones keep a GPU busy without it; on the CPU, the
+/// Whether a chunk of so many tokens is read by a captured step. Longer ones keep a GPU busy without it; on the CPU the
 /// tokens that fill up a step would cost what they do not save.
 bool Generator::captures_prompt(std::int64_t tokens) const {
   return !options_.device.is_cpu() && model_.host_layers() == 0 && tokens <= kMostCapturedPrompt;
 }
 
-/// The same, by a step of as many tokens or somewhat more. The others come behind, where no token of the text sees them,
+/// The same, by a step of as many tokens or a few more. The others come behind, where no token of the text sees them,
 /// and the next ones overwrite them. @param blocks all that a sequence can have, -1 where it has none
 Tensor Generator::read_captured(std::span<const std::int32_t> tokens, std::int64_t at, std::int64_t adapter,
                                 const std::vector<std::int32_t>& blocks) {

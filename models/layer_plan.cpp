@@ -126,17 +126,20 @@ LayerPlan plan_layers(const ModelSizes& sizes, const LayerPlanOptions& options) 
 
   // What a chunk of a prompt keeps at once in f32: the stream and its norm, queries, keys and values with their copy,
   // and the feed-forward layer's three; then logits with two copies for sampling, and the largest matrix in 16 bits,
-  // which gemms of blocks decode, at most 2^27 elements at once. Captured steps of prompts keep the same for their own.
+  // which gemms of blocks decode, at most 2^27 elements at once. Captured steps of prompts keep the same of their own.
   constexpr std::int64_t kFloat = 4, kHalf = 2, kDecodedAtOnce = std::int64_t{1} << 27;
   const std::int64_t chunk = std::min(options.chunk, config.context);
   const std::int64_t columns =
       4 * config.width + 2 * (config.query_rows() + 2 * config.kv_rows()) + 3 * config.feed_forward;
   const std::int64_t largest = config.width * std::max(config.feed_forward, config.query_rows());
-  const std::uint64_t working = bytes((chunk + std::min(chunk, kMostCapturedPrompt)) * columns * kFloat) +
+  const std::uint64_t decoded = bytes(std::min(largest, kDecodedAtOnce) * kHalf);
+  const std::uint64_t working = bytes(chunk * columns * kFloat) +
                                 bytes(3 * std::max(options.logits, options.slots) * config.vocabulary * kFloat) +
-                                bytes(2 * std::min(largest, kDecodedAtOnce) * kHalf);
+                                decoded;
+  // Where all layers are on the GPU.
+  const std::uint64_t captured = bytes(std::min(chunk, kMostCapturedPrompt) * columns * kFloat) + decoded;
 
-  const std::uint64_t fixed = sizes.others + working;
+  const std::uint64_t fixed = sizes.others + working + captured;
   std::uint64_t needed = fixed;
   for (const std::uint64_t layer : sizes.layers) needed += layer + cache_of_layer;
   plan.all = needed;
@@ -148,7 +151,8 @@ LayerPlan plan_layers(const ModelSizes& sizes, const LayerPlanOptions& options) 
     // The last blocks go first, next to the head.
     const std::uint64_t next = weights + sizes.layers[static_cast<std::size_t>(config.layers - 1 - gpu_layers)];
     // A twentieth is left to fragmentation.
-    const bool fits = next + cache_of_layer * bytes(gpu_layers + 1) + working <= plan.available / 20 * 19;
+    const std::uint64_t used = working + (gpu_layers + 1 == config.layers ? captured : 0);
+    const bool fits = next + cache_of_layer * bytes(gpu_layers + 1) + used <= plan.available / 20 * 19;
     if (!options.gpu_layers && !fits) break;
     weights = next;
     ++gpu_layers;
@@ -157,7 +161,7 @@ LayerPlan plan_layers(const ModelSizes& sizes, const LayerPlanOptions& options) 
   if (gpu_layers == 0) return plan;
   plan.weights = weights;
   plan.cache = cache_of_layer * bytes(gpu_layers);
-  plan.working = working;
+  plan.working = working + (gpu_layers == config.layers ? captured : 0);
   return plan;
 }
 

@@ -31,7 +31,7 @@ layout(constant_id = 3) const uint UNROLLED = 16;  // steps of a sum: 4 ... 16
 #ifdef PAGED
 layout(constant_id = 4) const uint CACHE_DTYPE = 1;  // with Q8 it is Q8_0: see attention_matrix_paged.glsl
 layout(constant_id = 5) const uint CACHE_WIDTH = 1;
-layout(constant_id = 6) const uint WHOLE = 1;  // one chunk holds all positions: the result is written, not a partial one
+layout(constant_id = 6) const uint WHOLE = 1;  // one chunk holds all positions: the result is written, not a part
 #endif
 const uint NO_MASK = 99;
 

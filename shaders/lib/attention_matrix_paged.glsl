@@ -6,7 +6,7 @@
 #include "math.glsl"
 #include "paged_span.glsl"
 
-layout(constant_id = 7) const uint WHOLE = 1;  // one chunk holds all positions: the result is written, not a partial one
+layout(constant_id = 7) const uint WHOLE = 1;  // one chunk holds all positions: the result is written, not a part
 layout(constant_id = 8) const uint CAPPED = 0;
 // Q8: the cache is in Q8_0, else in the dtype of the queries. A branch on a constant would do, but has cost two thirds
 // of the speed on an H200: the driver kept arrays of the tile in memory for the branch that it dropped later.
@@ -35,8 +35,8 @@ uvec4 load_cached_vectors(uvec2 block, uint row, uint i) {
 #endif
 }
 
-// A thread's share of `count` rows of a block, from `first` on. Positions past the end may hold anything, which a weight
-// of 0 would not hide.
+// A thread's share of `count` rows of a block, from `first` on. Positions past the end may hold anything, which a
+// weight of 0 would not hide.
 void load_cached_tile(out uvec4 next[LOADS], uvec2 block, uint first, uint count) {
   [[unroll]] for (uint i = 0; i < LOADS; ++i) {
     uint at = i * THREADS + gl_LocalInvocationID.x, row = at / VECTORS, vector = at % VECTORS;

@@ -1,8 +1,8 @@
 // Which positions of a paged cache a workgroup attends to, for the kernels that read many queries of a prompt. A row is
 // a head of a query: those that share keys are neighbours, so that a tile of keys serves all of them. Workgroups are
 // numbered by tiles of rows, in each by chunks of equally many positions, which the position of the first query tells:
-// a captured step has the same chunks for each length. paged_attention_merge combines them. SHARED, the heads that share
-// keys, is a constant: divisions by a number that is not cost more than the masked tile's products.
+// a captured step has the same chunks for each length. paged_attention_merge combines them. SHARED, the heads that
+// share keys, is a constant, so that divisions by it are shifts or products.
 #ifndef ETNA_PAGED_SPAN_GLSL
 #define ETNA_PAGED_SPAN_GLSL
 

@@ -81,7 +81,7 @@ TEST_P(PromptAttention, GivesWhatItsReferenceGives) {
           const Override scope(&Overrides::split_keys, split);
           const Tensor y = paged_attention(own, cache, places, settings);
           EXPECT_EQ(y.dtype(), own.dtype());
-          // Weights are rounded to the dtype before they are multiplied, and results once; of Q8_0, keys and values, too.
+          // Weights are rounded to the dtype before they are multiplied, results once; of Q8_0, keys and values too.
           expect_near(y, wanted, dtype == f32 ? 2e-5 : dtype == f16 ? 4e-3 : dtype == bf16 ? 2e-2 : 4e-2);
         }
       }
