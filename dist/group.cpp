@@ -22,6 +22,9 @@
 namespace etna::distributed {
 namespace {
 
+/// Characters of the word that MeetingServer::address() begins with.
+constexpr std::size_t kWordLength = 24;
+
 const char* environment(const char* name) { return std::getenv(name); }
 
 /// Rank 0's address, written in one step, so that nobody reads half of it.
@@ -40,6 +43,23 @@ std::string read_meeting_file(const std::string& file) {
   std::string line;
   std::getline(in, line);
   return line;
+}
+
+/// Removes what an earlier run left. @throws Error for a file of something else, which stays
+void clear_meeting_file(const std::string& file) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(file, ignored)) return;
+  const std::string line = std::filesystem::is_regular_file(file, ignored) ? read_meeting_file(file) : "a folder";
+  const std::size_t word = line.find(' ');
+  const bool ours = std::filesystem::is_empty(file, ignored)
+                        ? std::filesystem::is_regular_file(file, ignored)
+                        : word == kWordLength && line.find_first_not_of("0123456789abcdef") == word;
+  if (!ours)
+    throw Error(
+        fmt::format("distributed: '{}', where the ranks shall meet, is there and holds something else; name a file "
+                    "that is not there",
+                    file));
+  std::filesystem::remove(file, ignored);
 }
 
 /// Sends rank 0's text to all, over MPI.
@@ -170,7 +190,7 @@ void Group::join(const Options& options) {
   const bool one_host = place_.local_size == place_.size;
   std::string address = place_.meet;
   if (place_.rank == 0) {
-    if (file) std::filesystem::remove(place_.meet);
+    if (file) clear_meeting_file(place_.meet);
     std::string host = one_host ? "127.0.0.1" : "";
     int port = 0;
     if (!address.empty() && !file) {
@@ -299,7 +319,7 @@ Group& require_group(const char* what) {
   if (the_group == nullptr)
     throw Error(
         fmt::format("{}: this process is in no group of several; start it with etna launch, and call "
-                    "dist::init()",
+                    "distributed::init()",
                     what));
   return *the_group;
 }

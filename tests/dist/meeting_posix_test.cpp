@@ -167,7 +167,7 @@ TEST(Joined, AsTheEnvironmentSays) {
 
 TEST_F(Joining, ByAFile) {
   const std::string file = (folder_ / "meeting").string();
-  std::ofstream(file) << "0123 1 127.0.0.1\n";  // of an earlier run
+  std::ofstream(file) << "0123456789abcdef01234567 1 127.0.0.1\n";  // of an earlier run
   const std::string environment = "ETNA_DIST=none ETNA_MEET=" + file;
   Result other;
   std::thread thread([&] { other = join(1, 2, environment); });
@@ -176,6 +176,18 @@ TEST_F(Joining, ByAFile) {
   EXPECT_THAT(first.output, testing::HasSubstr("joined as 0 of 2, local 0 of 2"));
   EXPECT_THAT(other.output, testing::HasSubstr("joined as 1 of 2, local 1 of 2"));
   EXPECT_FALSE(std::filesystem::exists(file));
+}
+
+TEST_F(Joining, KeepsAFileOfSomethingElse) {
+  const std::string file = (folder_ / "notes").string();
+  std::ofstream(file) << "add 3 eggs\n";
+  EXPECT_THAT(join(0, 2, "ETNA_DIST=none ETNA_MEET=" + file).output,
+              testing::HasSubstr("notes', where the ranks shall meet, is there and holds something else"));
+  EXPECT_EQ(std::filesystem::file_size(file), 11u);
+  const std::filesystem::path folder = folder_ / "folder";
+  std::filesystem::create_directory(folder);
+  EXPECT_THAT(join(0, 2, "ETNA_DIST=none ETNA_MEET=" + folder.string()).output, testing::HasSubstr("something else"));
+  EXPECT_TRUE(std::filesystem::is_directory(folder));
 }
 
 TEST_F(Joining, ByAnAddress) {
