@@ -220,14 +220,20 @@ TEST(ServedTools, RequiredCallsInTagsValidate) {
   EXPECT_THAT(error["message"].get<std::string>(), HasSubstr("the text 'city' has 'minLength'"));
 }
 
-/// Text is free, and so is whether a call comes; its arguments are not.
-TEST(ServedTools, StrictCallsValidateAlsoByChoice) {
+/// Its strict tool takes no city but Rome.
+Json strict_request_for_rome() {
   Json request = chat_with_tools();
   Json tool = openai_tool(true);
   tool["function"]["parameters"]["properties"]["city"] = {{"enum", {"Rome"}}};
   tool["function"]["parameters"]["additionalProperties"] = false;
   request["tools"] = Json::array({tool});
   request["max_tokens"] = 100;
+  return request;
+}
+
+/// Text is free, and so is whether a call comes; its arguments are not.
+TEST(ServedTools, StrictCallsValidateAlsoByChoice) {
+  Json request = strict_request_for_rome();
   const ScriptServer right(kCallScript, kThinkTemplate), free({"Hello, ", "world"}, kThinkTemplate),
       wrong({"I ask.\n", "<tool_call>", "{\"name\": \"get_weather\", ", "\"arguments\": {\"city\": ", "\"Paris\"}}"},
             kThinkTemplate);
@@ -251,12 +257,7 @@ TEST(ServedTools, StrictCallsValidateAlsoByChoice) {
 }
 
 TEST(ServedTools, StrictCallsByChoiceOfLlamaAndGraniteValidate) {
-  Json request = chat_with_tools();
-  Json tool = openai_tool(true);
-  tool["function"]["parameters"]["properties"]["city"] = {{"enum", {"Rome"}}};
-  tool["function"]["parameters"]["additionalProperties"] = false;
-  request["tools"] = Json::array({tool});
-  request["max_tokens"] = 100;
+  Json request = strict_request_for_rome();
   const std::string granite =
       "{%- for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + (m.content or '') + '<|im_end|>\\n' }}{% endfor %}"
       "{%- if tools %}{{ tools | tojson }}<|tool_call|>{% endif %}{{ '<|im_start|>assistant\\n' }}";
