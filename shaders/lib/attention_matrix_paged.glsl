@@ -1,6 +1,6 @@
 // The operands of forward attention of a prompt over a paged cache. A tile of keys is inside one block, whose number is
-// read a tile ahead. What loops and branches depend on is broadcast: drivers see then that a subgroup stays together,
-// as matrix units need it.
+// read a tile ahead. What loops and branches depend on is broadcast, so that a subgroup stays together, as matrix units
+// need it.
 #extension GL_KHR_shader_subgroup_ballot : require
 #define SAME_FOR_ALL(value) subgroupBroadcastFirst(value)
 #include "math.glsl"
