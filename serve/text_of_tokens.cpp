@@ -10,8 +10,7 @@ TextOfTokens::TextOfTokens(const data::Tokenizer* tokenizer, std::span<const std
     : tokenizer_(tokenizer), words_(stop), stop_(std::move(stop)) {
   if (tokenizer == nullptr) return;
   decoder_.emplace(*tokenizer, show_special);
-  // Spaces at the start of an answer are not at that of a text.
-  for (const std::int32_t token : prompt) decoder_->push(token);
+  decoder_->skip(prompt);  // spaces at the start of an answer are not at that of a text
 }
 
 std::string TextOfTokens::push(std::int32_t token) {

@@ -144,6 +144,7 @@ void ModelTokenizer::decode_next(std::int32_t id, DecodeState& state, std::strin
   const bool space = !bytes.empty() && bytes[0] == ' ' && plan_->types[i] != TokenType::byte;
   switch (plan_->leading_space) {
     case LeadingSpace::keep:
+      state.at_start = false;
       break;
     case LeadingSpace::sentencepiece:
     case LeadingSpace::sentencepiece_every:

@@ -33,6 +33,7 @@ class ModelTokenizer : public Tokenizer {
   /// Special tokens decode to no text.
   std::string decode(std::span<const std::int32_t> ids) const override;
   void decode_next(std::int32_t id, DecodeState& state, std::string& text) const override;
+  bool forgets() const override { return true; }
   std::size_t size() const override;
   std::string_view token(std::int32_t id) const override;
   std::vector<std::int32_t> special_tokens() const override;

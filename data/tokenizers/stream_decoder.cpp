@@ -55,9 +55,30 @@ StreamDecoder::StreamDecoder(const Tokenizer& tokenizer, bool show_special)
   state_.show_special = show_special;
 }
 
+void StreamDecoder::decode(std::int32_t id, DecodeState& state, std::string& text) const {
+  if (id < 0 || static_cast<std::size_t>(id) < tokenizer_.size()) tokenizer_.decode_next(id, state, text);
+}
+
 std::string StreamDecoder::push(std::int32_t id) {
-  if (id < 0 || static_cast<std::size_t>(id) < tokenizer_.size()) tokenizer_.decode_next(id, state_, pending_);
+  decode(id, state_, pending_);
   return take(false);
+}
+
+void StreamDecoder::skip(std::span<const std::int32_t> ids) {
+  while (!ids.empty() && (state_.at_start || !tokenizer_.forgets())) {
+    push(ids[0]);
+    ids = ids.subspan(1);
+  }
+  // What remains open is the start of one character: at most three bytes.
+  std::string tail;
+  for (; !ids.empty() && tail.size() < 4; ids = ids.first(ids.size() - 1)) {
+    std::string text;
+    decode(ids.back(), state_, text);
+    tail.insert(0, text);
+  }
+  if (ids.empty()) tail.insert(0, pending_);
+  pending_ = std::move(tail);
+  take(false);
 }
 
 std::string StreamDecoder::finish() {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,10 +20,13 @@ class StreamDecoder {
   /// The text that is final after this token; often empty. Ids past the vocabulary decode to nothing: a model with a
   /// padded embedding table can sample them. @throws FormatError for a negative id
   std::string push(std::int32_t id);
+  /// Like push() for each of them, without their text. Reads as few of them as the tokenizer allows.
+  void skip(std::span<const std::int32_t> ids);
   /// The rest of the text; U+FFFD if the last character is incomplete. The next push() starts a new text.
   std::string finish();
 
  private:
+  void decode(std::int32_t id, DecodeState& state, std::string& text) const;
   std::string take(bool last);
 
   const Tokenizer& tokenizer_;

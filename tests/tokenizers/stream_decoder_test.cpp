@@ -6,6 +6,7 @@
 #include <etna/data/tokenizers/bpe_tokenizer.h>
 #include <etna/data/tokenizers/model_tokenizer.h>
 #include <etna/data/tokenizers/stream_decoder.h>
+#include <etna/data/tokenizers/word_tokenizer.h>
 #include <etna/device/error.h>
 
 namespace {
@@ -80,6 +81,43 @@ TEST(StreamDecoder, TheSpaceBeforeTheFirstWordIsLeftOutOnce) {
   EXPECT_EQ(shown.push(1) + shown.push(260) + shown.push(2), "<s>hi</s>");
   EXPECT_THROW(stream.push(-1), etna::FormatError);
   EXPECT_EQ(stream.push(1000), "");  // a row of a padded table
+}
+
+/// What a stream gives for `rest` behind `skipped`.
+std::string text_behind(const Tokenizer& tokenizer, const Ids& skipped, const Ids& rest, bool by_skip) {
+  StreamDecoder stream(tokenizer);
+  if (by_skip) stream.skip(skipped);
+  if (!by_skip)
+    for (const std::int32_t id : skipped) stream.push(id);
+  std::string text;
+  for (const std::int32_t id : rest) text += stream.push(id);
+  return text + stream.finish();
+}
+
+TEST(StreamDecoder, SkippingLeavesItWherePushingDoes) {
+  const std::string text = "  a \" b \u00E9\u65E5\u672C\U0001F600\U0001F468\u200D \"x\" end \xF0\x9F\x98 \xE6\x97";
+  const auto check = [&](const Tokenizer& tokenizer, Ids ids, const std::string& what) {
+    ids.push_back(1000);  // a row of a padded table
+    for (std::size_t at = 0; at <= ids.size(); ++at) {
+      const Ids before(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(at)),
+          behind(ids.begin() + static_cast<std::ptrdiff_t>(at), ids.end());
+      EXPECT_EQ(text_behind(tokenizer, before, behind, true), text_behind(tokenizer, before, behind, false))
+          << what << " at " << at;
+    }
+  };
+  for (const auto& seen : read_fixture("sentencepiece.json")) {
+    const ModelTokenizer tokenizer(parse_sentencepiece(from_base64(seen["model"]), "m"));
+    Ids ids = tokenizer.encode(replace_invalid_utf8(text));
+    ids.insert(ids.begin(), 1);  // BOS
+    check(tokenizer, ids, std::string(seen["name"]));
+  }
+  Ids bytes;
+  for (const char c : text) bytes.push_back(static_cast<unsigned char>(c));
+  check(ModelTokenizer(byte_fields({}, {}, "gpt-2")), bytes, "bytes");
+  Vocabulary words;
+  for (const char* word : {"say", "\"", "hello", ".", "<unk>", "more"}) words.add(word);
+  const WordTokenizer word(words);
+  check(word, word.encode("say \" hello more \" say \" more \" ."), "words");
 }
 
 }  // namespace
