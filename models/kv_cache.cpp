@@ -80,6 +80,7 @@ KvCache::Started KvCache::start(std::span<const std::int32_t> prompt, std::int64
     if (at->users++ == 0) --cached_;
     at->used = clock_;
     ++at->uses;
+    list(*at);
     sequence.prefix.push_back(at);
   }
   const auto reused = static_cast<std::int64_t>(sequence.prefix.size()) * kCacheBlock;
@@ -89,33 +90,32 @@ KvCache::Started KvCache::start(std::span<const std::int32_t> prompt, std::int64
   return {next_++, reused};
 }
 
+/// Lists a block among those that can be evicted, or not, when what decides it has changed.
+void KvCache::list(Node& node) {
+  if (node.rank) contents_->evictable.erase(*node.rank);
+  node.rank.reset();
+  if (node.parent == nullptr || !node.children.empty() || node.users > 0) return;
+  const std::int64_t uses = options_.eviction == CacheEviction::lfu ? node.uses : 0;
+  node.rank = {uses, options_.eviction == CacheEviction::fifo ? node.made : node.used, node.block};
+  contents_->evictable.emplace(*node.rank, &node);
+}
+
 bool KvCache::evict_one() {
-  Node* worst = nullptr;
-  const auto before = [this](const Node& a, const Node& b) {
-    if (options_.eviction == CacheEviction::fifo) return a.made < b.made;
-    if (options_.eviction == CacheEviction::lfu && a.uses != b.uses) return a.uses < b.uses;
-    return a.used < b.used;
-  };
-  // Only the last blocks of prefixes can be evicted: a block is of no use without those before it.
-  const auto visit = [&](const auto& self, Node& node) -> void {
-    for (const auto& [tokens, child] : node.children) self(self, *child);
-    if (node.parent != nullptr && node.children.empty() && node.users == 0 &&
-        (worst == nullptr || before(node, *worst)))
-      worst = &node;
-  };
-  for (auto& [adapter, root] : contents_->roots) visit(visit, root);
-  if (worst == nullptr) return false;
-  free_.push_back(worst->block);
+  if (contents_->evictable.empty()) return false;
+  Node& first = *contents_->evictable.begin()->second;
+  free_.push_back(first.block);
   --cached_;
   ++stats_.evictions;
-  erase(*worst);
+  erase(first);
   return true;
 }
 
 void KvCache::erase(Node& node) {
-  auto& siblings = node.parent->children;
-  siblings.erase(
-      std::find_if(siblings.begin(), siblings.end(), [&](const auto& c) { return c.second.get() == &node; }));
+  if (node.rank) contents_->evictable.erase(*node.rank);
+  Node& parent = *node.parent;
+  parent.children.erase(std::find_if(parent.children.begin(), parent.children.end(),
+                                     [&](const auto& child) { return child.second.get() == &node; }));
+  list(parent);
 }
 
 std::int32_t KvCache::take() {
@@ -163,6 +163,7 @@ void KvCache::finish(Id id, std::span<const std::int32_t> tokens) {
   for (Node* node : sequence.prefix) {
     if (--node->users == 0) ++cached_;
     node->used = clock_;
+    list(*node);
     at = node;
   }
   std::size_t first = sequence.prefix.size() * kCacheBlock;
@@ -184,6 +185,8 @@ void KvCache::finish(Id id, std::span<const std::int32_t> tokens) {
       node.block = block;
       node.made = node.used = clock_;
       ++cached_;
+      list(node);
+      list(*at);
     } else {
       free_.push_back(block);  // another sequence had the same tokens
     }
@@ -211,6 +214,7 @@ void KvCache::share(Id id, std::span<const std::int32_t> tokens) {
     node.block = sequence.own.front();
     node.users = 1;
     node.made = node.used = clock_;
+    list(*at);
     sequence.own.erase(sequence.own.begin());
     sequence.prefix.push_back(&node);
     at = &node;
@@ -266,10 +270,12 @@ void KvCache::unshare(Sequence& sequence, std::size_t first, std::size_t unwante
     const bool taken_over = prefix.size() > copied;
     prefix.pop_back();
     if (--node->users > 0) continue;
-    if (taken_over)
+    if (taken_over) {
       erase(*node);
-    else
+    } else {
       ++cached_;
+      list(*node);
+    }
   }
 }
 

@@ -99,6 +99,7 @@ class KvCache {
 
   std::int32_t take();
   bool evict_one();
+  void list(Node& node);
   Sequence& find(Id id);
   const Sequence& find(Id id) const;
   void erase(Node& node);

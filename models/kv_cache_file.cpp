@@ -152,6 +152,8 @@ std::int64_t KvCache::insert(std::span<const std::int32_t> parents, std::span<co
       place->second->parent = parent;
       place->second->block = to[k];
       place->second->made = place->second->used = clock_ + std::ssize(parents) - static_cast<std::int64_t>(i);
+      list(*place->second);
+      list(*parent);
       ++count;
     }
     known[i] = place->second.get();

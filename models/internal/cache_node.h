@@ -1,8 +1,10 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include <etna/models/kv_cache.h>
@@ -12,11 +14,13 @@ namespace etna::models {
 
 /// A whole block of a prefix: the tokens in it, behind those of its parents.
 struct KvCache::Node {
+  using Rank = std::array<std::int64_t, 3>;  ///< the least is evicted first
   Node* parent = nullptr;
   std::map<std::vector<std::int32_t>, std::unique_ptr<Node>> children;
   std::int32_t block = -1;
   std::int64_t users = 0;  ///< sequences
   std::int64_t made = 0, used = 0, uses = 0;
+  std::optional<Rank> rank;  ///< its place in Contents::evictable, if it is there
 };
 
 struct KvCache::Sequence {
@@ -28,6 +32,9 @@ struct KvCache::Sequence {
 struct KvCache::Contents {
   std::map<Id, Sequence> sequences;
   std::map<std::int64_t, Node> roots;  ///< by adapter; -1: of sequences without one
+  /// Blocks that nothing needs: without users and without blocks behind them. A block is of no use without those before
+  /// it, so only the last ones of prefixes can be evicted.
+  std::map<Node::Rank, Node*> evictable;
 };
 
 }  // namespace etna::models

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
+#include <random>
 
 #include <gtest/gtest.h>
 
@@ -283,6 +284,43 @@ TEST(KvCache, EvictsByTheChosenRule) {
   EXPECT_EQ(reused_after(CacheEviction::fifo, {1, 2, 3, 1, 4}, 1), 0);
   EXPECT_EQ(reused_after(CacheEviction::lfu, {1, 2, 2, 3, 3, 1, 1, 4}, 2), 0);
   EXPECT_EQ(reused_after(CacheEviction::lfu, {1, 2, 2, 3, 3, 1, 1, 4}, 1), 64);
+}
+
+TEST(KvCache, GivesUpEveryBlockThatNothingUses) {
+  std::mt19937 random(3);
+  const auto pick = [&](std::size_t n) { return std::uniform_int_distribution<std::size_t>(0, n - 1)(random); };
+  for (const CacheEviction eviction : {CacheEviction::lru, CacheEviction::fifo, CacheEviction::lfu}) {
+    KvCache cache(small_config("llama"), kCPU, {.tokens = 12 * kCacheBlock, .dtype = f32, .eviction = eviction});
+    std::vector<std::pair<KvCache::Id, std::vector<std::int32_t>>> live;
+    int times_full = 0;
+    for (int step = 0; step < 3000; ++step) {
+      if (live.size() < 4 && pick(3) > 0) {
+        std::vector<std::int32_t> tokens;  // few different blocks, so that prefixes are shared
+        for (std::size_t block = pick(6) + 1; block-- > 0;) tokens.insert(tokens.end(), kCacheBlock, pick(2) ? 1 : 2);
+        const KvCache::Started started = cache.start(tokens);
+        try {
+          cache.reserve(started.id, std::ssize(tokens));
+          live.emplace_back(started.id, tokens);
+        } catch (const CacheFull&) {
+          ++times_full;
+          cache.finish(started.id, {});
+        }
+      } else if (!live.empty()) {
+        const std::size_t i = pick(live.size());
+        const auto& [id, tokens] = live[i];
+        if (pick(2) == 0) cache.share(id, tokens);
+        cache.finish(id, std::span(tokens).first(pick(2) * tokens.size()));
+        live.erase(live.begin() + static_cast<std::ptrdiff_t>(i));
+      }
+      ASSERT_GE(cache.stats().in_use, 0);
+    }
+    EXPECT_GT(times_full, 0);
+    for (const auto& [id, tokens] : live) cache.finish(id, tokens);
+    EXPECT_EQ(cache.stats().in_use, 0);
+    const KvCache::Started all = cache.start({});
+    cache.reserve(all.id, 12 * kCacheBlock);  // takes the place of all that is cached
+    EXPECT_EQ(cache.stats().cached, 0);
+  }
 }
 
 TEST(KvCache, SaysThatItIsFull) {
