@@ -1,6 +1,7 @@
 #include <etna/device/kernel.h>
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include <fmt/format.h>
@@ -15,6 +16,7 @@ namespace etna::gpu {
 namespace {
 
 thread_local CommandSink* current_sink = nullptr;
+std::atomic<bool> sharing{false};
 
 /// What takes this thread's commands, if not the queue. @throws CaptureError if it is for another device
 CommandSink* sink_for(Device device, std::string_view op) {
@@ -111,6 +113,19 @@ void enqueue_update(Device device, Storage& to, std::size_t offset, std::span<co
   numbers.bytes(bytes);
   enqueue_update(device, to, offset, numbers);
 }
+void share_memory() { sharing = true; }
+bool shares_memory() { return sharing; }
+void enqueue_foreign(Device device, const ForeignCall& call) {
+  const DeviceQueue queue(device);
+  if (CommandSink* sink = sink_for(device, call.op)) {
+    sink->foreign(call);
+  } else {
+    queue.foreign(call);
+    count_bytes(device, call.op);
+  }
+}
+StoragePtr mapped_storage(Device device, std::size_t bytes) { return launcher(device).mapped_storage(device, bytes); }
+ForeignStream* foreign_stream(Device device, std::string& why) { return launcher(device).foreign_stream(device, why); }
 QueueStats queue_stats(Device device) { return DeviceQueue(device).stats(); }
 
 }  // namespace etna::gpu

@@ -10,6 +10,7 @@
 
 #include <etna/device/error.h>
 #include <etna/device/internal/device_queue.h>
+#include <etna/device/internal/foreign_work.h>
 
 namespace etna {
 namespace {
@@ -50,6 +51,21 @@ std::shared_ptr<PendingBytes> Backend::download_later(Device device, std::uint64
 
 std::unique_ptr<Executable> Backend::compile(Graph&) {
   throw DeviceError(fmt::format("{}: compiles no graphs", name()));
+}
+
+void gpu::Launcher::foreign(Device device, const ForeignCall& call) {
+  throw DeviceError(fmt::format("{}: {} takes no work of other APIs", call.op, device.str()));
+}
+gpu::ForeignStream* gpu::Launcher::foreign_stream(Device device, std::string& why) {
+  why = fmt::format("{} takes no work of other APIs", device.str());
+  return nullptr;
+}
+void gpu::ForeignWork::queue(void*, std::span<const std::uint64_t>, std::span<const std::uint64_t>) {}
+std::function<bool()> gpu::ForeignWork::begin(std::span<const std::uint64_t>, std::span<const std::uint64_t>) {
+  return [] { return true; };
+}
+StoragePtr gpu::Launcher::mapped_storage(Device device, std::size_t) {
+  throw DeviceError(fmt::format("{} has no memory that it shares with the host", device.str()));
 }
 
 Backend& backend(DeviceType type) {

@@ -24,6 +24,11 @@ struct Profile;
 class DeviceQueue;
 class Graph;
 
+namespace gpu {
+struct ForeignCall;
+class ForeignStream;
+}  // namespace gpu
+
 inline constexpr std::size_t kMostBytesLater = 4096;  ///< of one PendingBytes
 
 /// A few bytes in flight to the host.
@@ -55,6 +60,10 @@ class Launcher {
   /// whenever it has waited for the device.
   virtual Pointer index_errors(Device, std::string_view) { return {}; }
 
+  /// foreign_work.h
+  virtual ForeignStream* foreign_stream(Device, std::string& why);
+  virtual StoragePtr mapped_storage(Device device, std::size_t bytes);
+
   /// A graph takes this launch: checks it, and begins to build what it needs, so that compile() need not wait.
   /// @throws as dispatch() would
   virtual void prepare(Device, const Dispatch&) {}
@@ -68,6 +77,7 @@ class Launcher {
   virtual void fill(Device device, Storage& to, std::size_t offset, std::size_t bytes, std::uint32_t word) = 0;
   virtual void update(Device device, Storage& to, std::size_t offset, const Arguments& rows) = 0;
   virtual QueueStats stats(Device device) = 0;
+  virtual void foreign(Device device, const ForeignCall& call);
 };
 
 }  // namespace gpu

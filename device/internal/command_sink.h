@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <etna/device/internal/foreign_work.h>
 #include <etna/device/kernel.h>
 
 namespace etna::gpu {
@@ -19,6 +20,7 @@ class CommandSink {
   virtual void copy(std::uint64_t from, std::uint64_t to, std::size_t bytes) = 0;
   virtual void fill(std::uint64_t to, std::size_t bytes, std::uint32_t word) = 0;
   virtual void update(std::uint64_t to, const Arguments& rows) = 0;
+  virtual void foreign(const ForeignCall& call) = 0;
 
   /// This thread's; null where commands go to the queue.
   static CommandSink* current();

@@ -52,6 +52,7 @@ class DeviceQueue {
   void update(Storage& to, std::size_t offset, const Arguments& rows) const {
     gpu::launcher(device_).update(device_, to, offset, rows);
   }
+  void foreign(const gpu::ForeignCall& call) const { gpu::launcher(device_).foreign(device_, call); }
   /// Zeros where the backend runs no GPU kernels.
   gpu::QueueStats stats() const {
     gpu::Launcher* launcher = backend_.launcher();

@@ -100,6 +100,34 @@ TEST_F(GraphOfCommands, RunOnlyOnceCompiled) {
   EXPECT_EQ(load(*y, 4), (Words{71, 71, 31, 41}));
 }
 
+TEST_F(GraphOfCommands, PutWhatIsOnlyCopiedWhereItGoes) {
+  // What the place holds before is read late, early, or not; the storage is read again, or not.
+  for (const bool late : {false, true}) {
+    for (const bool again : {false, true}) {
+      StoragePtr x = store({1, 2, 3, 4}), y = store({9, 9, 9, 9}), z = store(Words(4)), w = store(Words(4));
+      Graph graph(kVulkan);
+      const std::unique_ptr<Executable> made = compile(graph, {x, y, z, w}, [&] {
+        const StoragePtr between = graph.storages().allocate(16);
+        if (!late) dispatch({*y, 0, *z, 0, 4, 1, 0});
+        dispatch({*x, 0, *between, 0, 4, 10, 1});
+        if (late) dispatch({*y, 0, *z, 0, 4, 1, 0});
+        enqueue_copy(kVulkan, *between, 0, *y, 0, 16);
+        if (again) dispatch({*between, 0, *w, 0, 4, 1, 0});
+        dispatch({*y, 0, *x, 0, 4, 1, 1});
+      });
+      EXPECT_EQ(graph.report().commands, 3 + (late || again) + again) << late << again;
+      DeviceQueue(kVulkan).run(*made, {});
+      EXPECT_EQ(load(*y, 4), (Words{11, 21, 31, 41}));
+      EXPECT_EQ(load(*z, 4), (Words{9, 9, 9, 9}));
+      EXPECT_EQ(load(*x, 4), (Words{12, 22, 32, 42}));
+      EXPECT_EQ(load(*w, 4), again ? (Words{11, 21, 31, 41}) : Words(4));
+      DeviceQueue(kVulkan).run(*made, {});
+      EXPECT_EQ(load(*z, 4), (Words{11, 21, 31, 41}));
+      EXPECT_EQ(load(*y, 4), (Words{121, 221, 321, 421}));
+    }
+  }
+}
+
 TEST_F(GraphOfCommands, TakeTheirNumbersFromEachRun) {
   StoragePtr y = store(Words(2));
   Graph graph(kVulkan);

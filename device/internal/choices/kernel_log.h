@@ -38,7 +38,7 @@ class KernelLog final : public gpu::CommandSink, public AllocationHook {
   KernelLog(const KernelLog&) = delete;
   KernelLog& operator=(const KernelLog&) = delete;
 
-  /// Those so far, in order, after running the calls held back. Copies and fills by commands are not among them.
+  /// Those so far, in order, after running the calls held back. Copies and fills by commands, and foreign work, are not among them.
   const std::vector<ChosenKernel>& kernels();
 
   Device device() const override { return device_; }
@@ -47,6 +47,7 @@ class KernelLog final : public gpu::CommandSink, public AllocationHook {
   void copy(std::uint64_t, std::uint64_t, std::size_t) override {}
   void fill(std::uint64_t, std::size_t, std::uint32_t) override {}
   void update(std::uint64_t, const Arguments&) override {}
+  void foreign(const gpu::ForeignCall&) override {}
   StoragePtr allocate(Device device, std::size_t bytes) override;
 
  private:

@@ -4,14 +4,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <variant>
 #include <vector>
 
 #include <etna/device/arguments.h>
+#include <etna/device/internal/foreign_work.h>
 #include <etna/device/internal/graph/fusion_info.h>
 #include <etna/device/internal/graph/hazards.h>
+#include <etna/device/internal/graph/schedule.h>
 #include <etna/device/kernel.h>
 #include <etna/device/profile/profiler.h>
 
@@ -47,9 +50,15 @@ struct FillCommand {
   std::uint32_t word = 0;
 };
 
+/// Runs beside the commands behind it.
+struct ForeignCommand {
+  std::shared_ptr<gpu::ForeignWork> work;
+  std::uint32_t until = 0;  ///< the last group beside which it may run
+};
+
 struct Command {
   std::array<char, 32> op{};  ///< for errors and the profiler
-  std::variant<CallCommand, DispatchCommand, CubinCommand, CopyCommand, FillCommand> work;
+  std::variant<CallCommand, DispatchCommand, CubinCommand, CopyCommand, FillCommand, ForeignCommand> work;
   Slice arguments;      ///< bytes: a shader's push constants, a cubin's parameters
   Slice addresses;      ///< offsets of the addresses among those bytes
   Slice reads, writes;  ///< ranges of memory
@@ -58,6 +67,7 @@ struct Command {
   profile::Labels labels;
 
   void name(std::string_view text);
+  const ForeignCommand* foreign() const { return std::get_if<ForeignCommand>(&work); }
   bool moves_bytes() const {
     return std::holds_alternative<CopyCommand>(work) || std::holds_alternative<FillCommand>(work);
   }
@@ -78,6 +88,7 @@ struct CommandList {
 
   std::span<const MemoryRange> reads(const Command& c) const { return of(ranges, c.reads); }
   std::span<const MemoryRange> writes(const Command& c) const { return of(ranges, c.writes); }
+  Accesses accesses(const Command& c) const { return {reads(c), writes(c)}; }
   std::span<const std::byte> arguments(const Command& c) const { return of(bytes, c.arguments); }
   std::span<const std::uint32_t> addresses(const Command& c) const { return of(offsets, c.addresses); }
   std::span<const std::uint32_t> spec(const DispatchCommand& d) const { return of(constants, d.spec); }

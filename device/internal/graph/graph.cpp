@@ -77,6 +77,10 @@ void Graph::fill(std::uint64_t to, std::size_t bytes, std::uint32_t word) {
   add("fill", {}, {&write, 1}).work = graph::FillCommand{word};
 }
 
+void Graph::foreign(const gpu::ForeignCall& call) {
+  add(call.op, call.reads, call.writes).work = graph::ForeignCommand{call.work};
+}
+
 void Graph::fuse(graph::fusion::KernelWriter& kernels) {
   graph::fusion::fuse(
       list_, storages_.dropped(), kernels, [this](const Arguments& rows) { return storages_.constant(rows); }, report_);
@@ -89,20 +93,41 @@ void Graph::group() {
     for (std::uint32_t i = 0; i < list_.commands.size(); ++i) groups.push_back(i);
   } else {
     std::vector<graph::Accesses> accesses;
-    for (const Command& c : list_.commands) accesses.push_back({list_.reads(c), list_.writes(c)});
+    for (const Command& c : list_.commands) accesses.push_back(list_.accesses(c));
     groups = graph::group_commands(accesses);
   }
   for (std::size_t i = 0; i < groups.size(); ++i) {
     Command& c = list_.commands[i];
     c.group = groups[i];
     ++report_.commands;
-    if (!c.moves_bytes() && !std::holds_alternative<graph::CallCommand>(c.work)) ++report_.dispatches;
+    if (!c.moves_bytes() && c.foreign() == nullptr && !std::holds_alternative<graph::CallCommand>(c.work))
+      ++report_.dispatches;
     report_.groups = std::max<std::int64_t>(report_.groups, c.group + 1);
   }
   // One between groups, and one before the first.
   if (form_ == GraphForm::commands) report_.barriers = report_.groups;
-  std::stable_sort(list_.commands.begin(), list_.commands.end(),
-                   [](const Command& a, const Command& b) { return a.group < b.group; });
+  std::stable_sort(list_.commands.begin(), list_.commands.end(), [](const Command& a, const Command& b) {
+    // What runs beside a group begins before it.
+    return a.group != b.group ? a.group < b.group : a.foreign() != nullptr && b.foreign() == nullptr;
+  });
+  let_foreign_run();
+}
+
+/// Finds how long foreign commands may run: until a group touches what they do. Those of one place run in order anyway.
+void Graph::let_foreign_run() {
+  for (std::size_t i = 0; i < list_.commands.size(); ++i) {
+    Command& c = list_.commands[i];
+    auto* foreign = std::get_if<graph::ForeignCommand>(&c.work);
+    if (foreign == nullptr) continue;
+    foreign->until = static_cast<std::uint32_t>(report_.groups) - 1;
+    for (std::size_t k = i + 1; k < list_.commands.size(); ++k) {
+      const Command& next = list_.commands[k];
+      if (next.foreign() != nullptr && next.foreign()->work->place() == foreign->work->place()) continue;
+      if (!graph::conflict(list_.accesses(c), list_.accesses(next))) continue;
+      foreign->until = next.group - 1;
+      break;
+    }
+  }
 }
 
 /// Replaces placeholder addresses by those of the planned memory.
@@ -128,11 +153,15 @@ void Graph::plan(const GraphTarget& target) {
     }
   }
   if (target.kernels != nullptr && !options_.one_by_one) fuse(*target.kernels);
+  if (form_ == GraphForm::commands && !options_.one_by_one) place_copied();
   list_.infos = {};
   group();
   for (const Command& c : list_.commands) {
     for (std::span<const MemoryRange> ranges : {list_.reads(c), list_.writes(c)}) {
-      for (const MemoryRange& range : ranges) storages_.touch(range, c.group, c.op.data());
+      for (const MemoryRange& range : ranges) {
+        storages_.touch(range, c.group, c.op.data());
+        if (const graph::ForeignCommand* foreign = c.foreign()) storages_.touch(range, foreign->until, c.op.data());
+      }
     }
   }
   storages_.plan(target.largest_chunk, options_.shared, report_);

@@ -66,6 +66,7 @@ class Graph final : public gpu::CommandSink {
   void dispatch(const gpu::CubinDispatch& dispatch) override;
   void copy(std::uint64_t from, std::uint64_t to, std::size_t bytes) override;
   void fill(std::uint64_t to, std::size_t bytes, std::uint32_t word) override;
+  void foreign(const gpu::ForeignCall& call) override;
   /// Bytes that never change. @throws CaptureError for a storage from before the capture
   void update(std::uint64_t to, const Arguments& rows) override { storages_.set_constant(to, rows); }
 
@@ -88,7 +89,9 @@ class Graph final : public gpu::CommandSink {
  private:
   graph::Command& add(std::string_view op, std::span<const MemoryRange> reads, std::span<const MemoryRange> writes);
   void fuse(graph::fusion::KernelWriter& kernels);
+  void place_copied();
   void group();
+  void let_foreign_run();
   void relocate();
 
   Device device_;

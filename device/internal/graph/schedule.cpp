@@ -43,6 +43,15 @@ bool overlap(const MemoryRange& a, const MemoryRange& b) {
 
 }  // namespace
 
+bool conflict(const Accesses& a, const Accesses& b) {
+  const auto meet = [](std::span<const MemoryRange> as, std::span<const MemoryRange> bs) {
+    return std::any_of(as.begin(), as.end(), [&](const MemoryRange& x) {
+      return std::any_of(bs.begin(), bs.end(), [&](const MemoryRange& y) { return overlap(x, y); });
+    });
+  };
+  return meet(a.writes, b.reads) || meet(a.writes, b.writes) || meet(a.reads, b.writes);
+}
+
 std::vector<std::vector<std::uint32_t>> dependencies(std::span<const Accesses> commands) {
   Blocks blocks(commands);
   std::vector<std::vector<Past>> past(blocks.count());

@@ -14,6 +14,9 @@ struct Accesses {
   std::span<const MemoryRange> reads, writes;
 };
 
+/// Whether one of them writes what the other accesses.
+bool conflict(const Accesses& a, const Accesses& b);
+
 /// For each command, the earlier ones it conflicts with. Transitively reduced: a dependency implied by others is left
 /// out.
 std::vector<std::vector<std::uint32_t>> dependencies(std::span<const Accesses> commands);

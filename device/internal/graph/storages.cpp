@@ -133,7 +133,7 @@ void Storages::set_constant(std::uint64_t to, const Arguments& rows) {
 std::vector<MemoryRange> Storages::dropped() const {
   std::vector<MemoryRange> all;
   for (const Made& m : made_) {
-    if (m.storage.expired() && m.constant.empty()) all.push_back({m.address, m.bytes});
+    if (m.storage.expired() && m.constant.empty() && m.real == 0) all.push_back({m.address, m.bytes});
   }
   return all;
 }
@@ -214,7 +214,7 @@ void Storages::plan(std::size_t largest_chunk, std::vector<StoragePtr>* shared, 
     } else if (!m.constant.empty()) {
       give_memory(m);
       report.constant_bytes += m.bytes;
-    } else if (m.used || m.proxy) {
+    } else if (m.real == 0 && (m.used || m.proxy)) {
       // A call may refer to a storage without touching it: through a tensor without elements, which has an address.
       planned.push_back(&m);
       lifetimes.push_back({m.used ? m.bytes : 0, m.first, m.last});

@@ -54,6 +54,8 @@ class Storages {
   /// Those that nobody refers to any more, in order of address.
   std::vector<MemoryRange> dropped() const;
 
+  /// A storage that was dropped lies at this address from before the capture.
+  void place(std::uint64_t address, std::uint64_t at) { find(address)->real = at; }
   /// A command of this group accesses the range. @throws CaptureError where it is in no known storage
   void touch(const MemoryRange& range, std::uint32_t group, const char* op);
   /// Allocates: storages still referenced get memory of their own, the others share it over time.

@@ -7,6 +7,9 @@ namespace etna::os {
 
 int process_id();
 
+/// Lets this thread sleep for microseconds, where the system would wake it 50 later.
+void sleep_precisely();
+
 /// This computer's name; empty where it has none.
 std::string host_name();
 

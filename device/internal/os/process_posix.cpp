@@ -7,6 +7,9 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
 #include <unistd.h>
 #if defined(__linux__) && defined(__x86_64__)
 #endif
@@ -23,6 +26,12 @@ volatile std::sig_atomic_t interruption_end = -1;
 }  // namespace
 
 int process_id() { return ::getpid(); }
+
+void sleep_precisely() {
+#ifdef __linux__
+  ::prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
+#endif
+}
 
 std::string host_name() {
   char name[256] = {};

@@ -20,6 +20,8 @@ BOOL WINAPI receive(DWORD event) {
 
 int process_id() { return static_cast<int>(::GetCurrentProcessId()); }
 
+void sleep_precisely() {}
+
 std::string host_name() {
   char name[256] = {};
   DWORD room = sizeof name;

@@ -87,6 +87,7 @@ class VulkanBackend final : public Backend, public Launcher {
     std::lock_guard lock(context.mutex);
     context.staging.download(context.segments.find(address, bytes), static_cast<std::byte*>(target));
     context.index_errors.check();
+    context.queue.check_foreign();
   }
 
   std::shared_ptr<PendingBytes> download_later(Device device, std::uint64_t address, std::size_t bytes) override {
@@ -113,6 +114,7 @@ class VulkanBackend final : public Backend, public Launcher {
     context.queue.finish();
     context.pipelines.cache().save(16);
     context.index_errors.check();
+    context.queue.check_foreign();
   }
 
   Launcher* launcher() override { return this; }
@@ -170,6 +172,20 @@ class VulkanBackend final : public Backend, public Launcher {
       context.queue.update(span_of(context, "update", to, offset + at, part.size()), part);
     }
   }
+
+  void foreign(Device device, const gpu::ForeignCall& call) override {
+    Context& context = Context::of(device);
+    std::lock_guard lock(context.mutex);
+    context.queue.foreign(call);
+  }
+  gpu::ForeignStream* foreign_stream(Device device, std::string& why) override {
+    Context& context = Context::of(device);
+    std::lock_guard lock(context.mutex);
+    ForeignQueue* queue = context.queue.foreign_queue(ForeignPlace::cuda, why);
+    return queue == nullptr ? nullptr : queue->stream();
+  }
+
+  StoragePtr mapped_storage(Device device, std::size_t bytes) override { return vulkan::mapped_storage(device, bytes); }
 
   QueueStats stats(Device device) override {
     Context& context = Context::of(device);

@@ -222,6 +222,9 @@ Adapter inspect(VkPhysicalDevice handle) {
   if (!enable(VK_EXT_CALIBRATED_TIMESTAMPS_EXTENSION_NAME)) enable("VK_KHR_calibrated_timestamps");
   std::uint32_t cubin = cubin_architecture(a.properties);
   if (cubin != 0 && !enable(VK_NVX_BINARY_IMPORT_EXTENSION_NAME)) cubin = 0;
+  constexpr std::uint32_t kNvidia = 0x10DE;  // others have no CUDA
+  a.exports_memory =
+      a.properties.vendorID == kNvidia && enable("VK_KHR_external_memory_fd") && enable("VK_KHR_external_semaphore_fd");
   enable(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME);
   enable(VK_KHR_SHADER_BFLOAT16_EXTENSION_NAME);
   enable(VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME);
@@ -250,6 +253,7 @@ Adapter inspect(VkPhysicalDevice handle) {
   if (p.v12.shaderRoundingModeRTEFloat16) {
     a.half_conversion = p.v12.shaderDenormPreserveFloat16 ? HalfConversion::rounded : HalfConversion::normal;
   }
+  std::copy(std::begin(p.v11.deviceUUID), std::end(p.v11.deviceUUID), a.uuid.begin());
   a.max_allocation = p.v11.maxMemoryAllocationSize;
   if (imports) a.host_import_alignment = p.host_memory.minImportedHostPointerAlignment;
   if (a.v13 && p.v13.maxBufferSize) a.max_allocation = std::min<std::uint64_t>(a.max_allocation, p.v13.maxBufferSize);

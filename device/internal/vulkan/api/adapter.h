@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -49,6 +50,8 @@ struct Adapter {
   bool memory_budget = false;
   /// Of memory of the host that the device, which shares it, reads in place; 0: it does not.
   std::uint64_t host_import_alignment = 0;
+  bool exports_memory = false;          ///< and timeline semaphores, as file descriptors, to CUDA
+  std::array<std::uint8_t, 16> uuid{};  ///< names the same GPU in other APIs
   HalfConversion half_conversion = HalfConversion::any;
 
   bool has_extension(const char* name) const;

@@ -66,8 +66,26 @@ void expose_kernel_writes(const VolkDeviceTable& vk, VkCommandBuffer commands) {
                           nullptr, 0, nullptr);
 }
 
-CommandQueue::CommandQueue(LogicalDevice& device, const Pipelines& pipelines, const IndexErrors& index_errors)
-    : device_(device), pipelines_(pipelines), index_errors_(index_errors), timestamps_(device) {
+namespace {
+
+void host_barrier(const VolkDeviceTable& vk, VkCommandBuffer commands, bool to_host) {
+  const VkPipelineStageFlags device = stages_of(kCompute | kTransfer), host = VK_PIPELINE_STAGE_HOST_BIT;
+  const VkAccessFlags written = VK_ACCESS_HOST_WRITE_BIT, touched = VK_ACCESS_HOST_READ_BIT | VK_ACCESS_HOST_WRITE_BIT;
+  auto memory = structure<VkMemoryBarrier>(VK_STRUCTURE_TYPE_MEMORY_BARRIER);
+  memory.srcAccessMask = to_host ? writes_of(kCompute | kTransfer) : written;
+  memory.dstAccessMask = to_host ? touched : accesses_of(kCompute | kTransfer);
+  vk.vkCmdPipelineBarrier(commands, to_host ? device : host, to_host ? host : device, 0, 1, &memory, 0, nullptr, 0,
+                          nullptr);
+}
+
+}  // namespace
+
+void expose_to_host(const VolkDeviceTable& vk, VkCommandBuffer commands) { host_barrier(vk, commands, true); }
+void take_from_host(const VolkDeviceTable& vk, VkCommandBuffer commands) { host_barrier(vk, commands, false); }
+
+CommandQueue::CommandQueue(LogicalDevice& device, const Pipelines& pipelines, const IndexErrors& index_errors,
+                           BufferSegments& segments)
+    : device_(device), pipelines_(pipelines), index_errors_(index_errors), segments_(segments), timestamps_(device) {
   auto type = structure<VkSemaphoreTypeCreateInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO);
   type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
   auto semaphore = structure<VkSemaphoreCreateInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO);
@@ -116,6 +134,7 @@ QueueEntry& CommandQueue::begin(QueueEntry::Kind kind, std::string_view op) {
 void CommandQueue::add(std::span<const Range> reads, std::span<const Range> writes) {
   // Submission order reaches over batches, so a barrier here also waits for what earlier batches hold. It stands where
   // all commands have one behind them, too: those before the setting changed have none.
+  if (!running_.empty()) wait_for_foreign(reads, writes);
   Slot& slot = open();
   Order& order = slot.order.back();
   order.before = hazards_.access(slot.list.entries.back().stage(), reads, writes);
@@ -184,14 +203,16 @@ void CommandQueue::make_host_visible() {
   for_host_ = true;
 }
 
-/// The open batch into its command buffer.
-void CommandQueue::encode_open() {
+/// The open batch into its command buffer. @param expose it is followed by work of the host
+void CommandQueue::encode_open(bool expose) {
   Slot& slot = open();
   if (VkResult r = device_.vk.vkResetCommandPool(device_.handle, slot.pool, 0)) fail(r, "vkResetCommandPool");
   auto info = structure<VkCommandBufferBeginInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO);
   info.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
   if (VkResult r = device_.vk.vkBeginCommandBuffer(slot.buffer, &info)) fail(r, "vkBeginCommandBuffer");
   slot.timed.reset(timestamps_, slot.buffer, kBatchDispatches + 1);
+  if (std::exchange(from_host_, false) || awaited_[static_cast<std::size_t>(ForeignPlace::host)] > 0)
+    take_from_host(device_.vk, slot.buffer);
   VkPipeline bound = VK_NULL_HANDLE;
   for (std::size_t i = 0; i < slot.list.entries.size(); ++i) {
     const QueueEntry& c = slot.list.entries[i];
@@ -216,6 +237,7 @@ void CommandQueue::encode_open() {
     }
   }
   slot.timed.finish(slot.buffer);
+  if (expose) expose_to_host(device_.vk, slot.buffer);
   if (index_errors_.in_use()) expose_kernel_writes(device_.vk, slot.buffer);
   if (VkResult r = device_.vk.vkEndCommandBuffer(slot.buffer)) fail(r, "vkEndCommandBuffer");
 }
@@ -229,55 +251,111 @@ void CommandQueue::pipeline_barrier(VkPipelineStageFlags before, VkAccessFlags w
   device_.vk.vkCmdPipelineBarrier(open().buffer, before, behind, 0, 1, &memory, 0, nullptr, 0, nullptr);
 }
 
-std::uint64_t CommandQueue::execute(std::span<const VkCommandBuffer> compiled, std::uint64_t dispatches,
+std::uint64_t CommandQueue::execute(std::span<const GraphPiece> graph, std::uint64_t dispatches,
                                     std::uint64_t barriers) {
   begin(QueueEntry::Kind::mark, "captured step");
-  submit(compiled);
+  wait_for_all_foreign();
+  submit(graph);
+  from_host_ = graph.back().waits[static_cast<std::size_t>(ForeignPlace::host)] > 0;
   hazards_.fence();
   stats_.dispatches += dispatches;
   stats_.barriers += barriers;
   return submitted_;
 }
 
-void CommandQueue::submit(std::span<const VkCommandBuffer> behind) {
+/// Another batch of the next submit.
+void CommandQueue::add_batch(std::span<const VkCommandBuffer> commands,
+                             const std::array<std::uint64_t, gpu::kForeignPlaces>& waits,
+                             std::span<const gpu::ForeignCall> behind) {
+  Batch& batch = batches_.emplace_back();
+  batch.first = submitting_.size();
+  batch.count = commands.size();
+  submitting_.insert(submitting_.end(), commands.begin(), commands.end());
+  const std::uint64_t mark = submitted_ + batches_.size();
+  const auto signal = [&](VkSemaphore semaphore) {
+    batch.signals[batch.signal_count] = semaphore;
+    batch.raised[batch.signal_count++] = mark;
+  };
+  signal(timeline_);
+  for (std::size_t place = 0; place < gpu::kForeignPlaces; ++place) {
+    const bool begins = std::any_of(behind.begin(), behind.end(), [&](const gpu::ForeignCall& call) {
+      return static_cast<std::size_t>(call.work->place()) == place;
+    });
+    if (begins) {
+      signal(foreign_[place]->to());
+      foreign_mark_[place] = mark;
+    }
+    if (waits[place] == 0) continue;
+    batch.waits[batch.wait_count] = foreign_[place]->from();
+    batch.stages[batch.wait_count] = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
+    batch.awaited[batch.wait_count++] = waits[place];
+  }
+}
+
+void CommandQueue::submit(std::span<const GraphPiece> graph) {
   if (!open_batch_) return;
   profile::Scope scope("submit");
   // Whatever happens below, the next command opens a new batch.
   open_batch_ = false;
   Slot& slot = open();
-  encode_open();
-  // Apart, so that the host sees what the batch brings it before the commands behind it end.
-  const bool apart = std::exchange(for_host_, false) && !behind.empty();
-  submitting_.assign(1, slot.buffer);
-  submitting_.insert(submitting_.end(), behind.begin(), behind.end());
-  const std::array<std::uint64_t, 2> values{submitted_ + 1, submitted_ + 2};
-  std::array<VkTimelineSemaphoreSubmitInfo, 2> timelines;
-  std::array<VkSubmitInfo, 2> submits;
-  for (std::size_t i = 0; i < submits.size(); ++i) {
-    timelines[i] = structure<VkTimelineSemaphoreSubmitInfo>(VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO);
-    timelines[i].signalSemaphoreValueCount = 1;
-    timelines[i].pSignalSemaphoreValues = &values[i];
-    submits[i] = structure<VkSubmitInfo>(VK_STRUCTURE_TYPE_SUBMIT_INFO);
-    submits[i].pNext = &timelines[i];
-    submits[i].signalSemaphoreCount = 1;
-    submits[i].pSignalSemaphores = &timeline_;
+  const auto of_host = [](const gpu::ForeignCall& call) { return call.work->place() == ForeignPlace::host; };
+  encode_open(!graph.empty() && graph[0].commands.empty() &&
+              std::any_of(graph[0].behind.begin(), graph[0].behind.end(), of_host));
+  std::array<std::uint64_t, gpu::kForeignPlaces> before{};
+  for (std::size_t place = 0; place < gpu::kForeignPlaces; ++place)
+    if (foreign_[place]) before[place] = foreign_[place]->queued();
+  submitting_.clear();
+  batches_.clear();
+  // The graph's first commands go with the open ones, unless the host waits for what those bring it.
+  const bool apart = std::exchange(for_host_, false) || graph.empty();
+  add_batch({&slot.buffer, 1}, std::exchange(awaited_, {}),
+            apart ? std::span<const gpu::ForeignCall>() : graph[0].behind);
+  if (!apart) {
+    submitting_.insert(submitting_.end(), graph[0].commands.begin(), graph[0].commands.end());
+    batches_[0].count += graph[0].commands.size();
   }
-  submits[0].commandBufferCount = apart ? 1 : static_cast<std::uint32_t>(submitting_.size());
-  submits[0].pCommandBuffers = submitting_.data();
-  submits[1].commandBufferCount = static_cast<std::uint32_t>(behind.size());
-  submits[1].pCommandBuffers = submitting_.data() + 1;
-  const std::uint32_t count = apart ? 2 : 1;
+  for (const GraphPiece& piece : graph.subspan(apart ? 0 : 1)) {
+    std::array<std::uint64_t, gpu::kForeignPlaces> waits{};
+    for (std::size_t place = 0; place < gpu::kForeignPlaces; ++place)
+      if (piece.waits[place] > 0) waits[place] = before[place] + piece.waits[place];
+    add_batch(piece.commands, waits, piece.behind);
+  }
+  submits_.clear();
+  for (Batch& batch : batches_) {
+    batch.timeline = structure<VkTimelineSemaphoreSubmitInfo>(VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO);
+    batch.timeline.signalSemaphoreValueCount = batch.signal_count;
+    batch.timeline.pSignalSemaphoreValues = batch.raised.data();
+    batch.timeline.waitSemaphoreValueCount = batch.wait_count;
+    batch.timeline.pWaitSemaphoreValues = batch.awaited.data();
+    VkSubmitInfo& info = submits_.emplace_back(structure<VkSubmitInfo>(VK_STRUCTURE_TYPE_SUBMIT_INFO));
+    info.pNext = &batch.timeline;
+    info.signalSemaphoreCount = batch.signal_count;
+    info.pSignalSemaphores = batch.signals.data();
+    info.waitSemaphoreCount = batch.wait_count;
+    info.pWaitSemaphores = batch.waits.data();
+    info.pWaitDstStageMask = batch.stages.data();
+    info.commandBufferCount = static_cast<std::uint32_t>(batch.count);
+    info.pCommandBuffers = submitting_.data() + batch.first;
+  }
   const std::int64_t called = slot.timed.timing() ? profile::detail::now_ns() : 0;
   auto result = static_cast<VkResult>(injected_failure.exchange(0));
-  if (result == VK_SUCCESS) result = device_.vk.vkQueueSubmit(device_.queue, count, submits.data(), VK_NULL_HANDLE);
+  if (result == VK_SUCCESS)
+    result = device_.vk.vkQueueSubmit(device_.queue, static_cast<std::uint32_t>(submits_.size()), submits_.data(),
+                                      VK_NULL_HANDLE);
   if (result != VK_SUCCESS) fail(result, "vkQueueSubmit");
-  slot.value = values[0];
-  submitted_ = values[count - 1];
+  slot.value = submitted_ + 1;
+  const std::uint64_t first = submitted_ + (apart ? 2 : 1);
+  submitted_ += submits_.size();
   ++stats_.submits;
   slot.timed.submitted(called);
+  run_foreign(graph, first);
 }
 
 void CommandQueue::finish() {
+  if (!running_.empty()) {
+    begin(QueueEntry::Kind::mark, "foreign work");
+    wait_for_all_foreign();
+  }
   flush();
   wait(submitted_);
 }

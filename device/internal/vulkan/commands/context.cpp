@@ -58,7 +58,7 @@ Context::Context(const Adapter& adapter, Device device)
     : logical(adapter, device),
       pipelines(logical),
       index_errors(logical),
-      queue(logical, pipelines, index_errors),
+      queue(logical, pipelines, index_errors, segments),
       segments(
           logical, [this] { queue.finish(); }, mutex),
       allocator(device, segments),

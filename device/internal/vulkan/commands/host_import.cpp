@@ -1,11 +1,15 @@
 #include <etna/device/internal/vulkan/commands/host_import.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <mutex>
 #include <string_view>
 #include <utility>
 
+#include <fmt/format.h>
+
+#include <etna/device/error.h>
 #include <etna/device/internal/vulkan/commands/context.h>
 
 namespace etna::vulkan {
@@ -40,7 +44,36 @@ void release(Device device, std::uint64_t address) noexcept {
   }
 }
 
+/// Which ends the buffer with itself.
+StoragePtr storage_of(Device device, const Buffer& buffer, std::shared_ptr<const void> owner) {
+  return {new Storage(device, buffer.bytes, nullptr, buffer.address, nullptr),
+          [device, address = buffer.address, kept = std::move(owner)](Storage* own) {
+            release(device, address);
+            delete own;
+          }};
+}
+
 }  // namespace
+
+StoragePtr adopt_buffer(Device device, Buffer buffer, std::shared_ptr<const void> owner) {
+  Context& context = Context::of(device);
+  buffer.imported = true;  // not of the allocator's memory
+  if (!context.segments.adopt(buffer)) {
+    destroy_buffer(context.logical, buffer);
+    throw DeviceError(
+        fmt::format("{}: the driver gave the address {:#x}, which is not canonical", device.str(), buffer.address));
+  }
+  return storage_of(device, buffer, std::move(owner));
+}
+
+StoragePtr mapped_storage(Device device, std::size_t bytes) {
+  Context& context = Context::of(device);
+  std::lock_guard lock(context.mutex);
+  context.logical.require_alive();
+  Buffer buffer;
+  check(make_buffer(context.logical, BufferUse::report, std::max<std::size_t>(bytes, 4), buffer), "mapped memory");
+  return adopt_buffer(device, buffer, nullptr);
+}
 
 StoragePtr import_host(Device device, std::span<const std::byte> bytes, std::shared_ptr<const void> owner) {
   const auto at = reinterpret_cast<std::uintptr_t>(bytes.data());
@@ -57,11 +90,7 @@ StoragePtr import_host(Device device, std::span<const std::byte> bytes, std::sha
     destroy_buffer(context.logical, buffer);
     return nullptr;
   }
-  const StoragePtr whole(new Storage(device, buffer.bytes, nullptr, buffer.address, nullptr),
-                         [device, address = buffer.address, kept = std::move(owner)](Storage* own) {
-                           release(device, address);
-                           delete own;
-                         });
+  const StoragePtr whole = storage_of(device, buffer, std::move(owner));
   auto storage = std::make_shared<Storage>(device, bytes.size(), nullptr, 0, nullptr);
   storage->rebind(whole, at - begin);
   return storage;

@@ -29,6 +29,7 @@ class Read final : public PendingBytes {
     std::lock_guard lock(context_.mutex);
     context_.queue.wait(place_.mark);
     context_.index_errors.check();
+    context_.queue.check_foreign();
     return context_.readback.bytes(place_);
   }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include <etna/device/error.h>
 #include <etna/device/internal/vulkan/api/diagnostics.h>
 #include <etna/device/internal/vulkan/executable/fusion/glsl.h>
@@ -34,8 +36,9 @@ CommandBuffers::CommandBuffers(Context& context, const Graph& graph) : context_(
   for (const graph::Command& c : graph.list().commands) {
     entries_.push_back(resolved(c));
     if (c.group >= stages_.size()) stages_.resize(c.group + 1, 0);
-    stages_[c.group] |= c.stage();
+    if (c.foreign() == nullptr) stages_[c.group] |= c.stage();
   }
+  divide();
   auto pool = structure<VkCommandPoolCreateInfo>(VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO);
   pool.queueFamilyIndex = context_.logical.adapter.queue_family;
   pool.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT;
@@ -63,6 +66,8 @@ QueueEntry CommandBuffers::resolved(const graph::Command& c) const {
     made.kind = QueueEntry::Kind::cubin;
     made.cubin = {context_.cubins.get(*launch->kernel, c.op.data()), launch->groups, launch->threads,
                   launch->shared_bytes};
+  } else if (c.foreign() != nullptr) {
+    made.kind = QueueEntry::Kind::mark;
   } else if (const auto* fill = std::get_if<graph::FillCommand>(&c.work)) {
     made.kind = QueueEntry::Kind::fill;
     made.word = fill->word;
@@ -73,6 +78,74 @@ QueueEntry CommandBuffers::resolved(const graph::Command& c) const {
     made.target = buffer_of(list.writes(c)[0]);
   }
   return made;
+}
+
+/// Divides the commands where foreign work begins, and where it has to be done: before the first command that touches
+/// its memory, which planned storages may share by now.
+void CommandBuffers::divide() {
+  const graph::CommandList& list = graph_.list();
+  struct Started {
+    std::size_t place;
+    std::uint64_t number;  ///< on its queue, from 1
+    const graph::Command* command;
+  };
+  std::vector<Started> started;
+  std::array<std::uint64_t, gpu::kForeignPlaces> counts{}, awaited{};
+  parts_.emplace_back();
+  const auto begin_part = [&](std::size_t at) {
+    if (parts_.back().end == parts_.back().begin && parts_.back().piece.behind.empty()) {
+      parts_.back().begin = parts_.back().end = at;
+      return;
+    }
+    Part& part = parts_.emplace_back();
+    part.begin = part.end = at;
+  };
+  for (std::size_t i = 0; i < list.commands.size(); ++i) {
+    const graph::Command& c = list.commands[i];
+    std::array<std::uint64_t, gpu::kForeignPlaces> needed{};
+    std::erase_if(started, [&](const Started& s) {
+      if (c.foreign() != nullptr && static_cast<std::size_t>(c.foreign()->work->place()) == s.place) return false;
+      if (!graph::conflict(list.accesses(c), list.accesses(*s.command))) return false;
+      needed[s.place] = std::max(needed[s.place], s.number);
+      return true;
+    });
+    const bool waits = std::any_of(needed.begin(), needed.end(), [](std::uint64_t n) { return n > 0; });
+    if (waits) {
+      begin_part(i);
+      for (std::size_t place = 0; place < needed.size(); ++place) {
+        awaited[place] = std::max(awaited[place], needed[place]);
+        parts_.back().piece.waits[place] = awaited[place];
+      }
+    }
+    if (const graph::ForeignCommand* foreign = c.foreign()) {
+      std::string why;
+      if (context_.queue.foreign_queue(foreign->work->place(), why) == nullptr)
+        throw DeviceError(fmt::format("{}: {}", c.op.data(), why));
+      const auto place = static_cast<std::size_t>(foreign->work->place());
+      parts_.back().piece.behind.push_back({c.op.data(), foreign->work, list.reads(c), list.writes(c)});
+      started.push_back({place, ++counts[place], &c});
+    } else {
+      if (!parts_.back().piece.behind.empty()) begin_part(i);
+      parts_.back().end = i + 1;
+    }
+  }
+  if (counts != awaited) {
+    begin_part(list.commands.size());
+    parts_.back().piece.waits = counts;
+  }
+  std::array<std::uint64_t, gpu::kForeignPlaces> numbers{};
+  for (Part& part : parts_) {
+    for (gpu::ForeignCall& call : part.piece.behind) {
+      const auto place = static_cast<std::size_t>(call.work->place());
+      const std::uint64_t number = ++numbers[place];
+      call.awaited =
+          std::any_of(parts_.begin(), parts_.end(), [&](const Part& p) { return p.piece.waits[place] == number; });
+    }
+    part.first_buffer = ranges_.size();
+    for (std::size_t at = part.begin; at < part.end; at += kCommandsABuffer)
+      ranges_.emplace_back(at, std::min(at + kCommandsABuffer, part.end));
+    part.buffers = ranges_.size() - part.first_buffer;
+  }
 }
 
 BufferSpan CommandBuffers::buffer_of(const Range& range) const {
@@ -100,8 +173,17 @@ void CommandBuffers::run(std::span<const std::byte> numbers) {
   if (context_.queue.timestamps().active()) {
     run_timed();
   } else {
-    plain_.last_run = context_.queue.execute(plain_.commands, graph_.report().dispatches, graph_.report().barriers);
+    plain_.last_run = context_.queue.execute(pieces_of(plain_), graph_.report().dispatches, graph_.report().barriers);
   }
+}
+
+std::span<const GraphPiece> CommandBuffers::pieces_of(const Buffers& buffers) {
+  pieces_.resize(parts_.size());
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    if (pieces_[i].commands.empty()) pieces_[i] = parts_[i].piece;
+    pieces_[i].commands = std::span(buffers.commands).subspan(parts_[i].first_buffer, parts_[i].buffers);
+  }
+  return pieces_;
 }
 
 void CommandBuffers::run_timed() {
@@ -114,14 +196,14 @@ void CommandBuffers::run_timed() {
     buffers.profile = profile;
   }
   const std::int64_t now = profile::detail::now_ns();
-  buffers.last_run = context_.queue.execute(buffers.commands, graph_.report().dispatches, graph_.report().barriers);
+  buffers.last_run = context_.queue.execute(pieces_of(buffers), graph_.report().dispatches, graph_.report().barriers);
   for (TimedCommands& timed : buffers.timed) timed.submitted(now);
 }
 
 /// Encodes the buffers anew; the device has finished with them.
 void CommandBuffers::encode_all(Buffers& buffers, Timestamps* timestamps) {
   const VolkDeviceTable& vk = context_.logical.vk;
-  const std::size_t count = (entries_.size() + kCommandsABuffer - 1) / kCommandsABuffer;
+  const std::size_t count = ranges_.size();
   if (count == 0) return;
   if (buffers.commands.empty()) {
     auto info = structure<VkCommandBufferAllocateInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO);
@@ -135,39 +217,56 @@ void CommandBuffers::encode_all(Buffers& buffers, Timestamps* timestamps) {
   }
   for (std::size_t i = 0; i < count; ++i) {
     VkCommandBuffer commands = buffers.commands[i];
-    const std::size_t first = i * kCommandsABuffer, last = std::min(first + kCommandsABuffer, entries_.size());
+    const auto [first, last] = ranges_[i];
     auto begin = structure<VkCommandBufferBeginInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO);
     // A run may be queued while the previous one is still running; buffers with timestamps wait for each other.
     if (timestamps == nullptr) begin.flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT;
     check(vk.vkBeginCommandBuffer(commands, &begin), "vkBeginCommandBuffer");
     TimedCommands* timed = timestamps != nullptr ? &buffers.timed[i] : nullptr;
     if (timed != nullptr) timed->reset(*timestamps, commands, last - first);
-    encode(commands, first, last, timed);
+    encode(commands, i, timed);
     check(vk.vkEndCommandBuffer(commands), "vkEndCommandBuffer");
   }
 }
 
-void CommandBuffers::encode(VkCommandBuffer commands, std::size_t begin, std::size_t end, TimedCommands* timed) {
+void CommandBuffers::encode(VkCommandBuffer commands, std::size_t buffer, TimedCommands* timed) {
+  const auto [begin, end] = ranges_[buffer];
+  constexpr auto kHost = static_cast<std::size_t>(ForeignPlace::host);
+  const Part& part = *std::find_if(parts_.begin(), parts_.end(), [&](const Part& p) {
+    return buffer >= p.first_buffer && buffer < p.first_buffer + p.buffers;
+  });
+  if (buffer == part.first_buffer && part.piece.waits[kHost] > 0) take_from_host(context_.logical.vk, commands);
   VkPipeline bound = VK_NULL_HANDLE;
-  if (begin == 0) barrier(commands, kCompute | kTransfer, kCompute | kTransfer);
+  const std::vector<graph::Command>& list = graph_.list().commands;
+  // Foreign commands have no place in a command buffer; they come before the others of their group.
+  std::size_t previous = begin;
+  while (previous > 0 && list[previous - 1].foreign() != nullptr) --previous;
+  const graph::Command* before = previous > 0 ? &list[previous - 1] : nullptr;
+  if (before == nullptr) barrier(commands, kCompute | kTransfer, kCompute | kTransfer);
   const bool everywhere = barriers_everywhere();
   for (std::size_t i = begin; i < end; ++i) {
-    const graph::Command& c = graph_.list().commands[i];
+    const graph::Command& c = list[i];
     // Barriers chain: each waits for the previous group, which waited for the one before it.
-    if (i > 0 && c.group != graph_.list().commands[i - 1].group) {
+    if (before != nullptr && c.group != before->group) {
       if (timed != nullptr) timed->barrier(commands);
-      barrier(commands, stages_[c.group - 1], stages_[c.group]);
+      barrier(commands, stages_[before->group], stages_[c.group]);
     } else if (everywhere) {
       if (timed != nullptr) timed->barrier(commands);
       barrier(commands, kCompute | kTransfer, kCompute | kTransfer);
     }
+    before = &c;
     if (timed != nullptr) timed->begin(commands, c.op.data(), c.labels, c.stage());
     vulkan::encode(context_.logical.vk, commands, context_.pipelines.layout(), graph_.list().bytes, entries_[i], bound);
     if (timed != nullptr) timed->end(commands);
   }
   if (timed != nullptr) timed->finish(commands);
   if (everywhere) barrier(commands, kCompute | kTransfer, kCompute | kTransfer);
-  if (end == entries_.size() && context_.index_errors.in_use()) expose_kernel_writes(context_.logical.vk, commands);
+  if (buffer + 1 == part.first_buffer + part.buffers &&
+      std::any_of(part.piece.behind.begin(), part.piece.behind.end(),
+                  [](const gpu::ForeignCall& call) { return call.work->place() == ForeignPlace::host; }))
+    expose_to_host(context_.logical.vk, commands);
+  if (buffer + 1 == ranges_.size() && context_.index_errors.in_use())
+    expose_kernel_writes(context_.logical.vk, commands);
 }
 
 void CommandBuffers::barrier(VkCommandBuffer commands, unsigned before, unsigned behind) {

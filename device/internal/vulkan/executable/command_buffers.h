@@ -3,6 +3,8 @@
 #include <array>
 #include <deque>
 #include <memory>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include <etna/device/internal/graph/graph.h>
@@ -22,6 +24,12 @@ class CommandBuffers final : public Executable {
   void run(std::span<const std::byte> numbers) override;
 
  private:
+  /// Commands between which nothing else happens, and what GraphPiece says of them.
+  struct Part {
+    std::size_t begin = 0, end = 0;  ///< commands
+    std::size_t first_buffer = 0, buffers = 0;
+    GraphPiece piece;
+  };
   /// The commands, a few hundred per buffer; with timestamps, if requested.
   struct Buffers {
     std::vector<VkCommandBuffer> commands;
@@ -30,8 +38,10 @@ class CommandBuffers final : public Executable {
     std::uint64_t last_run = 0;       ///< the queue's mark
   };
   QueueEntry resolved(const graph::Command& command) const;
+  void divide();
+  std::span<const GraphPiece> pieces_of(const Buffers& buffers);
   void encode_all(Buffers& buffers, Timestamps* timestamps);
-  void encode(VkCommandBuffer commands, std::size_t begin, std::size_t end, TimedCommands* timed);
+  void encode(VkCommandBuffer commands, std::size_t buffer, TimedCommands* timed);
   BufferSpan buffer_of(const Range& range) const;
   void barrier(VkCommandBuffer commands, unsigned before, unsigned behind);
   void run_timed();
@@ -40,6 +50,9 @@ class CommandBuffers final : public Executable {
   const Graph& graph_;
   std::vector<QueueEntry> entries_;  ///< the graph's commands, with this device's objects
   std::vector<unsigned> stages_;     ///< per group
+  std::vector<Part> parts_;
+  std::vector<std::pair<std::size_t, std::size_t>> ranges_;  ///< the commands of each buffer
+  std::vector<GraphPiece> pieces_;
   VkCommandPool pool_ = VK_NULL_HANDLE;
   Buffers plain_;
   std::array<Buffers, 3>

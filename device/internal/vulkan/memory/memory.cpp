@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
+#include <etna/device/internal/foreign_work.h>
 
 namespace etna::vulkan {
 namespace {
@@ -52,6 +53,10 @@ VkResult make_buffer(const LogicalDevice& device, BufferUse use, std::size_t byt
   if (use != BufferUse::download) {
     info.usage |= VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT;
   }
+  const bool shared = use == BufferUse::device && gpu::shares_memory() && device.adapter.exports_memory;
+  auto external = structure<VkExternalMemoryBufferCreateInfo>(VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO);
+  external.handleTypes = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT;
+  if (shared) info.pNext = &external;
   VkResult result = vk.vkCreateBuffer(device.handle, &info, nullptr, &made.handle);
   if (result != VK_SUCCESS) return result;
 
@@ -62,6 +67,12 @@ VkResult make_buffer(const LogicalDevice& device, BufferUse use, std::size_t byt
   flags.flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT;
   auto allocation = structure<VkMemoryAllocateInfo>(VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO);
   if (use != BufferUse::download) allocation.pNext = &flags;
+  auto exported = structure<VkExportMemoryAllocateInfo>(VK_STRUCTURE_TYPE_EXPORT_MEMORY_ALLOCATE_INFO);
+  exported.handleTypes = external.handleTypes;
+  if (shared) {
+    flags.pNext = &exported;
+    made.shareable = needs.size;
+  }
   allocation.allocationSize = needs.size;
   allocation.memoryTypeIndex = static_cast<std::uint32_t>(type);
   result =
@@ -85,13 +96,12 @@ VkResult make_buffer(const LogicalDevice& device, BufferUse use, std::size_t byt
   return VK_SUCCESS;
 }
 
-VkResult import_buffer(const LogicalDevice& device, void* pages, std::size_t bytes, Buffer& out) {
-  constexpr VkExternalMemoryHandleTypeFlagBits kind = VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT;
-  const VolkDeviceTable& vk = device.vk;
-  auto memory = structure<VkMemoryHostPointerPropertiesEXT>(VK_STRUCTURE_TYPE_MEMORY_HOST_POINTER_PROPERTIES_EXT);
-  VkResult result = vk.vkGetMemoryHostPointerPropertiesEXT(device.handle, kind, pages, &memory);
-  if (result != VK_SUCCESS) return result;
+namespace {
 
+/// A buffer over memory of others. @param import the structure that names it @param types allowed, of memory
+VkResult import_memory(const LogicalDevice& device, VkExternalMemoryHandleTypeFlagBits kind, const void* import,
+                       std::uint32_t types, std::size_t bytes, Buffer& out) {
+  const VolkDeviceTable& vk = device.vk;
   Buffer made;
   made.bytes = bytes;
   made.imported = true;
@@ -102,17 +112,15 @@ VkResult import_buffer(const LogicalDevice& device, void* pages, std::size_t byt
   info.size = bytes;
   info.usage =
       VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT;
-  result = vk.vkCreateBuffer(device.handle, &info, nullptr, &made.handle);
+  if (kind == VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT) info.usage |= VK_BUFFER_USAGE_TRANSFER_DST_BIT;
+  VkResult result = vk.vkCreateBuffer(device.handle, &info, nullptr, &made.handle);
   if (result != VK_SUCCESS) return result;
 
   VkMemoryRequirements needs;
   vk.vkGetBufferMemoryRequirements(device.handle, made.handle, &needs);
-  const std::uint32_t types = needs.memoryTypeBits & memory.memoryTypeBits;
-  auto import = structure<VkImportMemoryHostPointerInfoEXT>(VK_STRUCTURE_TYPE_IMPORT_MEMORY_HOST_POINTER_INFO_EXT);
-  import.handleType = kind;
-  import.pHostPointer = pages;
+  types &= needs.memoryTypeBits;
   auto flags = structure<VkMemoryAllocateFlagsInfo>(VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO);
-  flags.pNext = &import;
+  flags.pNext = import;
   flags.flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT;
   auto allocation = structure<VkMemoryAllocateInfo>(VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO);
   allocation.pNext = &flags;
@@ -130,6 +138,28 @@ VkResult import_buffer(const LogicalDevice& device, void* pages, std::size_t byt
   made.address = vk.vkGetBufferDeviceAddress(device.handle, &which);
   out = made;
   return VK_SUCCESS;
+}
+
+}  // namespace
+
+VkResult import_buffer(const LogicalDevice& device, void* pages, std::size_t bytes, Buffer& out) {
+  constexpr VkExternalMemoryHandleTypeFlagBits kind = VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT;
+  auto memory = structure<VkMemoryHostPointerPropertiesEXT>(VK_STRUCTURE_TYPE_MEMORY_HOST_POINTER_PROPERTIES_EXT);
+  const VkResult result = device.vk.vkGetMemoryHostPointerPropertiesEXT(device.handle, kind, pages, &memory);
+  if (result != VK_SUCCESS) return result;
+  auto import = structure<VkImportMemoryHostPointerInfoEXT>(VK_STRUCTURE_TYPE_IMPORT_MEMORY_HOST_POINTER_INFO_EXT);
+  import.handleType = kind;
+  import.pHostPointer = pages;
+  return import_memory(device, kind, &import, memory.memoryTypeBits, bytes, out);
+}
+
+VkResult import_buffer(const LogicalDevice& device, int descriptor, std::size_t bytes, Buffer& out) {
+  constexpr VkExternalMemoryHandleTypeFlagBits kind = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT;
+  auto import = structure<VkImportMemoryFdInfoKHR>(VK_STRUCTURE_TYPE_IMPORT_MEMORY_FD_INFO_KHR);
+  import.handleType = kind;
+  import.fd = descriptor;
+  const int local = memory_type(device.adapter, ~0u, BufferUse::device);
+  return import_memory(device, kind, &import, local < 0 ? 0 : 1u << local, bytes, out);
 }
 
 void destroy_buffer(const LogicalDevice& device, const Buffer& buffer) {
@@ -170,12 +200,17 @@ bool BufferSegments::adopt(const Buffer& buffer) {
   return buffer.address >> 62 != 1 && by_address_.emplace(buffer.address, buffer).second;
 }
 
-bool BufferSegments::is_imported(std::uint64_t address) const {
+const Buffer* BufferSegments::buffer_at(std::uint64_t address) const {
   std::lock_guard lock(mutex_);
   const auto next = by_address_.upper_bound(address);
-  if (next == by_address_.begin()) return false;
+  if (next == by_address_.begin()) return nullptr;
   const Buffer& buffer = std::prev(next)->second;
-  return buffer.imported && address < buffer.address + buffer.bytes;
+  return address < buffer.address + buffer.bytes ? &buffer : nullptr;
+}
+
+bool BufferSegments::is_imported(std::uint64_t address) const {
+  const Buffer* buffer = buffer_at(address);
+  return buffer != nullptr && buffer->imported;
 }
 
 void BufferSegments::synchronize() {
@@ -188,6 +223,7 @@ void BufferSegments::release(const Segment& segment) {
   std::lock_guard lock(mutex_);
   auto found = by_address_.find(segment.address);
   if (found == by_address_.end()) return;
+  if (released_) released_(found->second);
   destroy_buffer(device_, found->second);
   by_address_.erase(found);
 }

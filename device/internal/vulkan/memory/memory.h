@@ -21,7 +21,8 @@ struct Buffer {
   std::uint64_t address = 0;
   std::size_t bytes = 0;
   std::byte* host = nullptr;
-  bool imported = false;  ///< the memory is the host's
+  bool imported = false;        ///< the memory is the host's
+  std::uint64_t shareable = 0;  ///< bytes of the allocation, if it can be exported (gpu::share_memory()); else 0
 };
 
 /// Bytes within a buffer, as copy commands name them.
@@ -43,6 +44,8 @@ VkResult make_buffer(const LogicalDevice& device, BufferUse use, std::size_t byt
 /// A buffer over memory of the host, which kernels read in place. @param pages and bytes: multiples of the adapter's
 /// host_import_alignment
 VkResult import_buffer(const LogicalDevice& device, void* pages, std::size_t bytes, Buffer& out);
+/// A buffer over memory of the same GPU that another API has exported. Takes the descriptor, unless it fails.
+VkResult import_buffer(const LogicalDevice& device, int descriptor, std::size_t bytes, Buffer& out);
 void destroy_buffer(const LogicalDevice& device, const Buffer& buffer);
 
 /// Device-local memory for the caching allocator: one buffer and one allocation per segment, looked up by address.
@@ -59,6 +62,10 @@ class BufferSegments : public SegmentSource {
 
   /// Adds a buffer that was imported; release() ends it. @returns false where another one begins at its address
   bool adopt(const Buffer& buffer);
+  /// The whole buffer that an address is in; null for none.
+  const Buffer* buffer_at(std::uint64_t address) const;
+  /// @param released is called before a buffer ends
+  void watch(std::function<void(const Buffer&)> released) { released_ = std::move(released); }
   /// Whether the address is in such a buffer.
   bool is_imported(std::uint64_t address) const;
 
@@ -76,6 +83,7 @@ class BufferSegments : public SegmentSource {
 
   const LogicalDevice& device_;
   std::function<void()> finish_;
+  std::function<void(const Buffer&)> released_;
   std::recursive_mutex& mutex_;
   std::map<std::uint64_t, Buffer> by_address_;
 };
