@@ -34,6 +34,12 @@ std::pair<std::string, std::string> difference(const std::string& a, const std::
   }
 }
 
+/// For groups without MPI.
+std::vector<std::string> of_all_ranks(const std::string& mine) {
+  static std::uint64_t calls = 0;
+  return group()->meeting().gather(fmt::format("agree/{}", ++calls), mine, kAgreeSeconds);
+}
+
 }  // namespace
 
 void require_same(const std::string& what, const std::string& text) {
@@ -58,6 +64,10 @@ void require_same(const std::string& what, const std::string& text) {
 bool any_rank(bool mine) {
   if (!is_distributed()) return mine;
   const NotCaptured now;
+  if (!group()->has_host_engine()) {
+    const std::vector<std::string> all = of_all_ranks(mine ? "1" : "0");
+    return std::find(all.begin(), all.end(), "1") != all.end();
+  }
   return all_reduce(scalar(mine ? 1 : 0, {i32}), Reduce::max).item<int>() != 0;
 }
 
@@ -68,6 +78,7 @@ std::uint64_t seed_of_rank(std::uint64_t seed) {
 double number_of_first(double mine) {
   if (!is_distributed()) return mine;
   const NotCaptured now;
+  if (!group()->has_host_engine()) return std::stod(of_all_ranks(fmt::format("{:a}", mine))[0]);
   return broadcast(scalar(mine, {f64})).item<double>();
 }
 

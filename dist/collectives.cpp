@@ -84,7 +84,7 @@ std::vector<Staged>& staged() {
 bool collective_gpu(const OpCall& call, std::span<Tensor> out) {
   const auto a = call.as<CollectiveAttrs>();
   Group& group = require_group(op_name(call));
-  if (group.engine().takes(out[0].device())) {
+  if (group.engine_on(call.in[0].device()) != nullptr) {
     collective_cpu(call, out);
     return true;
   }
@@ -106,7 +106,8 @@ void finish_cpu(const OpCall& call, std::span<Tensor>) { require_group(op_name(c
 
 bool finish_gpu(const OpCall& call, std::span<Tensor> out) {
   Group& group = require_group(op_name(call));
-  if (!group.engine().takes(out[0].device())) capture_hooks::forbid(op_name(call), "goes through host memory");
+  if (group.engine_on(out[0].device()) != nullptr) return true;
+  capture_hooks::forbid(op_name(call), "goes through host memory");
   const std::vector<Staged> list = std::exchange(staged(), {});
   group.finish();
   for (const Staged& one : list) detail::write_back(one.host, one.device);
@@ -176,6 +177,24 @@ const OpDef kSend = {.name = "send", .infer = collective_infer, .cpu = collectiv
 const OpDef kReceive = {.name = "receive_", .infer = collective_infer, .cpu = collective_cpu, .gpu = collective_gpu};
 const OpDef kFinishAllReduces = {
     .name = "finish_all_reduces_", .infer = finish_infer, .cpu = finish_cpu, .gpu = finish_gpu};
+
+struct ExchangeAttrs {
+  PeerExchange* exchange;
+  std::int64_t part;
+};
+
+std::vector<OutputSpec> exchange_infer(const OpCall& call) { return {{call.in[1].shape(), call.in[1].dtype(), 1}}; }
+
+bool exchange_gpu(const OpCall& call, std::span<Tensor>) {
+  const auto a = call.as<ExchangeAttrs>();
+  const Tensor& own = call.in[0];
+  const std::size_t item = item_size(own.dtype());
+  a.exchange->start(own.device(), static_cast<std::size_t>(a.part), static_cast<std::size_t>(own.offset()) * item,
+                    static_cast<std::size_t>(own.numel()) * item);
+  return true;
+}
+
+const OpDef kExchange = {.name = "exchange_", .infer = exchange_infer, .gpu = exchange_gpu};
 
 /// Of an op in place: it is not recorded, so a tensor that requires grad would keep a wrong gradient.
 void require_unrecorded(const char* op, const Tensor& x) {
@@ -253,6 +272,21 @@ void start_all_reduce_(const Tensor& x, Reduce reduce) {
 void finish_all_reduces_(const Tensor& arena) {
   GradMode off(false);
   apply1(kFinishAllReduces, {arena});
+}
+
+std::shared_ptr<PeerExchange> make_exchange(Device device, std::size_t bytes, std::size_t parts) {
+  if (device.is_cpu() || !is_distributed()) return nullptr;
+  Engine* engine = require_group("make_exchange").engine_on(device);
+  return engine != nullptr ? engine->make_exchange(bytes, parts) : nullptr;
+}
+
+Tensor over(const StoragePtr& storage, DType dtype, std::int64_t count) {
+  return detail::make_view(storage, storage->device(), dtype, {count}, {1}, 0);
+}
+
+void start_exchange_(PeerExchange& exchange, std::int64_t part, const Tensor& own, const Tensor& inbox) {
+  GradMode off(false);
+  apply1(kExchange, {own, inbox}, Attrs::of(ExchangeAttrs{&exchange, part}));
 }
 
 }  // namespace etna::distributed

@@ -13,9 +13,11 @@
 
 #include <fmt/format.h>
 
+#include <etna/device/internal/foreign_work.h>
 #include <etna/device/internal/os/clock.h>
 #include <etna/device/internal/os/process.h>
 #include <etna/dist/internal/host_engine.h>
+#include <etna/dist/internal/nccl_engine.h>
 #include <etna/dist/internal/open_transport.h>
 #include <etna/dist/internal/socket.h>
 
@@ -148,7 +150,7 @@ struct Group::Worker {
   }
 };
 
-Group::Group(const Options& options, Place place) : place_(std::move(place)) {
+Group::Group(const Options& options, Place place) : place_(std::move(place)), options_(options) {
   try {
     join(options);
   } catch (...) {
@@ -162,14 +164,17 @@ Group::Group(const Options& options, Place place) : place_(std::move(place)) {
 void Group::join(const Options& options) {
   std::string kind = options.engine;
   if (const char* chosen = std::getenv("ETNA_DIST"); kind.empty() && chosen != nullptr) kind = chosen;
-  if (kind.empty()) kind = "mpi";
-  if (kind != "mpi" && kind != "none")
-    throw Error(fmt::format("distributed: '{}' is no engine; there are mpi and none (ETNA_DIST)", kind.substr(0, 40)));
+  if (!kind.empty() && kind != "mpi" && kind != "nccl" && kind != "none")
+    throw Error(
+        fmt::format("distributed: '{}' is no engine; there are mpi, nccl and none (ETNA_DIST)", kind.substr(0, 40)));
   if (kind == "mpi" && !place_.mpi)
     throw Error(
         fmt::format("distributed: {} started these {} processes, and MPI cannot join processes that it did not start; "
                     "use: etna launch -n {} -- PROGRAM",
                     place_.launcher == "environment" ? "no launcher" : place_.launcher, place_.size, place_.size));
+  options_.engine = kind;
+  if (kind.empty() || kind == "nccl") gpu::share_memory();
+  if (kind.empty() || kind == "nccl") kind = place_.mpi ? "mpi" : "none";
   worker_ = std::make_unique<Worker>();
   std::unique_ptr<Transport> transport;
   if (kind == "mpi") {
@@ -250,13 +255,62 @@ Group::~Group() {
   }
 }
 
+namespace {
+
+std::unique_ptr<Group> the_group;
+
+void end_at_exit() {
+  // Whatever still waits for others waits in vain: this process ends before its time.
+  if (the_group) the_group->meeting().fail("this rank has ended");
+  the_group.reset();
+}
+
+}  // namespace
+
 Engine& Group::engine() {
-  if (engine_ == nullptr) throw Error("distributed: this group has no engine (ETNA_DIST=none), so it can only meet");
+  if (engine_ == nullptr && options_.engine == "none")
+    throw Error("distributed: this group has no engine (ETNA_DIST=none), so it can only meet");
+  if (engine_ == nullptr)
+    throw Error(
+        fmt::format("distributed: tensors on the CPU travel by MPI, which did not start these processes; move them to "
+                    "the GPU, or use: etna launch -n {} -- PROGRAM",
+                    place_.size));
   return *engine_;
 }
 
+Engine* Group::engine_on(Device device) {
+  if (device.is_cpu()) return &engine();
+  const bool wanted = options_.engine.empty() || options_.engine == "nccl";
+  if (wanted && !std::exchange(asked_for_device_engine_, true)) {
+    device_engine_ = NcclEngine::join(*meeting_, place_, device, options_.join_seconds, options_.late_seconds,
+                                      why_no_device_engine_);
+    // Handlers run in reverse order: before those of CUDA and NCCL, which are loaded by now.
+    static const int again = std::atexit(end_at_exit);
+    (void)again;
+  }
+  if (device_engine_ != nullptr && device_engine_->takes(device)) return device_engine_.get();
+  if (options_.engine == "nccl" || engine_ == nullptr)
+    throw Error(fmt::format("distributed: NCCL does not work here: {}", device_engine_ != nullptr
+                                                                            ? "this process uses another device, too"
+                                                                            : why_no_device_engine_));
+  return nullptr;
+}
+
+std::string Group::engines() const {
+  std::string text = device_engine_ != nullptr ? device_engine_->name() : "";
+  if (engine_ != nullptr) text += (text.empty() ? "" : " and ") + engine_->name();
+  if (!why_no_device_engine_.empty() && engine_ != nullptr)
+    text += fmt::format("; tensors of GPUs go through host memory ({})", why_no_device_engine_);
+  return text;
+}
+
 void Group::start(Collective c, const Tensor& in, const Tensor& out) {
-  Engine& engine = this->engine();
+  const Tensor& any = in.defined() ? in : out;
+  if (c.kind == Kind::barrier && engine_ == nullptr) {
+    meeting_->gather(fmt::format("barrier/{}", ++number_), "", options_.late_seconds);
+    return;
+  }
+  Engine& engine = any.defined() && !any.device().is_cpu() ? *engine_on(any.device()) : this->engine();
   if (meeting_->failed())
     throw RankLost(fmt::format("distributed: {}: {}; the group has ended", str(c), meeting_->failure()));
   if (c.kind != Kind::send && c.kind != Kind::receive) c.number = ++number_;
@@ -292,10 +346,13 @@ void Group::leave() {
   ended = meeting_->failed();
   if (ended) {
     if (server_) server_->stop();
+    device_engine_.reset();
     worker_.reset();
     (void)engine_.release();  // NOLINT: messages that nobody will answer refer to it
     return;
   }
+  if (device_engine_ != nullptr) device_engine_->finish();
+  device_engine_.reset();
   if (engine_ != nullptr) {
     worker_->start([this] { engine_->finish(); });
     worker_->wait();
@@ -306,12 +363,6 @@ void Group::leave() {
   std::error_code ignored;
   if (!file_.empty()) std::filesystem::remove(file_, ignored);
 }
-
-namespace {
-
-std::unique_ptr<Group> the_group;
-
-}  // namespace
 
 Group* group() { return the_group.get(); }
 
@@ -332,11 +383,7 @@ void init(const Options& options) {
     throw Error("distributed: limits are seconds above 0");
   if (place.size == 1) return;
   the_group = std::make_unique<Group>(options, std::move(place));
-  static const int once = std::atexit([] {
-    // Whatever still waits for others waits in vain: this process ends before its time.
-    if (the_group) the_group->meeting().fail("this rank has ended");
-    the_group.reset();
-  });
+  static const int once = std::atexit(end_at_exit);
   (void)once;
 }
 
@@ -350,8 +397,8 @@ int rank() { return the_group ? the_group->place().rank : 0; }
 int size() { return the_group ? the_group->place().size : 1; }
 int local_rank() { return the_group ? the_group->place().local_rank : 0; }
 int local_size() { return the_group ? the_group->place().local_size : 1; }
-std::string engine() { return the_group && the_group->has_engine() ? the_group->engine().name() : ""; }
-bool can_capture(Device device) { return !the_group || device.is_cpu() || the_group->engine().takes(device); }
+std::string engine() { return the_group ? the_group->engines() : ""; }
+bool can_capture(Device device) { return !the_group || device.is_cpu() || the_group->engine_on(device) != nullptr; }
 
 bool reports_failure() {
   if (the_group == nullptr || !the_group->meeting().failed()) return true;

@@ -2,6 +2,7 @@
 
 #include <etna/dist/dist.h>
 #include <etna/dist/internal/engine.h>
+#include <etna/dist/internal/peer_exchange.h>
 #include <etna/tensor/op.h>
 
 namespace etna::distributed {
@@ -11,5 +12,12 @@ namespace etna::distributed {
 void start_all_reduce_(const Tensor& x, Reduce reduce);
 /// Waits for all that were started. @param arena a tensor on their device, which the graph orders it by
 void finish_all_reduces_(const Tensor& arena);
+
+/// An exchange of parts of an arena between two ranks; null where gradients are reduced otherwise. All ranks call it.
+std::shared_ptr<PeerExchange> make_exchange(Device device, std::size_t bytes, std::size_t parts);
+/// A flat tensor over its memory.
+Tensor over(const StoragePtr& storage, DType dtype, std::int64_t count);
+/// Begins to exchange a part, and returns: `own` goes to the other rank's `inbox`. Whatever touches them waits.
+void start_exchange_(PeerExchange& exchange, std::int64_t part, const Tensor& own, const Tensor& inbox);
 
 }  // namespace etna::distributed

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include <etna/dist/dist.h>
@@ -8,6 +10,8 @@
 
 /// What carries collectives out.
 namespace etna::distributed {
+
+class PeerExchange;
 
 enum class Kind : std::uint8_t {
   all_reduce,
@@ -46,6 +50,8 @@ class Engine {
   /// @param in undefined for receive and barrier @param out undefined for send and barrier. May share `in`'s storage,
   /// then wholly. @throws RankLost, RanksDiffer
   virtual void run(const Collective& collective, const Tensor& in, const Tensor& out) = 0;
+  /// For gradients (peer_exchange.h). All ranks call it. Null where there is none, or no need.
+  virtual std::shared_ptr<PeerExchange> make_exchange(std::size_t, std::size_t) { return nullptr; }
   /// Leaves in order: all ranks do.
   virtual void finish() = 0;
 };

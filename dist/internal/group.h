@@ -17,9 +17,13 @@ class Group {
   ~Group();
 
   const Place& place() const { return place_; }
-  /// @throws Error where the group has none
+  /// That of tensors on the host. @throws Error where the group has none
   Engine& engine();
-  bool has_engine() const { return engine_ != nullptr; }
+  /// That of tensors on a GPU; null: they go through the host's. All ranks come here with their first such tensor.
+  Engine* engine_on(Device device);
+  bool has_host_engine() const { return engine_ != nullptr; }
+  /// Names what moves tensors.
+  std::string engines() const;
   Meeting& meeting() { return *meeting_; }
 
   /// Runs a collective on contiguous tensors that the engine takes. @throws RankLost, RanksDiffer
@@ -38,7 +42,11 @@ class Group {
   void count_local_ranks(double seconds);
 
   Place place_;
+  Options options_;
   std::unique_ptr<Engine> engine_;
+  std::unique_ptr<Engine> device_engine_;
+  std::string why_no_device_engine_;
+  bool asked_for_device_engine_ = false;
   std::unique_ptr<MeetingServer> server_;
   std::unique_ptr<Meeting> meeting_;
   std::unique_ptr<Worker> worker_;

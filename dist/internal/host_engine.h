@@ -18,6 +18,8 @@ class HostEngine final : public Engine {
   /// @param meeting knows who is gone; outlives this. @param late seconds to wait for a rank that lives
   HostEngine(std::unique_ptr<Transport> transport, Meeting& meeting, double late);
 
+  ~HostEngine() override;
+
   std::string name() const override { return transport_->name(); }
   bool takes(Device device) const override { return device.is_cpu(); }
   bool runs_anywhere() const override { return true; }

@@ -1,7 +1,9 @@
 #include <etna/nn/parallel/data_parallel.h>
 
 #include <algorithm>
+#include <memory>
 #include <numeric>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +23,9 @@ namespace etna::distributed {
 namespace {
 
 constexpr std::int64_t kAlignment = 256;  ///< bytes; kernels read gradients by vectors
+constexpr std::int64_t kBucketOnCpu = std::int64_t{4} << 20, kBucketOnGpu = std::int64_t{25} << 20;
+/// Of an exchange: the sums of a part are made while the next one travels.
+constexpr std::int64_t kPart = std::int64_t{32} << 20;
 
 struct ReducedParameter {
   std::string name;
@@ -32,10 +37,19 @@ struct ReducedParameter {
   HookHandle hook = {};
 };
 
+/// What two ranks exchange at once.
+struct ExchangedPart {
+  Tensor own, inbox;
+  Tensor flat;  ///< gets the mean
+  std::int64_t index = 0;
+};
+
 struct GradientBucket {
   Tensor flat;    ///< a part of the arena
   Tensor narrow;  ///< what travels instead; undefined: the same
   std::int64_t parameters = 0, arrived = 0;
+  std::shared_ptr<PeerExchange> exchange = {};
+  std::vector<ExchangedPart> parts = {};
 };
 
 bool same_place(const Tensor& a, const Tensor& b) {
@@ -69,6 +83,8 @@ struct DataParallel::State {
   }
 
   void lay_out();
+  void make_room(std::int64_t count, DType dtype, Device device, std::span<GradientBucket> added,
+                 std::span<const std::pair<std::int64_t, std::int64_t>> ranges);
   void arrive(std::size_t index);
   void start_ready();
   void finish();
@@ -91,38 +107,68 @@ void DataParallel::State::lay_out() {
     const auto belongs = [&](std::size_t i) {
       return parameters[i].parameter.dtype() == dtype && parameters[i].parameter.device() == device;
     };
-    struct Range {
-      std::int64_t begin, end;
-    };
-    std::vector<Range> ranges;
+    const std::int64_t bucket_bytes = options.bucket_bytes > 0 ? options.bucket_bytes
+                                      : device.is_cpu()        ? kBucketOnCpu
+                                                               : kBucketOnGpu;
+    std::vector<std::pair<std::int64_t, std::int64_t>> ranges;  ///< of buckets, in elements
     std::vector<std::pair<std::size_t, std::int64_t>> places;
     std::int64_t at = 0;
     for (const std::size_t i : left) {
       if (!belongs(i)) continue;
-      if (ranges.empty() || (at - ranges.back().begin) * item >= options.bucket_bytes) {
-        ranges.push_back({at, at});
+      if (ranges.empty() || (at - ranges.back().first) * item >= bucket_bytes) {
+        ranges.emplace_back(at, at);
         buckets.emplace_back();
       }
       places.emplace_back(i, at);
       parameters[i].bucket = buckets.size() - 1;
       ++buckets.back().parameters;
       at += (parameters[i].parameter.numel() * item + kAlignment - 1) / kAlignment * kAlignment / item;
-      ranges.back().end = at;
+      ranges.back().second = at;
     }
-    const Tensor arena = zeros({at}, {dtype, device});
-    arena.storage()->set_use(MemoryUse::gradients);
-    arenas.push_back(arena);
-    const std::size_t first_bucket = buckets.size() - ranges.size();
-    for (std::size_t b = 0; b < ranges.size(); ++b) {
-      GradientBucket& bucket = buckets[first_bucket + b];
-      bucket.flat = arena.slice(0, ranges[b].begin, ranges[b].end);
-      if (options.dtype != f32 && dtype == f32) bucket.narrow = zeros(bucket.flat.shape(), {options.dtype, device});
-    }
+    make_room(at, dtype, device, std::span(buckets).last(ranges.size()), ranges);
+    const Tensor& arena = arenas.back();
     for (const auto& [i, offset] : places) {
       const Tensor& x = parameters[i].parameter;
       parameters[i].place = arena.slice(0, offset, offset + x.numel()).view(x.shape());
     }
     std::erase_if(left, belongs);
+  }
+}
+
+/// Makes an arena, and places buckets in it.
+void DataParallel::State::make_room(std::int64_t count, DType dtype, Device device, std::span<GradientBucket> added,
+                                    std::span<const std::pair<std::int64_t, std::int64_t>> ranges) {
+  const bool narrow = options.dtype != f32 && dtype == f32;
+  const DType sent = narrow ? options.dtype : dtype;
+  const auto item = static_cast<std::int64_t>(item_size(sent));
+  const std::int64_t part = kPart / item;
+  std::int64_t parts = 0;
+  for (const auto& [begin, end] : ranges) parts += (end - begin + part - 1) / part;
+  const std::shared_ptr<PeerExchange> exchange =
+      make_exchange(device, static_cast<std::size_t>(count * item), static_cast<std::size_t>(parts));
+  Tensor travels, inbox, arena;
+  if (exchange != nullptr) {
+    travels = over(exchange->own(), sent, count);
+    inbox = over(exchange->inbox(), sent, count);
+    travels.zero_();
+  } else if (narrow) {
+    travels = zeros({count}, {sent, device});
+  }
+  arena = narrow || exchange == nullptr ? zeros({count}, {dtype, device}) : travels;
+  arena.storage()->set_use(MemoryUse::gradients);
+  arenas.push_back(arena);
+  std::int64_t next = 0;
+  for (std::size_t b = 0; b < added.size(); ++b) {
+    const auto [begin, end] = ranges[b];
+    added[b].flat = arena.slice(0, begin, end);
+    if (narrow) added[b].narrow = travels.slice(0, begin, end);
+    added[b].exchange = exchange;
+    if (exchange == nullptr) continue;
+    for (std::int64_t at = begin; at < end; at += part) {
+      const std::int64_t stop = std::min(at + part, end);
+      added[b].parts.push_back(
+          {travels.slice(0, at, stop), inbox.slice(0, at, stop), arena.slice(0, at, stop), next++});
+    }
   }
 }
 
@@ -150,7 +196,9 @@ void DataParallel::State::start_ready() {
   for (; started < buckets.size() && buckets[started].arrived == buckets[started].parameters; ++started) {
     GradientBucket& bucket = buckets[started];
     if (bucket.narrow.defined()) bucket.narrow.copy_(bucket.flat);
-    start_all_reduce_(bucket.narrow.defined() ? bucket.narrow : bucket.flat, Reduce::mean);
+    for (const ExchangedPart& part : bucket.parts) start_exchange_(*bucket.exchange, part.index, part.own, part.inbox);
+    if (bucket.exchange == nullptr)
+      start_all_reduce_(bucket.narrow.defined() ? bucket.narrow : bucket.flat, Reduce::mean);
   }
 }
 
@@ -194,7 +242,10 @@ void DataParallel::State::finish() {
   fill_missing();
   for (const Tensor& arena : arenas) finish_all_reduces_(arena);
   for (GradientBucket& bucket : buckets) {
-    if (bucket.narrow.defined()) bucket.flat.copy_(bucket.narrow);
+    // A sum of two is the same on both ranks.
+    for (ExchangedPart& part : bucket.parts)
+      part.flat.copy_((part.own.to(part.flat.dtype()) + part.inbox.to(part.flat.dtype())) * 0.5);
+    if (bucket.exchange == nullptr && bucket.narrow.defined()) bucket.flat.copy_(bucket.narrow);
     bucket.arrived = 0;
   }
   for (ReducedParameter& p : parameters) {

@@ -9,7 +9,8 @@
 namespace etna::distributed {
 
 struct DataParallelOptions {
-  std::int64_t bucket_bytes = std::int64_t{4} << 20;  ///< of gradients that are reduced together, about
+  /// Of gradients that are reduced together, about; 0: 4 MiB on the CPU, 25 MiB on a GPU.
+  std::int64_t bucket_bytes = 0;
   /// What gradients travel in: bf16 halves their bytes. Sums are f32, rounded once; f32 keeps the parameters' dtype.
   DType dtype = f32;
   /// Some parameters get no gradient in some steps. False: that is an error that names them.

@@ -208,7 +208,7 @@ TEST_F(Joining, MissingRanksAreNamed) {
 }
 
 TEST_F(Joining, MpiNeedsALauncherOfItsOwn) {
-  EXPECT_THAT(join(0, 2, "ETNA_MEET=localhost:1").output,
+  EXPECT_THAT(join(0, 2, "ETNA_MEET=localhost:1 ETNA_DIST=mpi").output,
               testing::HasSubstr("MPI cannot join processes that it did not start; use: etna launch -n 2 -- PROGRAM"));
   EXPECT_THAT(join(0, 2, "ETNA_DIST=none").output, testing::HasSubstr("nowhere to meet; set ETNA_MEET"));
   EXPECT_THAT(join(0, 2, "ETNA_DIST=gloo").output, testing::HasSubstr("'gloo' is no engine"));
