@@ -8,6 +8,7 @@
 #include <etna/device/error.h>
 #include <etna/device/output_file.h>
 #include <etna/device/profile/profile.h>
+#include <etna/dist/dist.h>
 #include <etna/train/receipt.h>
 
 #include "devices.h"
@@ -22,7 +23,7 @@ double a_step(std::uint64_t count, const bench::StepTimes& times) {
 }
 
 double tokens_per_second(const bench::Workload& w, const bench::StepTimes& times) {
-  return static_cast<double>(w.rows()) / times.median_ms() * 1e3;
+  return static_cast<double>(w.rows() * distributed::size()) / times.median_ms() * 1e3;
 }
 
 void print(const bench::Workload& w, Device device, const bench::StepTimes& t) {
@@ -128,6 +129,20 @@ int main(int argc, char** argv) {
                      io::kReplacesOnlyOwn)
       ->needs(profiled);
 
+  bool grouped = false, alone = false;
+  std::string reduced = "f32";
+  auto* in_group = app.add_flag("--distributed", grouped,
+                                "train with the other processes of the group that started this one (etna launch, "
+                                "torchrun): each takes --batch sequences; tokens/s are those of all");
+  app.add_flag("--no-reduction", alone, "leave out the reduction of gradients, to see what it costs")->needs(in_group);
+  app.add_option("--reduction", reduced, "what gradients travel in: f32 or bf16")
+      ->check(CLI::IsMember({"f32", "bf16"}))
+      ->capture_default_str()
+      ->needs(in_group);
+  std::int64_t bucket_mib = 0;
+  app.add_option("--bucket", bucket_mib, "MiB of gradients that are reduced at once (default: DataParallel's)")
+      ->check(CLI::PositiveNumber)
+      ->needs(in_group);
   std::string receipt_file;
   app.add_option("--receipt", receipt_file,
                  std::string("write what ran to this file: device, kernels, fallbacks (etna receipt check)") +
@@ -142,7 +157,13 @@ int main(int argc, char** argv) {
     if (exact) options.timing = profile::Timing::dispatches;
     std::optional<profile::Profile> seen;
     nlohmann::json runs = nlohmann::json::array();
-    const std::vector<Device> devices = bench::chosen_devices(device_names);
+    options.reduce = !alone;
+    if (bucket_mib > 0) options.bucket_bytes = bucket_mib << 20;
+    options.reduced = dtype_named(reduced);
+    if (grouped) distributed::init();
+    const std::vector<Device> devices =
+        grouped ? std::vector{distributed::select_local_device(device_names.empty() ? "" : device_names.front())}
+                : bench::chosen_devices(device_names);
     if (receipt && devices.size() > 1)
       throw Error("--receipt states one device; name it with --device, and measure the others in runs of their own");
     if (receipt) receipt->device(device_names.empty() ? "" : device_names.front(), devices.front());
@@ -155,6 +176,8 @@ int main(int argc, char** argv) {
           for (const std::string& mode : modes) {
             options.captured = mode == "captured";
             const bench::StepTimes times = bench::time_steps(workload, device, options);
+            if (distributed::rank() > 0) continue;
+            if (grouped) fmt::print("{} processes, {}; ", distributed::size(), distributed::engine());
             print(workload, device, times);
             if (times.profile) print(times, *(seen = times.profile));
             runs.push_back(report(workload, device, times));
@@ -167,6 +190,7 @@ int main(int argc, char** argv) {
     }
     if (seen && !trace.empty()) profile::write_trace(*seen, trace);
     if (receipt) receipt->write(receipt_file);
+    distributed::finish();
     if (json.empty()) return;
     std::ofstream out(json);
     out << runs.dump(2) << '\n';

@@ -5,7 +5,9 @@
 
 #include <etna/autograd/autograd.h>
 #include <etna/device/profile/profiler.h>
+#include <etna/dist/dist.h>
 #include <etna/models/decoder.h>
+#include <etna/nn/parallel/data_parallel.h>
 #include <etna/optim/adam.h>
 #include <etna/optim/grad_scaler.h>
 #include <etna/tensor/autocast.h>
@@ -84,9 +86,11 @@ double StepTimes::median_ms() const { return median(span_ms); }
 
 StepTimes time_steps(const Workload& workload, Device device, StepOptions options) {
   options = with_defaults(options, device);
-  manual_seed(1);
+  manual_seed(1 + static_cast<std::uint64_t>(distributed::rank()));
   models::Decoder model(models::decoder_config("gpt2", workload.model));
   model.to(device);
+  distributed::DataParallel parallel(model, {.bucket_bytes = options.bucket_bytes, .dtype = options.reduced});
+  parallel.set_reduce(options.reduce);
   optim::AdamW optimizer(model.parameters(), {.lr = 1e-4, .max_grad_norm = 1});
   optim::GradScaler scaler({.enabled = options.precision == f16});
   const Shape shape{workload.batch, workload.model.context};

@@ -23,6 +23,9 @@ struct StepOptions {
   std::int64_t span = 0;              ///< steps between two waits for the device; 0: 1 on the CPU, 10 on a GPU
   etna::DType precision = etna::f32;  ///< of matrix products; f16 with loss scaling
   bool captured = false;              ///< replay a captured step; otherwise run op by op
+  bool reduce = true;                 ///< gradients over all processes of the group, if there are several
+  etna::DType reduced = etna::f32;    ///< what they travel in
+  std::int64_t bucket_bytes = 0;      ///< of gradients; 0: DataParallel's choice
 };
 
 /// Timings of the steps. The counters cover all timed steps together.
