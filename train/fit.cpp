@@ -80,6 +80,7 @@ detail::Fit::Fit(nn::Module& model, Evaluator::Metric loss, optim::Optimizer& op
                               .resume = resume,
                               .progress = options.progress,
                               .distributed = options.parallel != nullptr,
+                              .sharded = optimizer.is_sharded(),
                               .epoch_lines = true,
                               .name = "fit"};
   if (s.validate) loop.validate = [&s] { return s.validate(s.evaluator); };

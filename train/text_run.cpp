@@ -157,7 +157,7 @@ struct TextRun::State {
                .schedule = &schedule,
                .weight = [this](const Tensor& x) { return weight(x); },
                .after = [this](const Tensor& value) { epoch_loss.add_(value); },
-               .parallel = o.distributed ? &parallel.emplace(*model.module) : nullptr}) {
+               .parallel = o.distributed ? &parallel_of(o) : nullptr}) {
     if (o.resident && o.seq_spread > 0) throw SettingError("--resident does not go with seq_spread");
     if (o.distributed && !model.memory.empty()) {
       throw SettingError(
@@ -165,6 +165,7 @@ struct TextRun::State {
     }
     if (o.resident) resident.emplace(own_streams(streams, own_sequences(r, o), o), d);
     if (o.distributed) {
+      optimizer.shard(parallel->sharding());
       // Each rank drops out by itself.
       const RandomState now = random_state();
       set_random_state({distributed::seed_of_rank(now.seed), now.offset});
@@ -172,6 +173,9 @@ struct TextRun::State {
     model.module->train();
   }
 
+  distributed::DataParallel& parallel_of(const TextRunOptions& o) {
+    return parallel.emplace(*model.module, distributed::DataParallelOptions{.zero_stage = o.zero_stage});
+  }
   Tensor loss(const Tensor& x, const Tensor& y) {
     if (!resident) return model.loss(x, y);
     const data::Batch own = resident->next();
@@ -269,6 +273,7 @@ TrainingLoopOptions TextRun::loop_options() {
       .checkpoint_seconds = s.recipe.checkpoint_seconds,
       .columns = {"loss", "lr", "tokens_per_second", "valid_loss"},
       .distributed = s.options.distributed,
+      .sharded = s.optimizer.is_sharded(),
       .perplexity = true,
       .advice = "try a smaller --lr"};
   loop.items.insert(loop.items.end(), s.model.memory.begin(), s.model.memory.end());

@@ -78,6 +78,7 @@ struct TextRunOptions {
   bool captured = true;         ///< record a step once and replay it; otherwise run op by op
   /// Every rank of the group runs it, each with its part of the batch's sequences.
   bool distributed = false;
+  int zero_stage = 0;     ///< what the ranks divide among them (DataParallelOptions)
   bool resident = false;  ///< upload the text once and slice batches on the device; otherwise upload each batch
 };
 

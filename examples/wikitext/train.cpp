@@ -106,7 +106,7 @@ int run_train(const TrainOptions& given, Settings& settings, training::SettingLi
   const Device device = options.distributed ? distributed::select_local_device(options.device) : options.select();
   fmt::print("{}\n", device_line(options.device, device));
   if (distributed::is_distributed()) {
-    distributed::require_same("setting", list.toml());
+    distributed::require_same("setting", fmt::format("{}\nzero = {}", list.toml(), options.zero));
     fmt::print("distributed: {} processes, {}\n", distributed::size(), distributed::engine());
   }
   io::require_output({"--json", options.json, json_marks(kTrainCommand)}, options.force);
@@ -128,6 +128,7 @@ int run_train(const TrainOptions& given, Settings& settings, training::SettingLi
     memory = forecast(own, corpus, run_options, device);
   }
   run_options.distributed = distributed::is_distributed();
+  run_options.zero_stage = options.zero;
   manual_seed(static_cast<std::uint64_t>(settings.seed));
   const TextModel model = make_model(settings, corpus.vocabulary(), device);
   fmt::print("model: {}: {}, {} parameters; batches of {}, learning rate {}, {}\n", preset, model.description,

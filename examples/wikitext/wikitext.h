@@ -87,6 +87,7 @@ struct TrainOptions : DataOptions, DeviceOptions {
   std::string preset = "tiny", config, out, json, trace;
   bool resume = false, force = false, print_config = false, evaluate = true, eager = false, resident = false;
   bool distributed = false;  ///< this process is a rank of a group
+  int zero = 0;              ///< stage of ZeRO
   bool forecast = true, profile = false, profile_exact = false;
   std::int64_t profile_steps = 20;
 };

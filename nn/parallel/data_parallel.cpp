@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include <etna/device/memory.h>
 #include <etna/dist/dist.h>
 #include <etna/dist/internal/collective_ops.h>
+#include <etna/nn/parallel/internal/zero_sharding.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/ops.h>
 
@@ -25,7 +27,7 @@ constexpr std::int64_t kAlignment = 256;  ///< bytes; kernels read gradients by 
 struct ReducedParameter {
   std::string name;
   Tensor parameter;
-  Tensor place;  ///< of its gradient, in the arena
+  Tensor place;  ///< of its gradient, in the arena; undefined in ZeRO stage 2
   std::size_t bucket = 0;
   bool arrived = false;
   bool used = true;  ///< by some rank, when that was last asked
@@ -60,7 +62,8 @@ struct DataParallel::State {
   std::vector<ReducedParameter> parameters;  ///< the last of the model first: about as their gradients come
   std::vector<GradientBucket> buckets;
   std::vector<Tensor> arenas;  ///< one for each dtype and device
-  std::size_t started = 0;     ///< buckets of this backward
+  std::shared_ptr<ZeroSharding> sharding;
+  std::size_t started = 0;  ///< buckets of this backward
   bool reduces = true, running = false;
 
   State(nn::Module& m, DataParallelOptions o) : model(m), options(o) {}
@@ -68,7 +71,10 @@ struct DataParallel::State {
     for (ReducedParameter& p : parameters) p.hook.remove();
   }
 
+  /// Gradients are divided among the ranks.
+  bool scatters() const { return sharding != nullptr && !sharding->has_whole_gradients(); }
   void lay_out();
+  void divide();
   void arrive(std::size_t index);
   void start_ready();
   void finish();
@@ -109,6 +115,8 @@ void DataParallel::State::lay_out() {
       at += (parameters[i].parameter.numel() * item + kAlignment - 1) / kAlignment * kAlignment / item;
       ranges.back().end = at;
     }
+    std::erase_if(left, belongs);
+    if (scatters()) continue;
     const Tensor arena = zeros({at}, {dtype, device});
     arena.storage()->set_use(MemoryUse::gradients);
     arenas.push_back(arena);
@@ -122,8 +130,14 @@ void DataParallel::State::lay_out() {
       const Tensor& x = parameters[i].parameter;
       parameters[i].place = arena.slice(0, offset, offset + x.numel()).view(x.shape());
     }
-    std::erase_if(left, belongs);
   }
+}
+
+/// Tells the sharding which parameters a bucket has.
+void DataParallel::State::divide() {
+  std::vector<std::vector<Tensor>> lists(buckets.size());
+  for (const ReducedParameter& p : parameters) lists[p.bucket].push_back(p.parameter);
+  for (const auto& list : lists) sharding->add_bucket(list);
 }
 
 void DataParallel::State::arrive(std::size_t index) {
@@ -137,7 +151,7 @@ void DataParallel::State::arrive(std::size_t index) {
         fmt::format("DataParallel: '{}' got a gradient twice in one backward(), as a parameter that is used "
                     "inside checkpoint() and outside does; call one of them without checkpoint()",
                     p.name));
-  if (const Tensor grad = p.parameter.grad(); !same_place(grad, p.place)) {
+  if (const Tensor grad = p.parameter.grad(); !scatters() && !same_place(grad, p.place)) {
     p.place.copy_(grad);
     p.parameter.set_grad(p.place);
   }
@@ -149,6 +163,10 @@ void DataParallel::State::arrive(std::size_t index) {
 void DataParallel::State::start_ready() {
   for (; started < buckets.size() && buckets[started].arrived == buckets[started].parameters; ++started) {
     GradientBucket& bucket = buckets[started];
+    if (scatters()) {
+      sharding->reduce(started);
+      continue;
+    }
     if (bucket.narrow.defined()) bucket.narrow.copy_(bucket.flat);
     start_all_reduce_(bucket.narrow.defined() ? bucket.narrow : bucket.flat, Reduce::mean);
   }
@@ -168,22 +186,23 @@ void DataParallel::State::fill_missing() {
                     "depend on, or pass unused_parameters = true",
                     fmt::join(missing, ", "), more > 0 ? fmt::format(" and {} more", more) : ""));
   }
+  std::vector<std::uint8_t> has(parameters.size());
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     ReducedParameter& p = parameters[i];
+    has[i] = p.arrived || p.parameter.grad().defined();
     if (p.arrived) continue;
+    ++buckets[p.bucket].arrived;
+    if (scatters()) continue;
     // A gradient of earlier batches, that were not reduced, counts.
     const Tensor before = p.parameter.grad();
     if (!before.defined())
       p.place.zero_();
     else if (!same_place(before, p.place))
       p.place.copy_(before);
-    ++buckets[p.bucket].arrived;
   }
   start_ready();
   if (capturing()) return;  // as it was in the step before
-  Tensor used = zeros({static_cast<std::int64_t>(parameters.size())}, {u8});
-  for (std::size_t i = 0; i < parameters.size(); ++i)
-    used.mutable_data<std::uint8_t>()[i] = parameters[i].arrived || parameters[i].parameter.grad().defined();
+  Tensor used = from_vector(has);
   all_reduce_(used, Reduce::max);
   for (std::size_t i = 0; i < parameters.size(); ++i) parameters[i].used = used.data<std::uint8_t>()[i] != 0;
 }
@@ -192,13 +211,18 @@ void DataParallel::State::finish() {
   const NoGrad off;
   running = false;
   fill_missing();
+  if (scatters()) {
+    std::unordered_map<const TensorImpl*, bool> used;
+    for (const ReducedParameter& p : parameters) used[p.parameter.impl()] = p.arrived || p.used;
+    sharding->finish([&](const Tensor& p) { return used.at(p.impl()); });
+  }
   for (const Tensor& arena : arenas) finish_all_reduces_(arena);
   for (GradientBucket& bucket : buckets) {
     if (bucket.narrow.defined()) bucket.flat.copy_(bucket.narrow);
     bucket.arrived = 0;
   }
   for (ReducedParameter& p : parameters) {
-    if (!p.arrived && p.used) p.parameter.set_grad(p.place);
+    if (!p.arrived && p.used && !scatters()) p.parameter.set_grad(p.place);
     p.arrived = false;
   }
   started = 0;
@@ -209,6 +233,8 @@ DataParallel::DataParallel(nn::Module& model, DataParallelOptions options)
   if (options.dtype != f32 && options.dtype != bf16 && options.dtype != f16)
     throw DtypeError(
         fmt::format("DataParallel: gradients cannot travel in {}; f32, bf16 or f16", etna::name(options.dtype)));
+  if (options.zero_stage < 0 || options.zero_stage > 2)
+    throw Error(fmt::format("DataParallel: there is no ZeRO stage {} here; 0, 1 or 2", options.zero_stage));
   if (!is_distributed()) return;
   State& s = *state_;
   require_same("model", description(model));
@@ -217,7 +243,9 @@ DataParallel::DataParallel(nn::Module& model, DataParallelOptions options)
     for (const Tensor& x : model.parameters()) broadcast_(x.detach());
   }
   broadcast_buffers();
+  if (options.zero_stage > 0) s.sharding = std::make_shared<ZeroSharding>(options.zero_stage == 1, options.dtype);
   s.lay_out();
+  if (s.sharding != nullptr) s.divide();
   for (std::size_t i = 0; i < s.parameters.size(); ++i) {
     s.parameters[i].hook =
         autograd::register_final_gradient_hook(s.parameters[i].parameter, [&s, i](const Tensor&) { s.arrive(i); });
@@ -228,6 +256,7 @@ DataParallel::~DataParallel() = default;
 
 void DataParallel::set_reduce(bool on) { state_->reduces = on; }
 bool DataParallel::reduces() const { return state_->reduces; }
+std::shared_ptr<Sharding> DataParallel::sharding() const { return state_->sharding; }
 
 void DataParallel::broadcast_buffers() {
   const NoGrad off;

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include <etna/device/owned.h>
+#include <etna/dist/sharding.h>
 #include <etna/nn/module.h>
 #include <etna/tensor/tensor.h>
 
@@ -14,6 +16,9 @@ struct DataParallelOptions {
   DType dtype = f32;
   /// Some parameters get no gradient in some steps. False: that is an error that names them.
   bool unused_parameters = false;
+  /// What the ranks divide among them instead of each holding all of it (Rajbhandari et al. 2020): 0 nothing, 1 the
+  /// optimizer's state, 2 gradients too. Give the optimizer sharding().
+  int zero_stage = 0;
 };
 
 /// Trains one model on the batches of several ranks. While one lives, backward() leaves the mean over all ranks in each
@@ -38,6 +43,9 @@ class DataParallel {
   bool reduces() const;
   /// Gives all ranks rank 0's buffers, running means of batch norms for example.
   void broadcast_buffers();
+  /// For Optimizer::shard(). Null in stage 0, and in a group of one. In stage 2 a parameter's grad() is undefined after
+  /// backward(): each rank has the mean gradient of its own parts.
+  std::shared_ptr<Sharding> sharding() const;
 
  private:
   struct State;

@@ -155,6 +155,35 @@ TEST_F(WikitextWorld, AKilledRankIsNamedAndTheRunGoesOnBitForBit) {
   EXPECT_THAT(more.output, testing::HasSubstr("step " + std::to_string(total) + " of " + std::to_string(total + 5)));
 }
 
+TEST_F(WikitextWorld, DividedStateGoesOnWithAnotherNumberOfRanks) {
+  ASSERT_EQ(together(2, training("whole", 20, "--epochs 1000 --distributed")).code, 0);
+  const auto whole = weights("whole");
+  ASSERT_FALSE(whole.empty());
+  for (const int stage : {1, 2}) {
+    const std::string run = "zero" + std::to_string(stage), zero = " --zero " + std::to_string(stage);
+    Result result = together(2, training(run, 10, "--epochs 1000 --distributed" + zero));
+    ASSERT_EQ(result.code, 0) << result.output;
+    const auto resume = [&](int steps, const std::string& more) {
+      return "train --resume --out '" + at(run).string() + "' --no-forecast --no-eval --device cpu --epochs 1000 " +
+             "--steps " + std::to_string(steps) + more;
+    };
+    result = together(2, resume(20, " --distributed" + zero));
+    ASSERT_EQ(result.code, 0) << result.output;
+    const auto divided = weights(run);
+    ASSERT_EQ(divided.size(), whole.size());
+    // Stage 2 takes the norm that gradients are clipped by in another order of sums.
+    for (const auto& [name, values] : whole) {
+      for (std::size_t i = 0; i < values.size(); ++i)
+        ASSERT_NEAR(divided.at(name)[i], values[i], stage == 1 ? 0 : 1e-5) << name << ", stage " << stage;
+    }
+    result = together(4, resume(25, " --distributed" + zero));
+    EXPECT_EQ(result.code, 0) << result.output;
+    result = run_program(ETNA_WIKITEXT, resume(30, ""), environment());
+    EXPECT_EQ(result.code, 0) << result.output;
+    EXPECT_THAT(result.output, testing::HasSubstr("step 25 of 30"));
+  }
+}
+
 TEST_F(WikitextWorld, BatchesThatCannotBeSharedAreRefused) {
   const Result result = together(3, training("three", 4, "--distributed"));
   EXPECT_NE(result.code, 0);
