@@ -1,10 +1,26 @@
 #include <etna/dist/sharding.h>
 
+#include <map>
+#include <mutex>
+
 #include <etna/dist/dist.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 
 namespace etna::distributed {
+
+StoragePtr divided_storage(Device device) {
+  static std::mutex mutex;
+  static auto* storages = new std::map<Device, StoragePtr>;  // devices may go before them
+  const std::lock_guard lock(mutex);
+  StoragePtr& of = (*storages)[device];
+  if (of == nullptr) of = std::make_shared<Storage>(device, 0, nullptr, 0, nullptr);
+  return of;
+}
+
+bool is_divided(const Tensor& parameter) {
+  return parameter.numel() == 0 && parameter.storage() == divided_storage(parameter.device());
+}
 
 Tensor gradient_of_part(const Sharding& sharding, const Tensor& parameter) {
   if (!sharding.has_whole_gradients()) return sharding.part(parameter).grad();

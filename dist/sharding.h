@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include <etna/device/memory.h>
 #include <etna/tensor/tensor.h>
 
 namespace etna::distributed {
@@ -35,6 +36,11 @@ class Sharding {
   /// After a step changed the parts: gives them to the ranks that need them. All ranks call it.
   virtual void stepped() = 0;
 };
+
+/// Of a parameter whose elements are divided among the ranks (ZeRO stage 3) and not here now: its shape is [0].
+bool is_divided(const Tensor& parameter);
+/// The storage of these.
+StoragePtr divided_storage(Device device);
 
 /// The gradient of a rank's part of a parameter, 1-d; undefined if there is none.
 Tensor gradient_of_part(const Sharding& sharding, const Tensor& parameter);

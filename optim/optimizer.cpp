@@ -96,6 +96,11 @@ void Optimizer::add_param_group(ParamGroup group) {
   }
   std::size_t position = state_.size();
   for (const Tensor& p : group.parameters) {
+    if (p.defined() && distributed::is_divided(p))
+      throw Error(
+          fmt::format("{}: parameter {} is divided among the ranks (ZeRO stage 3); make the optimizer before the "
+                      "DataParallel, or use stage 2",
+                      name_, position));
     if (!p.defined() || !p.is_leaf()) {
       throw Error(fmt::format("{}: parameter {} {} is no leaf; pass what parameters() gives", name_, position,
                               p.defined() ? str(p.shape()) : "(undefined)"));

@@ -101,7 +101,8 @@ class Optimizer {
   /// Of a sharded optimizer, rank 0 gets the whole state, collected in host memory; the others get no moments.
   std::map<std::string, Tensor> state_dict() const;
   /// Copies values; a sharded optimizer takes its part of the whole state. Settings of groups other than lr and
-  /// weight_decay may be missing: they stay. If anything is wrong, nothing changes. @throws Error listing every name that does not fit
+  /// weight_decay may be missing: they stay. If anything is wrong, nothing changes.
+  /// @throws Error listing every name that does not fit
   void load_state_dict(const std::map<std::string, Tensor>& state);
 
  protected:

@@ -119,6 +119,7 @@ Loader loader_of(const data::StreamBatches& streams, std::int64_t own, const Rec
 
 struct TextRun::State {
   StreamModel model;
+  const std::int64_t parameters;  ///< of the whole model
   const Recipe recipe;
   const Device device;
   const TextRunOptions options;
@@ -136,6 +137,7 @@ struct TextRun::State {
 
   State(StreamModel m, const TextSplit& split, const Recipe& r, Device d, const TextRunOptions& o)
       : model(std::move(m)),
+        parameters(model.module->num_parameters()),
         recipe(r),
         device(d),
         options(o),
@@ -163,6 +165,8 @@ struct TextRun::State {
       throw SettingError(
           "a model that goes on from batch to batch (lstm) cannot be trained by several processes; use a transformer");
     }
+    if (o.zero_stage == 3 && !model.memory.empty())
+      throw SettingError("ZeRO stage 3 gathers the blocks of a transformer; use stage 2 for an lstm");
     if (o.resident) resident.emplace(own_streams(streams, own_sequences(r, o), o), d);
     if (o.distributed) {
       optimizer.shard(parallel->sharding());
@@ -263,7 +267,7 @@ TrainingLoopOptions TextRun::loop_options() {
       .epoch_loss = [&s] { return s.epoch_loss.item<double>() / static_cast<double>(s.steps_per_epoch); },
       .validate_every = s.recipe.eval_every,
       .patience = s.recipe.patience,
-      .items = {{"model", *s.model.module},
+      .items = {s.parallel ? CheckpointItem("model", *s.parallel) : CheckpointItem("model", *s.model.module),
                 {"optimizer", s.optimizer},
                 {"scaler", s.train.scaler()},
                 {"schedule", s.schedule},
@@ -283,7 +287,7 @@ TrainingLoopOptions TextRun::loop_options() {
 RunSummary TextRun::summary(const TrainingLoop& loop) const {
   RunSummary summary = loop.summary();
   summary.precision = state_->recipe.precision;
-  summary.parameters = state_->model.module->num_parameters();
+  summary.parameters = state_->parameters;
   if (const auto report = state_->train.report()) summary.program = report->str();
   summary.measure_memory();
   return summary;

@@ -304,7 +304,10 @@ void TrainingLoop::take_best(nn::Module& model) const {
   if (!state_->checkpoints || state_->stopping.improved()) return;
   const FilePath best = find_checkpoints(state_->checkpoints->folder()).best;
   if (best.empty()) return;
-  load(best, {{"model", model}});
+  // A model that is divided among ranks is loaded by what divides it.
+  const auto& items = state_->options.items;
+  const auto item = std::find_if(items.begin(), items.end(), [](const auto& i) { return i.name() == "model"; });
+  load(best, {item == items.end() ? CheckpointItem("model", model) : *item});
   if (state_->options.progress) fmt::print("the best weights are those of {}\n", printable(best.string()));
 }
 

@@ -140,10 +140,13 @@ void add_train(CLI::App* app, TrainOptions& o, SettingList& list) {
       app->add_flag("--distributed", o.distributed,
                     "train with all processes that etna launch, mpirun or srun started: each takes its part of the "
                     "batch, and a GPU of its own");
-  app->add_option("--zero", o.zero,
-                  "what the processes divide among them to save memory: 1 the optimizer's state, 2 gradients too")
-      ->check(CLI::IsMember({1, 2}))
+  app->add_option(
+         "--zero", o.zero,
+         "what the processes divide among them to save memory: 1 the optimizer's state, 2 gradients too, 3 the\n"
+         "weights of blocks too")
+      ->check(CLI::IsMember({1, 2, 3}))
       ->needs(distributed);
+  app->add_flag("--fsdp{3}", o.zero, "--zero 3: fully sharded data parallel")->needs(distributed)->excludes("--zero");
   output(app, "--json", o.json, "also write the summary to this file");
   add_receipt(app, o);
   app->add_flag("!--no-eval", o.evaluate, "skip validations, the evaluation and the passage");

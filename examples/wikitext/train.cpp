@@ -146,7 +146,12 @@ int run_train(const TrainOptions& given, Settings& settings, training::SettingLi
   if (folder && !options.resume) records.begin(*folder);
 
   std::optional<training::TextEvaluator> valid;
-  if (options.evaluate) valid.emplace(model.on_streams, corpus.valid, settings.evaluation(device, "validation"));
+  const bool divided = options.zero == 3 && distributed::is_distributed();  // each rank has a part of the weights
+  if (options.evaluate) {
+    training::TextEvaluatorOptions evaluation = settings.evaluation(device, "validation");
+    evaluation.evaluator.captured = !divided;
+    valid.emplace(model.on_streams, corpus.valid, evaluation);
+  }
   training::TrainingLoopOptions loop_options = run.loop_options();
   if (valid) loop_options.validate = [&] { return valid->loss(); };
   if (first || options.resume) loop_options.folder = options.out;
@@ -208,15 +213,22 @@ int run_train(const TrainOptions& given, Settings& settings, training::SettingLi
     return loop.exit_code();
   }
   std::string passage;
-  if (options.evaluate) {
-    loop.take_best(*model.module);
-    training::TextEvaluator test(model.on_streams, corpus.test, settings.evaluation(device, "test"));
+  if (options.evaluate && divided && !folder) {
+    fmt::print("no evaluation: the ranks have a part of the weights each, and without --out there is no checkpoint\n");
+  } else if (options.evaluate) {
+    std::optional<SavedModel> whole;
+    if (divided)
+      whole = load_model(options.out, device);
+    else
+      loop.take_best(*model.module);
+    const TextModel& best = whole ? whole->model : model;
+    training::TextEvaluator test(best.on_streams, corpus.test, settings.evaluation(device, "test"));
     corpus.set_perplexities(loop.valid_loss(), test.loss(), summary);
     GenerateOptions writing;
     writing.seed = static_cast<std::uint64_t>(settings.seed);
-    passage = generate(model, *corpus.tokenizer, writing, device);
+    passage = generate(best, *corpus.tokenizer, writing, device);
     fmt::print("perplexity: {} (an untrained model: {})\n\n{}\n\n", summary.perplexities(),
-               training::with_commas(model.words), training::printable_lines(passage));
+               training::with_commas(best.words), training::printable_lines(passage));
   }
   records.end(training::Outcome::finished, summary);
   if (folder) {

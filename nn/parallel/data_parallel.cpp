@@ -15,6 +15,7 @@
 #include <etna/device/memory.h>
 #include <etna/dist/dist.h>
 #include <etna/dist/internal/collective_ops.h>
+#include <etna/nn/parallel/internal/block_schedule.h>
 #include <etna/nn/parallel/internal/zero_sharding.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/ops.h>
@@ -29,6 +30,7 @@ struct ReducedParameter {
   Tensor parameter;
   Tensor place;  ///< of its gradient, in the arena; undefined in ZeRO stage 2
   std::size_t bucket = 0;
+  int block = -1;  ///< of stage 3
   bool arrived = false;
   bool used = true;  ///< by some rank, when that was last asked
   HookHandle hook = {};
@@ -63,7 +65,8 @@ struct DataParallel::State {
   std::vector<GradientBucket> buckets;
   std::vector<Tensor> arenas;  ///< one for each dtype and device
   std::shared_ptr<ZeroSharding> sharding;
-  std::size_t started = 0;  ///< buckets of this backward
+  std::unique_ptr<BlockSchedule> schedule;  ///< of stage 3
+  std::size_t started = 0;                  ///< buckets of this backward
   bool reduces = true, running = false;
 
   State(nn::Module& m, DataParallelOptions o) : model(m), options(o) {}
@@ -75,6 +78,7 @@ struct DataParallel::State {
   bool scatters() const { return sharding != nullptr && !sharding->has_whole_gradients(); }
   void lay_out();
   void divide();
+  void find_blocks();
   void arrive(std::size_t index);
   void start_ready();
   void finish();
@@ -87,6 +91,7 @@ void DataParallel::State::lay_out() {
     if (x.requires_grad()) parameters.push_back({name, x, {}});
   }
   std::reverse(parameters.begin(), parameters.end());
+  if (options.zero_stage == 3) find_blocks();
   std::vector<std::size_t> left(parameters.size());
   std::iota(left.begin(), left.end(), 0);
   while (!left.empty()) {
@@ -103,12 +108,16 @@ void DataParallel::State::lay_out() {
     std::vector<Range> ranges;
     std::vector<std::pair<std::size_t, std::int64_t>> places;
     std::int64_t at = 0;
+    int last_block = -1;
     for (const std::size_t i : left) {
       if (!belongs(i)) continue;
-      if (ranges.empty() || (at - ranges.back().begin) * item >= options.bucket_bytes) {
+      const int block = parameters[i].block;
+      const bool full = block < 0 && !ranges.empty() && (at - ranges.back().begin) * item >= options.bucket_bytes;
+      if (ranges.empty() || full || block != last_block) {
         ranges.push_back({at, at});
         buckets.emplace_back();
       }
+      last_block = block;
       places.emplace_back(i, at);
       parameters[i].bucket = buckets.size() - 1;
       ++buckets.back().parameters;
@@ -136,12 +145,36 @@ void DataParallel::State::lay_out() {
 /// Tells the sharding which parameters a bucket has.
 void DataParallel::State::divide() {
   std::vector<std::vector<Tensor>> lists(buckets.size());
-  for (const ReducedParameter& p : parameters) lists[p.bucket].push_back(p.parameter);
-  for (const auto& list : lists) sharding->add_bucket(list);
+  std::vector<int> blocks(buckets.size(), -1);
+  for (const ReducedParameter& p : parameters) {
+    lists[p.bucket].push_back(p.parameter);
+    blocks[p.bucket] = p.block;
+  }
+  std::vector<std::vector<std::shared_ptr<ParameterBlock>>> parts(options.blocks.size());
+  for (std::size_t b = 0; b < lists.size(); ++b) {
+    const auto part = sharding->add_bucket(lists[b], blocks[b] >= 0);
+    if (part != nullptr) parts[static_cast<std::size_t>(blocks[b])].push_back(part);
+  }
+  if (options.zero_stage < 3) return;
+  schedule = std::make_unique<BlockSchedule>(options.prefetch);
+  for (std::size_t b = 0; b < parts.size(); ++b) schedule->add(*options.blocks[b], parts[b]);
+}
+
+void DataParallel::State::find_blocks() {
+  if (options.blocks.empty()) options.blocks = listed_blocks(model);
+  if (options.blocks.empty())
+    throw Error(
+        "DataParallel: ZeRO stage 3 gathers the parameters of one block after the other, and the model has no modules "
+        "with numbers for names; pass blocks = {&model.first, &model.second ...}");
+  std::vector<Tensor> list;
+  for (const ReducedParameter& p : parameters) list.push_back(p.parameter);
+  const std::vector<int> owners = blocks_of(model, options.blocks, list);
+  for (std::size_t i = 0; i < parameters.size(); ++i) parameters[i].block = owners[i];
 }
 
 void DataParallel::State::arrive(std::size_t index) {
-  if (!reduces) return;
+  if (!reduces && schedule == nullptr) return;  // stage 3 keeps no whole gradients
+  if (schedule != nullptr) schedule->backward_begins();
   const NoGrad off;
   ReducedParameter& p = parameters[index];
   GradientBucket& bucket = buckets[p.bucket];
@@ -216,6 +249,7 @@ void DataParallel::State::finish() {
     for (const ReducedParameter& p : parameters) used[p.parameter.impl()] = p.arrived || p.used;
     sharding->finish([&](const Tensor& p) { return used.at(p.impl()); });
   }
+  if (schedule != nullptr) schedule->backward_ended();
   for (const Tensor& arena : arenas) finish_all_reduces_(arena);
   for (GradientBucket& bucket : buckets) {
     if (bucket.narrow.defined()) bucket.flat.copy_(bucket.narrow);
@@ -233,8 +267,8 @@ DataParallel::DataParallel(nn::Module& model, DataParallelOptions options)
   if (options.dtype != f32 && options.dtype != bf16 && options.dtype != f16)
     throw DtypeError(
         fmt::format("DataParallel: gradients cannot travel in {}; f32, bf16 or f16", etna::name(options.dtype)));
-  if (options.zero_stage < 0 || options.zero_stage > 2)
-    throw Error(fmt::format("DataParallel: there is no ZeRO stage {} here; 0, 1 or 2", options.zero_stage));
+  if (options.zero_stage < 0 || options.zero_stage > 3)
+    throw Error(fmt::format("DataParallel: there is no ZeRO stage {}; 0, 1, 2 or 3", options.zero_stage));
   if (!is_distributed()) return;
   State& s = *state_;
   require_same("model", description(model));
@@ -257,6 +291,56 @@ DataParallel::~DataParallel() = default;
 void DataParallel::set_reduce(bool on) { state_->reduces = on; }
 bool DataParallel::reduces() const { return state_->reduces; }
 std::shared_ptr<Sharding> DataParallel::sharding() const { return state_->sharding; }
+
+bool DataParallel::can_capture(Device device) const {
+  return state_->schedule == nullptr && distributed::can_capture(device);
+}
+
+nn::StateDict DataParallel::state_dict() const {
+  const State& s = *state_;
+  if (s.schedule == nullptr) return s.model.state_dict();
+  nn::StateDict state;
+  for (const auto& [name, x] : s.model.named_parameters()) {
+    if (!s.sharding->divides(x))
+      state[name] = x.detach();
+    else if (const Tensor whole = gather_parts(*s.sharding, x, s.sharding->part(x).detach()); whole.defined())
+      state[name] = whole;
+  }
+  for (const auto& [name, x] : s.model.named_buffers()) state[name] = x.detach();
+  return state;
+}
+
+void DataParallel::load_state_dict(const nn::StateDict& state) {
+  const State& s = *state_;
+  if (s.schedule == nullptr) {
+    s.model.load_state_dict(state);
+    return;
+  }
+  const NoGrad off;
+  std::vector<std::pair<Tensor, Tensor>> copies;  ///< where to, from
+  for (const bool parameters : {true, false}) {
+    for (const auto& [name, x] : parameters ? s.model.named_parameters() : s.model.named_buffers()) {
+      const auto found = state.find(name);
+      if (found == state.end()) throw Error(fmt::format("DataParallel: load_state_dict: '{}' is missing", name));
+      const bool divided = parameters && s.sharding->divides(x);
+      const Shape shape = divided ? s.sharding->shape(x) : x.shape();
+      if (found->second.shape() != shape)
+        throw ShapeError(fmt::format("DataParallel: load_state_dict: '{}' is {}; the model has {}", name,
+                                     str(found->second.shape()), str(shape)));
+      if (!divided) {
+        copies.emplace_back(x.detach(), found->second);
+        continue;
+      }
+      const Sharding::Range own = s.sharding->range(x, rank());
+      const Tensor flat = found->second.contiguous().view({found->second.numel()});
+      copies.emplace_back(s.sharding->part(x).detach(), flat.slice(0, own.begin, own.end));
+    }
+  }
+  if (copies.size() != state.size())
+    throw Error(fmt::format("DataParallel: load_state_dict: {} tensors, of which the model has {}", state.size(),
+                            copies.size()));
+  for (auto& [to, from] : copies) to.copy_(from);
+}
 
 void DataParallel::broadcast_buffers() {
   const NoGrad off;

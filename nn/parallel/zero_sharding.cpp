@@ -23,10 +23,11 @@ std::int64_t aligned(std::int64_t elements) {
 
 }  // namespace
 
-void ZeroSharding::add_bucket(const std::vector<Tensor>& parameters) {
+std::shared_ptr<ParameterBlock> ZeroSharding::add_bucket(const std::vector<Tensor>& parameters, bool divided) {
   const GradMode off(false);
   Bucket bucket;
   bucket.dtype = parameters.front().dtype(), bucket.device = parameters.front().device();
+  std::vector<std::int64_t> offsets;
   std::int64_t at = 0;
   for (const Tensor& p : parameters) {
     if (!p.is_contiguous())
@@ -36,7 +37,9 @@ void ZeroSharding::add_bucket(const std::vector<Tensor>& parameters) {
                       str(p.shape())));
     index_[p.impl()] = placed_.size();
     bucket.parameters.push_back(placed_.size());
-    placed_.push_back({p, p.detach().view({p.numel()}), {}, buckets_.size(), at, false});
+    const Tensor flat = divided ? Tensor() : p.detach().view({p.numel()});
+    placed_.push_back({p, p.shape(), p.numel(), flat, {}, buckets_.size(), at, false});
+    offsets.push_back(at);
     at = aligned(at + p.numel());
   }
   bucket.part = aligned((at + size() - 1) / size());
@@ -44,23 +47,35 @@ void ZeroSharding::add_bucket(const std::vector<Tensor>& parameters) {
     const MemoryScope scope(MemoryUse::gradients);
     bucket.gradients = zeros({bucket.part}, {bucket.dtype, bucket.device});
   }
+  if (divided) bucket.block = std::make_shared<ParameterBlock>(parameters, offsets, bucket.part);
   buckets_.push_back(bucket);
   for (const std::size_t i : bucket.parameters) {
     Placed& p = placed_[i];
     const Range own = range(p.parameter, rank());
-    p.part = p.flat.slice(0, own.begin, own.end).detach().requires_grad_();
+    if (divided) {
+      const std::int64_t in_part = own.size() > 0 ? p.offset + own.begin - bucket.part * rank() : 0;
+      p.part = bucket.block->values().slice(0, in_part, in_part + own.size()).detach().requires_grad_();
+    } else {
+      p.part = p.flat.slice(0, own.begin, own.end).detach().requires_grad_();
+    }
   }
+  return bucket.block;
 }
 
 Sharding::Range ZeroSharding::range(const Tensor& parameter, int rank) const {
   const Placed& p = of(parameter);
   const std::int64_t begin = buckets_[p.bucket].part * rank, end = begin + buckets_[p.bucket].part;
-  const auto within = [&](std::int64_t at) { return std::clamp<std::int64_t>(at - p.offset, 0, p.flat.numel()); };
+  const auto within = [&](std::int64_t at) { return std::clamp<std::int64_t>(at - p.offset, 0, p.size); };
   return {within(begin), within(end)};
 }
 
 void ZeroSharding::stepped() {
   for (const Bucket& bucket : buckets_) {
+    if (bucket.block != nullptr) {
+      bucket.block->release();  // what was gathered ahead in vain
+      bucket.block->count_change();
+      continue;
+    }
     const std::int64_t begin = bucket.part * rank();
     Tensor own = zeros({bucket.part}, {bucket.dtype, bucket.device});
     for (const std::size_t i : bucket.parameters) {
@@ -98,13 +113,14 @@ void ZeroSharding::reduce(std::size_t index) {
   const Staging to = staging(bucket);
   for (const std::size_t i : bucket.parameters) {
     Placed& p = placed_[i];
-    const Tensor place = to.all.slice(0, p.offset, p.offset + p.flat.numel());
+    const Tensor place = to.all.slice(0, p.offset, p.offset + p.size);
     if (const Tensor grad = p.parameter.grad(); grad.defined())
       Tensor(place.view(grad.shape())).copy_(grad);
     else
       Tensor(place).zero_();
     p.parameter.set_grad({});
   }
+  if (bucket.block != nullptr) bucket.block->release();
   start_reduce_scatter_(to.reduced, to.all, Reduce::mean);
   running_ = &bucket;
 }

@@ -159,7 +159,7 @@ TEST_F(WikitextWorld, DividedStateGoesOnWithAnotherNumberOfRanks) {
   ASSERT_EQ(together(2, training("whole", 20, "--epochs 1000 --distributed")).code, 0);
   const auto whole = weights("whole");
   ASSERT_FALSE(whole.empty());
-  for (const int stage : {1, 2}) {
+  for (const int stage : {1, 2, 3}) {
     const std::string run = "zero" + std::to_string(stage), zero = " --zero " + std::to_string(stage);
     Result result = together(2, training(run, 10, "--epochs 1000 --distributed" + zero));
     ASSERT_EQ(result.code, 0) << result.output;
@@ -171,7 +171,7 @@ TEST_F(WikitextWorld, DividedStateGoesOnWithAnotherNumberOfRanks) {
     ASSERT_EQ(result.code, 0) << result.output;
     const auto divided = weights(run);
     ASSERT_EQ(divided.size(), whole.size());
-    // Stage 2 takes the norm that gradients are clipped by in another order of sums.
+    // From stage 2 on, the norm that gradients are clipped by is taken in another order of sums.
     for (const auto& [name, values] : whole) {
       for (std::size_t i = 0; i < values.size(); ++i)
         ASSERT_NEAR(divided.at(name)[i], values[i], stage == 1 ? 0 : 1e-5) << name << ", stage " << stage;
@@ -181,6 +181,27 @@ TEST_F(WikitextWorld, DividedStateGoesOnWithAnotherNumberOfRanks) {
     result = run_program(ETNA_WIKITEXT, resume(30, ""), environment());
     EXPECT_EQ(result.code, 0) << result.output;
     EXPECT_THAT(result.output, testing::HasSubstr("step 25 of 30"));
+  }
+}
+
+TEST_F(WikitextWorld, FullyShardedModelsAreValidatedAndEvaluated) {
+  for (const char* kind : {"transformer", "llama --recompute blocks"}) {
+    const std::string run = std::string("fsdp_") + kind[0];
+    const auto arguments = [&](const std::string& out, const std::string& more) {
+      return "train --preset demo --device cpu --arch " + std::string(kind) +
+             " --layers 2 --dim 32 --ffn 64 --seq 32 --batch 8 --steps 6 --eval-every 3 --out '" + at(out).string() +
+             "' " + more;
+    };
+    const Result one = run_program(ETNA_WIKITEXT, arguments(run + "_one", ""), environment());
+    ASSERT_EQ(one.code, 0) << one.output;
+    const Result result = together(2, arguments(run, "--distributed --fsdp"));
+    ASSERT_EQ(result.code, 0) << result.output;
+    for (const auto& [step, loss] : losses(run + "_one")) EXPECT_NEAR(losses(run).at(step), loss, 1e-5) << kind;
+    const auto perplexity = [](const std::string& text) {
+      const std::size_t from = text.find("perplexity: ");
+      return from == std::string::npos ? text : text.substr(from, text.find('(', from) - from);
+    };
+    EXPECT_EQ(perplexity(result.output), perplexity(one.output)) << kind;
   }
 }
 
