@@ -1,13 +1,36 @@
 #include <etna/dist/sharding.h>
 
+#include <algorithm>
 #include <map>
 #include <mutex>
+#include <new>
 
 #include <etna/dist/dist.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 
 namespace etna::distributed {
+namespace {
+
+/// On the CPU, in memory of the process that does not count toward ETNA_MEMORY_LIMIT: what is gathered is larger than
+/// what a rank may hold for training.
+Tensor tensor_beside_the_allocator(const Shape& shape, DType dtype) {
+  constexpr std::align_val_t kAlign{256};
+  const std::size_t bytes = std::max<std::size_t>(static_cast<std::size_t>(numel(shape)) * item_size(dtype), 1);
+  std::shared_ptr<std::byte> memory(static_cast<std::byte*>(::operator new(bytes, kAlign)),
+                                    [](std::byte* at) { ::operator delete(at, kAlign); });
+  const auto address = reinterpret_cast<std::uint64_t>(memory.get());
+  const auto impl = std::make_shared<TensorImpl>();
+  impl->storage = StoragePtr(new Storage(kCPU, bytes, memory.get(), address, nullptr),
+                             [memory](const Storage* storage) { delete storage; });
+  impl->shape = shape;
+  impl->strides = contiguous_strides(shape);
+  impl->dtype = dtype;
+  impl->device = kCPU;
+  return Tensor(impl);
+}
+
+}  // namespace
 
 StoragePtr divided_storage(Device device) {
   static std::mutex mutex;
@@ -36,7 +59,7 @@ Tensor gather_parts(const Sharding& sharding, const Tensor& parameter, const Ten
     if (part.numel() > 0) send(part, 0);
     return {};
   }
-  Tensor whole = empty(sharding.shape(parameter), {part.dtype(), kCPU});
+  Tensor whole = tensor_beside_the_allocator(sharding.shape(parameter), part.dtype());
   const Tensor flat = whole.view({whole.numel()});
   for (int r = 0; r < size(); ++r) {
     const Sharding::Range range = sharding.range(parameter, r);

@@ -22,8 +22,8 @@ struct DataParallelOptions {
   /// 2023). Give the optimizer sharding().
   int zero_stage = 0;
   /// Stage 3: submodules that are called one after the other by operator(). Their parameters are gathered while they
-  /// run, forward and backward; what is in no block, or in several, stays whole. Empty: the modules whose names end in a
-  /// number, "blocks.0" ...
+  /// run, forward and backward; what is in no block, or in several, stays whole. Empty: the modules whose names end in
+  /// a number, "blocks.0" ...
   std::vector<nn::Module*> blocks = {};
   bool prefetch = true;  ///< stage 3: gathers the next block while one runs, which takes the memory of one more
 };

@@ -1,10 +1,14 @@
+#include <cstdio>
 #include <cstdlib>
 #include <optional>
 
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <etna/autograd/autograd.h>
 #include <etna/data/data.h>
+#include <etna/device/device.h>
 #include <etna/device/memory.h>
 #include <etna/dist/dist.h>
 #include <etna/dist/sharding.h>
@@ -12,6 +16,7 @@
 #include <etna/nn/parallel/data_parallel.h>
 #include <etna/optim/optim.h>
 #include <etna/tensor/capture.h>
+#include <etna/tensor/io/checkpoint.h>
 #include <etna/train/fit.h>
 #include <etna/train/training_step.h>
 
@@ -211,6 +216,37 @@ TEST(Fsdp, BlocksAreNamedOrFound) {
   EXPECT_TRUE(parallel.sharding()->part(two.a.bias).grad().defined());
 }
 
+TEST(Fsdp, AndTheOtherStagesOnAGpu) {
+  if (std::getenv("ETNA_TEST_VULKAN") == nullptr) GTEST_SKIP() << "no Vulkan device is asked for (ETNA_TEST_VULKAN)";
+  const auto losses_on = [](Device device, int stage) {
+    manual_seed(7);
+    ResidualNet net;
+    net.to(device);
+    optim::AdamW optimizer(net.parameters(), {.lr = 0.01, .max_grad_norm = 1});
+    DataParallel parallel(net, {.bucket_bytes = 600, .zero_stage = stage});
+    optimizer.shard(parallel.sharding());
+    training::TrainingStep step([&](const Tensor& x, const Tensor& y) { return net.loss(x, y); }, optimizer,
+                                {.device = device, .parallel = &parallel});
+    std::vector<double> losses;
+    for (int k = 0; k < 4; ++k) {
+      const auto [x, y] = rows_of_step(k, rank(), size());
+      losses.push_back(step(x, y).item<double>());
+    }
+    const auto state = parallel.state_dict();
+    const auto moments = optimizer.state_dict();
+    if (rank() == 0) {
+      EXPECT_EQ(state.at("blocks.1.up.weight").shape(), (Shape{33, 10})) << stage;
+      EXPECT_EQ(moments.at("0.exp_avg").shape(), (Shape{10, 6})) << stage;
+    }
+    return losses;
+  };
+  const std::vector<double> expected = losses_on(kCPU, 0);
+  for (int stage = 0; stage <= 3; ++stage) {
+    const std::vector<double> found = losses_on(select_device("vulkan:0"), stage);
+    for (std::size_t k = 0; k < expected.size(); ++k) EXPECT_NEAR(found[k], expected[k], 1e-4) << "stage " << stage;
+  }
+}
+
 /// While one lives, ETNA_MEMORY_LIMIT is so many bytes.
 struct MemoryLimit {
   explicit MemoryLimit(std::uint64_t bytes) {
@@ -220,8 +256,8 @@ struct MemoryLimit {
   ~MemoryLimit() { ::unsetenv("ETNA_MEMORY_LIMIT"); }
 };
 
-/// Losses of a model with 8 blocks of 2 MiB.
-std::vector<double> losses_of_large(int stage, bool alone) {
+/// Losses of a model with 8 blocks of 2 MiB. @param file where rank 0 saves it; empty: it does not
+std::vector<double> losses_of_large(int stage, bool alone, const std::string& file = "") {
   manual_seed(7);
   ResidualNet net(8, 256, 1024);
   optim::AdamW optimizer(net.parameters(), {.lr = 1e-4, .eps = 1e-3});  // small gradients make small steps
@@ -240,6 +276,9 @@ std::vector<double> losses_of_large(int stage, bool alone) {
     optimizer.step();
     optimizer.zero_grad();
   }
+  if (file.empty()) return losses;
+  const CheckpointState state = checkpoint_state({{"model", *parallel}, {"optimizer", optimizer}});
+  if (rank() == 0) write_checkpoint(file, state);
   return losses;
 }
 
@@ -254,10 +293,20 @@ TEST(Fsdp, TrainsWhatOneDeviceHasNoMemoryFor) {
   distributed::barrier();
   const MemoryLimit limited(limit);
   reset_peak_memory(kCPU);
-  const std::vector<double> found = losses_of_large(3, false);
+  const std::string file = testing::TempDir() + "etna_fsdp_" + std::to_string(::getpid()) + ".safetensors";
+  const std::vector<double> found = losses_of_large(3, false, file);
   EXPECT_EQ(found, together);
   for (std::size_t k = 0; k < expected.size(); ++k) EXPECT_NEAR(found[k] / expected[k], 1, 1e-6);
   EXPECT_LT(memory_stats(kCPU).peak, limit);
+  if (rank() > 0) return;
+  // One process goes on with it.
+  ::unsetenv("ETNA_MEMORY_LIMIT");
+  ResidualNet net(8, 256, 1024);
+  optim::AdamW optimizer(net.parameters());
+  load(file, {{"model", net}, {"optimizer", optimizer}});
+  std::remove(file.c_str());
+  const auto [x, y] = rows_of_step(3, 0, 1);
+  EXPECT_LT(net.loss(x, y).item<double>(), expected[3]) << "the last step was made";
 }
 
 }  // namespace
