@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <exception>
 #include <map>
 #include <utility>
@@ -105,6 +106,35 @@ data::Batch batch_of_step(const std::vector<data::Batch>& batches) {
   return {cat(x, 0), cat(y, 0)};
 }
 
+/// What the ranks' parts of a model remember, as one state of all sequences: tensors [layers, sequences, ...].
+class MemoryOfRanks {
+ public:
+  explicit MemoryOfRanks(CheckpointItem own) : own_(std::move(own)) {}
+  const std::string& name() const { return own_.name(); }
+  /// All ranks call it.
+  std::map<std::string, Tensor> state_dict() const {
+    const GradMode off(false);
+    std::map<std::string, Tensor> whole;
+    for (const auto& [name, x] : own_.state())
+      whole[name] = distributed::all_gather(x.transpose(0, 1).contiguous()).transpose(0, 1).contiguous();
+    return whole;
+  }
+  void load_state_dict(const std::map<std::string, Tensor>& whole) {
+    std::map<std::string, Tensor> part;
+    for (const auto& [name, x] : whole) {
+      if (x.dim() < 2 || x.size(1) % distributed::size() != 0)
+        throw FormatError(
+            fmt::format("'{}' is {}, which {} processes cannot share", name, str(x.shape()), distributed::size()));
+      const std::int64_t count = x.size(1) / distributed::size(), first = count * distributed::rank();
+      part[name] = x.slice(1, first, first + count).contiguous();
+    }
+    own_.load(part);
+  }
+
+ private:
+  CheckpointItem own_;
+};
+
 using Loader = data::DataLoader<data::Batch>;
 
 Loader loader_of(const data::StreamBatches& streams, std::int64_t own, const Recipe& recipe, std::int64_t spread) {
@@ -130,6 +160,7 @@ struct TextRun::State {
   optim::Scheduler schedule;
   Tensor epoch_loss;  ///< sum over the epoch's steps
   std::optional<distributed::DataParallel> parallel = {};
+  std::deque<MemoryOfRanks> memory = {};
   std::optional<data::ResidentBatches> resident = {};
   Loader loader;
   std::optional<Loader::Iterator> batch = {};
@@ -161,10 +192,7 @@ struct TextRun::State {
                .after = [this](const Tensor& value) { epoch_loss.add_(value); },
                .parallel = o.distributed ? &parallel_of(o) : nullptr}) {
     if (o.resident && o.seq_spread > 0) throw SettingError("--resident does not go with seq_spread");
-    if (o.distributed && !model.memory.empty()) {
-      throw SettingError(
-          "a model that goes on from batch to batch (lstm) cannot be trained by several processes; use a transformer");
-    }
+    for (const CheckpointItem& item : model.memory) memory.emplace_back(item);
     if (o.zero_stage == 3 && !model.memory.empty())
       throw SettingError("ZeRO stage 3 gathers the blocks of a transformer; use stage 2 for an lstm");
     if (o.resident) resident.emplace(own_streams(streams, own_sequences(r, o), o), d);
@@ -277,10 +305,14 @@ TrainingLoopOptions TextRun::loop_options() {
       .checkpoint_seconds = s.recipe.checkpoint_seconds,
       .columns = {"loss", "lr", "tokens_per_second", "valid_loss"},
       .distributed = s.options.distributed,
-      .sharded = s.optimizer.is_sharded(),
+      .sharded = s.options.distributed && (s.optimizer.is_sharded() || !s.memory.empty()),
       .perplexity = true,
       .advice = "try a smaller --lr"};
-  loop.items.insert(loop.items.end(), s.model.memory.begin(), s.model.memory.end());
+  if (s.options.distributed) {
+    for (MemoryOfRanks& memory : s.memory) loop.items.emplace_back(memory.name(), memory);
+  } else {
+    loop.items.insert(loop.items.end(), s.model.memory.begin(), s.model.memory.end());
+  }
   return loop;
 }
 
