@@ -146,6 +146,15 @@ void add_train(CLI::App* app, TrainOptions& o, SettingList& list) {
          "weights of blocks too")
       ->check(CLI::IsMember({1, 2, 3}))
       ->needs(distributed);
+  app->add_option("--meet", o.meet,
+                  "where the processes meet: HOST:PORT of the first one, or a file that all see (default: $ETNA_MEET, "
+                  "else the launcher says it)")
+      ->needs(distributed);
+  app->add_option("--late-seconds", o.late_seconds,
+                  "after how long a process that does not come to a collective counts as lost; longer than a "
+                  "validation\n(default: $ETNA_LATE_SECONDS, else 600)")
+      ->check(CLI::PositiveNumber)
+      ->needs(distributed);
   app->add_flag("--fsdp{3}", o.zero, "--zero 3: fully sharded data parallel")->needs(distributed)->excludes("--zero");
   output(app, "--json", o.json, "also write the summary to this file");
   add_receipt(app, o);

@@ -73,7 +73,7 @@ namespace {
 class RankOfRun {
  public:
   explicit RankOfRun(const TrainOptions& options) {
-    if (options.distributed) distributed::init();
+    if (options.distributed) distributed::init({.meet = options.meet, .late_seconds = options.late_seconds});
     if (!first() && std::freopen("/dev/null", "w", stdout) == nullptr)
       throw Error("standard output of this rank cannot be closed");
   }
@@ -122,7 +122,7 @@ int run_train(const TrainOptions& given, Settings& settings, training::SettingLi
   training::TextCorpus corpus = options.open();
   training::TextRunOptions run_options = settings.run(!options.eager, options.resident);
   std::optional<training::MemoryForecast> memory;
-  if (options.forecast) {
+  if (options.forecast && options.zero == 0) {  // it trains undivided models
     Settings own = settings;
     own.batch = std::max<std::int64_t>(1, settings.batch / distributed::size());
     memory = forecast(own, corpus, run_options, device);
