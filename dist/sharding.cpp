@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 #include <new>
+#include <unordered_set>
 
 #include <etna/dist/dist.h>
 #include <etna/tensor/op.h>
@@ -43,6 +44,35 @@ StoragePtr divided_storage(Device device) {
 
 bool is_divided(const Tensor& parameter) {
   return parameter.numel() == 0 && parameter.storage() == divided_storage(parameter.device());
+}
+
+namespace {
+
+/// Parameters whose gradients are divided, and the mutex for them.
+struct DividedGradients {
+  std::mutex mutex;
+  std::unordered_set<const TensorImpl*> parameters;
+};
+DividedGradients& divided_gradients() {
+  static auto* made = new DividedGradients;  // models may end after static objects
+  return *made;
+}
+
+}  // namespace
+
+bool has_divided_gradient(const Tensor& parameter) {
+  DividedGradients& all = divided_gradients();
+  const std::lock_guard lock(all.mutex);
+  return all.parameters.contains(parameter.impl());
+}
+
+void note_divided_gradient(const Tensor& parameter, bool divided) {
+  DividedGradients& all = divided_gradients();
+  const std::lock_guard lock(all.mutex);
+  if (divided)
+    all.parameters.insert(parameter.impl());
+  else
+    all.parameters.erase(parameter.impl());
 }
 
 Tensor gradient_of_part(const Sharding& sharding, const Tensor& parameter) {

@@ -42,6 +42,11 @@ bool is_divided(const Tensor& parameter);
 /// The storage of these.
 StoragePtr divided_storage(Device device);
 
+/// Whether backward() leaves this parameter without a grad(), because the ranks divide gradients (ZeRO stages 2 and 3).
+bool has_divided_gradient(const Tensor& parameter);
+/// For who divides them.
+void note_divided_gradient(const Tensor& parameter, bool divided);
+
 /// The gradient of a rank's part of a parameter, 1-d; undefined if there is none.
 Tensor gradient_of_part(const Sharding& sharding, const Tensor& parameter);
 

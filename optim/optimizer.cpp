@@ -66,6 +66,19 @@ void complete(const char* optimizer, ParamGroup& group, const ParamGroup& defaul
   }
 }
 
+/// Where no parameter has a gradient: it is no oversight of backward().
+void require_whole_gradients(const char* optimizer, const std::vector<ParamGroup>& groups) {
+  for (const ParamGroup& group : groups) {
+    for (const Tensor& p : group.parameters) {
+      if (distributed::has_divided_gradient(p))
+        throw Error(
+            fmt::format("{}: the gradients are divided among the ranks (ZeRO), and this optimizer does not know "
+                        "it; call optimizer.shard(parallel.sharding()) before the first step",
+                        optimizer));
+    }
+  }
+}
+
 }  // namespace
 
 Optimizer::Optimizer(const char* name, std::vector<ParamGroup> groups, ParamGroup defaults, double max_grad_norm)
@@ -260,6 +273,7 @@ void Optimizer::step(const Tensor& loss_scale, bool scaled) {
     }
   }
   if (sharding_ != nullptr) sharding_->stepped();
+  if (!any && sharding_ == nullptr) require_whole_gradients(name_, groups_);
   if (!any && !std::exchange(told_, true)) warn_of_no_gradients();
   end_step();
 }

@@ -271,7 +271,9 @@ DataParallel::DataParallel(nn::Module& model, DataParallelOptions options)
     throw Error(fmt::format("DataParallel: there is no ZeRO stage {}; 0, 1, 2 or 3", options.zero_stage));
   if (!is_distributed()) return;
   State& s = *state_;
-  require_same("model", description(model));
+  require_same("model",
+               description(model) + fmt::format("gradients in buckets of {} bytes, in {}, ZeRO stage {}\n",
+                                                options.bucket_bytes, etna::name(options.dtype), options.zero_stage));
   {
     const NoGrad off;
     for (const Tensor& x : model.parameters()) broadcast_(x.detach());

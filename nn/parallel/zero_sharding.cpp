@@ -23,6 +23,10 @@ std::int64_t aligned(std::int64_t elements) {
 
 }  // namespace
 
+ZeroSharding::~ZeroSharding() {
+  for (const Placed& p : placed_) note_divided_gradient(p.parameter, false);
+}
+
 std::shared_ptr<ParameterBlock> ZeroSharding::add_bucket(const std::vector<Tensor>& parameters, bool divided) {
   const GradMode off(false);
   Bucket bucket;
@@ -36,6 +40,7 @@ std::shared_ptr<ParameterBlock> ZeroSharding::add_bucket(const std::vector<Tenso
                       "divided; make it contiguous() first",
                       str(p.shape())));
     index_[p.impl()] = placed_.size();
+    if (!whole_gradients_) note_divided_gradient(p, true);
     bucket.parameters.push_back(placed_.size());
     const Tensor flat = divided ? Tensor() : p.detach().view({p.numel()});
     placed_.push_back({p, p.shape(), p.numel(), flat, {}, buckets_.size(), at, false});

@@ -21,6 +21,9 @@ class ZeroSharding : public Sharding {
   /// @param whole_gradients stage 1; otherwise reduce() and finish() bring this rank the gradients of its parts alone
   /// @param travel what f32 gradients are sent in
   ZeroSharding(bool whole_gradients, DType travel) : whole_gradients_(whole_gradients), travel_(travel) {}
+  ~ZeroSharding() override;
+  ZeroSharding(const ZeroSharding&) = delete;
+  ZeroSharding& operator=(const ZeroSharding&) = delete;
 
   /// @param parameters of one dtype, on one device @param divided they are parameters of a block
   /// @return the block; null where it is none @throws Error for one with gaps or another order of its elements

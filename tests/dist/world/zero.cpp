@@ -300,6 +300,28 @@ TEST(Zero, RefusesWhatCannotBeDivided) {
   EXPECT_THROW(strange.shard(parallel.sharding()), Error);
   EXPECT_FALSE(strange.is_sharded());
   EXPECT_THROW(DataParallel(net, {.zero_stage = 3}), Error);
+  {
+    DataParallel divided(other, {.zero_stage = 2});
+    sum(other(ones({1, 8}))).backward();
+    EXPECT_THROW(optim::clip_grad_norm_(other.parameters(), 1), Error) << "it would clip nothing";
+    EXPECT_THROW(optim::clip_grad_value_(other.parameters(), 1), Error);
+    try {
+      strange.step();
+      ADD_FAILURE() << "it would step nothing";
+    } catch (const Error& error) {
+      EXPECT_STREQ(error.what(),
+                   "AdamW: the gradients are divided among the ranks (ZeRO), and this optimizer does not know it; call "
+                   "optimizer.shard(parallel.sharding()) before the first step");
+    }
+  }
+  sum(other(ones({1, 8}))).backward();
+  strange.step();  // they are whole again
+  try {
+    DataParallel unequal(net, {.zero_stage = rank() == 0 ? 1 : 2});
+    ADD_FAILURE() << "the stages differ";
+  } catch (const distributed::RanksDiffer& error) {
+    EXPECT_NE(std::string(error.what()).find("ZeRO stage 2; rank 0 has"), std::string::npos) << error.what();
+  }
   optim::AdamW late(net.parameters());
   sum(net(ones({1, 8}))).backward();
   late.step();
