@@ -69,6 +69,8 @@ struct HostEngine::Header {
 HostEngine::HostEngine(std::unique_ptr<Transport> transport, Meeting& meeting, double late)
     : transport_(std::move(transport)), meeting_(meeting), late_(late) {}
 
+HostEngine::~HostEngine() = default;
+
 void HostEngine::message(int number, int peer) {
   messages_.push_back(number);
   peers_.push_back(peer);

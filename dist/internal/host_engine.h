@@ -17,6 +17,7 @@ class HostEngine final : public Engine {
  public:
   /// @param meeting knows who is gone; outlives this. @param late seconds to wait for a rank that lives
   HostEngine(std::unique_ptr<Transport> transport, Meeting& meeting, double late);
+  ~HostEngine() override;
 
   std::string name() const override { return transport_->name(); }
   bool takes(Device device) const override { return device.is_cpu(); }

@@ -155,7 +155,10 @@ void add_train(CLI::App* app, TrainOptions& o, SettingList& list) {
                   "validation\n(default: $ETNA_LATE_SECONDS, else 600)")
       ->check(CLI::PositiveNumber)
       ->needs(distributed);
-  app->add_flag("--fsdp{3}", o.zero, "--zero 3: fully sharded data parallel")->needs(distributed)->excludes("--zero");
+  app->add_flag("--fsdp{3}", o.zero, "--zero 3: fully sharded data parallel")
+      ->needs(distributed)
+      ->excludes("--zero")
+      ->disable_flag_override();
   output(app, "--json", o.json, "also write the summary to this file");
   add_receipt(app, o);
   app->add_flag("!--no-eval", o.evaluate, "skip validations, the evaluation and the passage");

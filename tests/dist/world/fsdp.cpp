@@ -67,6 +67,7 @@ struct FsdpRun {
   int stage = 3;
   bool prefetch = true, recompute = false;
   std::int64_t accumulation = 1;
+  DType precision = f32;
   int steps = 6;
 };
 
@@ -82,8 +83,9 @@ FsdpResult train_fully_sharded(const FsdpRun& run) {
   optim::AdamW optimizer(net.parameters(), {.lr = 0.01});
   DataParallel parallel(net, {.bucket_bytes = 600, .zero_stage = run.stage, .prefetch = run.prefetch});
   optimizer.shard(parallel.sharding());
-  training::TrainingStep step([&](const Tensor& x, const Tensor& y) { return net.loss(x, y); }, optimizer,
-                              {.captured = true, .accumulation = run.accumulation, .parallel = &parallel});
+  training::TrainingStep step(
+      [&](const Tensor& x, const Tensor& y) { return net.loss(x, y); }, optimizer,
+      {.precision = run.precision, .captured = true, .accumulation = run.accumulation, .parallel = &parallel});
   FsdpResult result;
   for (int k = 0; k < run.steps; ++k) {
     const auto [x, y] = rows_of_step(k, rank(), size());
@@ -103,6 +105,15 @@ TEST(Fsdp, BitsAreThoseOfDataParallel) {
       EXPECT_EQ(found.losses, expected.losses) << "prefetch " << prefetch << ", recompute " << recompute;
       EXPECT_EQ(found.weights, expected.weights) << "prefetch " << prefetch << ", recompute " << recompute;
     }
+  }
+}
+
+TEST(Fsdp, AndInSixteenBits) {
+  for (const DType precision : {bf16, f16}) {
+    const FsdpResult expected = train_fully_sharded({.stage = 0, .precision = precision});
+    const FsdpResult found = train_fully_sharded({.precision = precision});
+    EXPECT_EQ(found.losses, expected.losses) << precision;
+    EXPECT_EQ(found.weights, expected.weights) << precision;
   }
 }
 
