@@ -147,6 +147,7 @@ TEST(Fsdp, ParametersOfBlocksAreThereOnlyWhileTheyRun) {
   EXPECT_THROW(net.state_dict(), Error);
   EXPECT_THROW(net.to(f64), Error);
   EXPECT_THROW(optim::AdamW(net.parameters()), Error);
+  EXPECT_THROW(optim::AveragedModel average(net), Error);
   EXPECT_FALSE(parallel.can_capture(kCPU));
   {
     const NoGrad off;

@@ -305,6 +305,13 @@ TEST(Zero, RefusesWhatCannotBeDivided) {
     sum(other(ones({1, 8}))).backward();
     EXPECT_THROW(optim::clip_grad_norm_(other.parameters(), 1), Error) << "it would clip nothing";
     EXPECT_THROW(optim::clip_grad_value_(other.parameters(), 1), Error);
+    optim::LBFGS lbfgs(other.parameters());
+    EXPECT_THROW(lbfgs.step([&] {
+      const Tensor loss = sum(other(ones({1, 8})));
+      loss.backward();
+      return loss;
+    }),
+                 Error);
     try {
       strange.step();
       ADD_FAILURE() << "it would step nothing";
