@@ -1,7 +1,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -19,9 +21,13 @@
 namespace etna::cli {
 namespace {
 
+/// Names and values of environment variables.
+using Variables = std::vector<std::pair<std::string, std::string>>;
+
 struct LaunchOptions {
   int ranks = 2;
-  std::string hosts;
+  std::string hosts, meet;
+  double late_seconds = 0;
   bool as_rank = false;
   std::vector<std::string> command;
 };
@@ -62,11 +68,12 @@ std::string own_file() {
 }
 
 /// Variables that processes on other hosts would not get.
-void export_variables(std::vector<std::string>& command) {
-  for (const std::string& name : os::variable_names()) {
-    if (!name.starts_with("ETNA_") && name != "PATH" && name != "LD_LIBRARY_PATH") continue;
-    command.insert(command.end(), {"-x", name});
-  }
+void export_variables(std::vector<std::string>& command, const Variables& more) {
+  std::set<std::string> names;
+  for (const std::string& name : os::variable_names())
+    if (name.starts_with("ETNA_") || name == "PATH" || name == "LD_LIBRARY_PATH") names.insert(name);
+  for (const auto& [name, value] : more) names.insert(name);
+  for (const std::string& name : names) command.insert(command.end(), {"-x", name});
 }
 
 int launch(const LaunchOptions& options) {
@@ -75,18 +82,22 @@ int launch(const LaunchOptions& options) {
     print_error(fmt::format("launch: '{}', the list of hosts, is not there", training::printable(options.hosts)));
     return 4;
   }
+  Variables environment;
+  if (!options.meet.empty()) environment.emplace_back("ETNA_MEET", options.meet);
+  if (options.late_seconds > 0)
+    environment.emplace_back("ETNA_LATE_SECONDS", fmt::format("{:g}", options.late_seconds));
   std::vector<std::string> command = {"mpirun", "--quiet", "--bind-to", "none"};
   if (options.hosts.empty()) {
     command.emplace_back("--oversubscribe");
   } else {
     command.insert(command.end(), {"--hostfile", options.hosts});
-    export_variables(command);
+    export_variables(command, environment);
   }
   command.insert(command.end(), {"-n", std::to_string(options.ranks), own_file(), "launch", "--as-rank", "--"});
   command.insert(command.end(), options.command.begin(), options.command.end());
-  std::vector<std::pair<std::string, std::string>> environment;
   // mpirun asks whether root means it; whoever starts a program as root does.
-  if (os::is_root()) environment = {{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}};
+  for (const char* name : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"})
+    if (os::is_root()) environment.emplace_back(name, "1");
   const os::ChildEnd end = os::run_child(command, environment);
   if (!end.error.empty()) {
     print_error(fmt::format("launch: mpirun cannot be started: {}; install Open MPI (Debian: openmpi-bin)", end.error));
@@ -106,6 +117,14 @@ Command add_launch(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--hosts", options->hosts,
                       "a file with a host in each line, `node1 slots=8`: Open MPI's hostfile (default: this computer)");
+  command->add_option("--meet", options->meet,
+                      "where the processes meet, as ETNA_MEET: HOST:PORT of the first one, or a file that all see "
+                      "(default: a free port)");
+  command
+      ->add_option("--late-seconds", options->late_seconds,
+                   "after how long a process that does not come to a collective counts as lost, as "
+                   "ETNA_LATE_SECONDS (default: 600)")
+      ->check(CLI::PositiveNumber);
   command->add_flag("--as-rank", options->as_rank)->group("");
   command->add_option("command", options->command, "the program and its arguments, after --")->required();
   return {command, [options] { return launch(*options); }};

@@ -102,6 +102,38 @@ bool collective_gpu(const OpCall& call, std::span<Tensor> out) {
   return true;
 }
 
+// ---- start_reduce_scatter_ and start_all_gather_: inputs are what is written, and what is read
+
+std::vector<OutputSpec> started_infer(const OpCall& call) {
+  const bool gathers = call.as<CollectiveAttrs>().kind == Kind::all_gather;
+  const Tensor &own = call.in[gathers ? 1 : 0], &all = call.in[gathers ? 0 : 1];
+  const int ranks = require_group(op_name(call)).place().size;
+  if (own.dim() != 1 || all.dim() != 1 || own.numel() * ranks != all.numel() || own.dtype() != all.dtype() ||
+      !own.is_contiguous() || !all.is_contiguous())
+    throw ShapeError(fmt::format("{}: {} {} of a group of {} into {} {}", op_name(call), str(all.shape()),
+                                 name(all.dtype()), ranks, str(own.shape()), name(own.dtype())));
+  return {{call.in[0].shape(), own.dtype(), 0}};
+}
+
+void started_cpu(const OpCall& call, std::span<Tensor> out) {
+  const auto a = call.as<CollectiveAttrs>();
+  require_group(op_name(call)).start({a.kind, a.reduce, 0, 0}, call.in[1], out[0]);
+}
+
+bool started_gpu(const OpCall& call, std::span<Tensor> out) {
+  Group& group = require_group(op_name(call));
+  if (group.engine_on(out[0].device()) != nullptr) {
+    started_cpu(call, out);
+    return true;
+  }
+  capture_hooks::forbid(op_name(call), "goes through host memory");
+  const auto a = call.as<CollectiveAttrs>();
+  const Tensor host = empty(out[0].shape(), {out[0].dtype(), kCPU});
+  group.start({a.kind, a.reduce, 0, 0}, detail::host_copy(call.in[1]), host);
+  staged().push_back({host, out[0]});
+  return true;
+}
+
 void finish_cpu(const OpCall& call, std::span<Tensor>) { require_group(op_name(call)).finish(); }
 
 bool finish_gpu(const OpCall& call, std::span<Tensor> out) {
@@ -175,6 +207,9 @@ const OpDef kAllToAll = {.name = "all_to_all",
                          .vjp = all_to_all_vjp};
 const OpDef kSend = {.name = "send", .infer = collective_infer, .cpu = collective_cpu, .gpu = collective_gpu};
 const OpDef kReceive = {.name = "receive_", .infer = collective_infer, .cpu = collective_cpu, .gpu = collective_gpu};
+const OpDef kReduceScatterInto = {
+    .name = "reduce_scatter_", .infer = started_infer, .cpu = started_cpu, .gpu = started_gpu};
+const OpDef kAllGatherInto = {.name = "all_gather_", .infer = started_infer, .cpu = started_cpu, .gpu = started_gpu};
 const OpDef kFinishAllReduces = {
     .name = "finish_all_reduces_", .infer = finish_infer, .cpu = finish_cpu, .gpu = finish_gpu};
 
@@ -267,6 +302,16 @@ void barrier() {
 void start_all_reduce_(const Tensor& x, Reduce reduce) {
   GradMode off(false);
   call_of(kAllReduce, x, Kind::all_reduce, reduce, 0, true, true);
+}
+
+void start_reduce_scatter_(const Tensor& own, const Tensor& all, Reduce reduce) {
+  GradMode off(false);
+  apply1(kReduceScatterInto, {own, all}, Attrs::of(CollectiveAttrs{Kind::reduce_scatter, reduce, 0, true, true}));
+}
+
+void start_all_gather_(const Tensor& all, const Tensor& own) {
+  GradMode off(false);
+  apply1(kAllGatherInto, {all, own}, Attrs::of(CollectiveAttrs{Kind::all_gather, Reduce::sum, 0, true, true}));
 }
 
 void finish_all_reduces_(const Tensor& arena) {

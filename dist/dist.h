@@ -33,7 +33,8 @@ struct Options {
   int rank = -1, size = -1;   ///< -1: the launcher's, else $ETNA_RANK and $ETNA_WORLD_SIZE
   double join_seconds = 60;   ///< how long init() waits for all ranks
   double limit_seconds = 30;  ///< after which a rank that gives no sign of life is lost
-  double late_seconds = 600;  ///< after which one that lives, but does not come to a collective, is lost
+  /// After which one that lives, but does not come to a collective, is lost. 0: $ETNA_LATE_SECONDS, else 600.
+  double late_seconds = 0;
 };
 
 /// Joins the group: of mpirun, srun or torchrun by their variables, or by Options. A group of one without any.

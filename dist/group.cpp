@@ -1,6 +1,7 @@
 #include <etna/dist/internal/group.h>
 
 #include <algorithm>
+#include <cmath>
 #include <condition_variable>
 #include <cstdlib>
 #include <deque>
@@ -375,7 +376,26 @@ Group& require_group(const char* what) {
   return *the_group;
 }
 
-void init(const Options& options) {
+namespace {
+
+/// Seconds above 0 of a variable; 0 where there is none. @throws Error for other text
+double seconds_in_environment(const char* name) {
+  const char* text = environment(name);
+  if (text == nullptr || *text == '\0') return 0;
+  char* end = nullptr;
+  const double seconds = std::strtod(text, &end);
+  if (*end != '\0' || !std::isfinite(seconds) || !(seconds > 0))
+    throw Error(
+        fmt::format("distributed: {} is '{}'; wanted are seconds above 0", name, std::string(text).substr(0, 40)));
+  return seconds;
+}
+
+}  // namespace
+
+void init(const Options& given) {
+  Options options = given;
+  if (options.late_seconds == 0) options.late_seconds = seconds_in_environment("ETNA_LATE_SECONDS");
+  if (options.late_seconds == 0) options.late_seconds = 600;
   if (the_group != nullptr)
     throw Error(fmt::format("distributed: this process is in a group already, as rank {} of {}", rank(), size()));
   Place place = find_place(options, environment);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <etna/dist/dist.h>
 #include <etna/nn/module.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
@@ -48,13 +49,16 @@ Tensor BatchNorm::forward(const Tensor& x) const {
                                  x.dim(), least_rank_,
                                  most_rank_ > least_rank_ ? fmt::format(" or {}", most_rank_) : ""));
   }
-  const bool own = training() || !running_mean.defined();
-  return batch_norm_tracked(x, {running_mean, running_var, num_batches_tracked, options.momentum}, weight, bias, own,
-                            options.eps);
+  const RunningStatistics running{running_mean, running_var, num_batches_tracked, options.momentum};
+  const bool train = training();
+  if (train && options.synchronized && distributed::is_distributed())
+    return sync_batch_norm(x, running, weight, bias, options.eps);
+  return batch_norm_tracked(x, running, weight, bias, train || !running_mean.defined(), options.eps);
 }
 
 std::string BatchNorm::extra_repr() const {
-  return repr_with(options.eps, options.momentum, options.affine, options.track_running_stats);
+  return repr_with(options.eps, options.momentum, options.affine, options.track_running_stats) +
+         (options.synchronized ? ", synchronized=True" : "");
 }
 
 InstanceNorm::InstanceNorm(const char* name, std::int64_t num_features, const InstanceNormOptions& given, int spatial)

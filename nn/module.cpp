@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include <etna/dist/sharding.h>
 #include <etna/nn/internal/module_identity.h>
 #include <etna/tensor/internal/capture_hooks.h>
 #include <etna/tensor/internal/name_list.h>
@@ -93,10 +94,25 @@ std::int64_t Module::num_parameters() const {
   return count;
 }
 
+namespace {
+
+void require_whole(const NamedTensor& x) {
+  if (distributed::is_divided(x.tensor))
+    throw Error(
+        fmt::format("'{}' is divided among the ranks by ZeRO stage 3; use the DataParallel's state_dict() and "
+                    "load_state_dict(), and move the model before that is made",
+                    x.name));
+}
+
+}  // namespace
+
 StateDict Module::state_dict() const {
   StateDict state;
   for (bool parameters : {true, false}) {
-    for (const NamedTensor& x : named(parameters)) state[x.name] = x.tensor.detach();
+    for (const NamedTensor& x : named(parameters)) {
+      require_whole(x);
+      state[x.name] = x.tensor.detach();
+    }
   }
   return state;
 }
@@ -175,6 +191,7 @@ std::unique_ptr<Module> Module::clone() const {
 void Module::to(Device device) {
   for (bool parameters : {true, false}) {
     for (NamedTensor& x : named(parameters)) {
+      require_whole(x);
       if (x.tensor.device() != device) replace(x.tensor, x.tensor.detach().to(device));
     }
   }
@@ -186,6 +203,7 @@ void Module::to(DType dtype) {
   }
   for (bool parameters : {true, false}) {
     for (NamedTensor& x : named(parameters)) {
+      require_whole(x);
       if (is_floating(x.tensor.dtype()) && x.tensor.dtype() != dtype) replace(x.tensor, x.tensor.detach().to(dtype));
     }
   }

@@ -28,6 +28,7 @@ struct BatchNormOptions {
   std::optional<double> momentum = 0.1;  ///< weight of the new batch; none: the average of all batches
   bool affine = true;                    ///< has weight and bias
   bool track_running_stats = true;       ///< without, evaluation normalizes by the batch too
+  bool synchronized = false;             ///< training normalizes by all ranks' batches (sync_batch_norm())
 };
 
 /// The base of BatchNorm1d, 2d and 3d.
@@ -51,6 +52,18 @@ class BatchNorm : public ChannelNorm, public KeepsRunningStatistics {
   const char* name_;
   int least_rank_, most_rank_;
 };
+
+/// batch_norm() in training, by the mean and variance of all ranks' batches; these may have other sizes, and none. One
+/// all_gather of 2C + 1 numbers forward, one reduce_scatter backward. All ranks call it. Statistics are f32 (f64 for
+/// f64).
+/// @param x [N, C, ...] @param running updated, where they are defined @param weight, bias [C], or undefined
+Tensor sync_batch_norm(const Tensor& x, const RunningStatistics& running, const Tensor& weight, const Tensor& bias,
+                       double eps = 1e-5);
+
+/// Every BatchNorm of the model normalizes by all ranks' batches in training from now on: PyTorch's
+/// convert_sync_batchnorm(). In a group of one they stay as they are.
+/// @return how many there are
+int convert_sync_batchnorm(Module& model);
 
 struct InstanceNormOptions {
   double eps = 1e-5, momentum = 0.1;

@@ -27,6 +27,7 @@ class Adagrad : public Optimizer {
 
  protected:
   std::vector<std::string> state_names(const ParamGroup& group) const override;
+  bool is_elementwise() const override { return true; }
   double initial_state() const override { return options_.initial_accumulator_value; }
   void update(const ParamGroup& group, const std::vector<Tensor>& list, const StepNumbers& numbers,
               const Tensor& control) override;
@@ -55,6 +56,7 @@ class Adadelta : public Optimizer {
 
  protected:
   std::vector<std::string> state_names(const ParamGroup& group) const override;
+  bool is_elementwise() const override { return true; }
   void update(const ParamGroup& group, const std::vector<Tensor>& list, const StepNumbers& numbers,
               const Tensor& control) override;
 
@@ -117,6 +119,7 @@ class RMSprop : public Optimizer {
 
  protected:
   std::vector<std::string> state_names(const ParamGroup& group) const override;
+  bool is_elementwise() const override { return true; }
   void update(const ParamGroup& group, const std::vector<Tensor>& list, const StepNumbers& numbers,
               const Tensor& control) override;
 
@@ -145,6 +148,7 @@ class Rprop : public Optimizer {
 
  protected:
   std::vector<std::string> state_names(const ParamGroup& group) const override;
+  bool is_elementwise() const override { return true; }
   void update(const ParamGroup& group, const std::vector<Tensor>& list, const StepNumbers& numbers,
               const Tensor& control) override;
 

@@ -29,6 +29,7 @@ class Adam : public Optimizer {
  protected:
   Adam(std::vector<ParamGroup> groups, AdamOptions options, bool decoupled);
   std::vector<std::string> state_names(const ParamGroup& group) const override;
+  bool is_elementwise() const override { return true; }
   void update(const ParamGroup& group, const std::vector<Tensor>& list, const StepNumbers& numbers,
               const Tensor& control) override;
 
@@ -75,6 +76,7 @@ class Adamax : public Optimizer {
 
  protected:
   std::vector<std::string> state_names(const ParamGroup& group) const override;
+  bool is_elementwise() const override { return true; }
   void update(const ParamGroup& group, const std::vector<Tensor>& list, const StepNumbers& numbers,
               const Tensor& control) override;
 
@@ -105,6 +107,7 @@ class NAdam : public Optimizer {
 
  protected:
   std::vector<std::string> state_names(const ParamGroup& group) const override;
+  bool is_elementwise() const override { return true; }
   void update(const ParamGroup& group, const std::vector<Tensor>& list, const StepNumbers& numbers,
               const Tensor& control) override;
 
@@ -134,6 +137,7 @@ class RAdam : public Optimizer {
 
  protected:
   std::vector<std::string> state_names(const ParamGroup& group) const override;
+  bool is_elementwise() const override { return true; }
   void update(const ParamGroup& group, const std::vector<Tensor>& list, const StepNumbers& numbers,
               const Tensor& control) override;
 
@@ -167,6 +171,7 @@ class AdEMAMix : public Optimizer {
 
  protected:
   std::vector<std::string> state_names(const ParamGroup& group) const override;
+  bool is_elementwise() const override { return true; }
   void update(const ParamGroup& group, const std::vector<Tensor>& list, const StepNumbers& numbers,
               const Tensor& control) override;
 

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <etna/dist/sharding.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/internal/name_list.h>
 #include <etna/tensor/op.h>
@@ -13,6 +14,11 @@ namespace etna::optim {
 
 void AveragedModel::add(const std::string& name, const Tensor& x, bool averaged) {
   GradMode off(false);
+  if (distributed::is_divided(x))
+    throw Error(
+        fmt::format("AveragedModel: '{}' is divided among the ranks (ZeRO stage 3); averages need whole weights, as "
+                    "stages 0 to 2 have them",
+                    name));
   const bool floating = averaged && is_floating(x.dtype());
   const DType t = floating && x.dtype() != f64 ? f32 : x.dtype();
   // Contiguous, whatever the model's layout: the kernel wants that.

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <etna/device/memory_control.h>
+#include <etna/dist/sharding.h>
 #include <etna/optim/internal/line_search.h>
 #include <etna/tensor/internal/name_list.h>
 #include <etna/tensor/op.h>
@@ -46,6 +47,8 @@ Tensor LBFGS::flat_grad() const {
   const DType t = wide(parameters_);
   for (const Tensor& p : parameters_) {
     const Tensor grad = p.grad();
+    if (!grad.defined() && distributed::has_divided_gradient(p))
+      throw Error("LBFGS: it needs whole gradients, which the ranks divide among them (ZeRO); use stage 0");
     all.push_back(grad.defined() ? grad.detach().to(t).reshape({p.numel()}) : zeros({p.numel()}, {t, p.device()}));
   }
   return cat(all);

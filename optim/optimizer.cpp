@@ -11,6 +11,8 @@
 #include <etna/device/internal/log.h>
 #include <etna/device/memory_control.h>
 #include <etna/device/profile/profiler.h>
+#include <etna/dist/dist.h>
+#include <etna/dist/sharding.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/internal/capture_hooks.h>
 #include <etna/tensor/internal/name_list.h>
@@ -64,6 +66,19 @@ void complete(const char* optimizer, ParamGroup& group, const ParamGroup& defaul
   }
 }
 
+/// Where no parameter has a gradient: it is no oversight of backward().
+void require_whole_gradients(const char* optimizer, const std::vector<ParamGroup>& groups) {
+  for (const ParamGroup& group : groups) {
+    for (const Tensor& p : group.parameters) {
+      if (distributed::has_divided_gradient(p))
+        throw Error(
+            fmt::format("{}: the gradients are divided among the ranks (ZeRO), and this optimizer does not know "
+                        "it; call optimizer.shard(parallel.sharding()) before the first step",
+                        optimizer));
+    }
+  }
+}
+
 }  // namespace
 
 Optimizer::Optimizer(const char* name, std::vector<ParamGroup> groups, ParamGroup defaults, double max_grad_norm)
@@ -87,12 +102,18 @@ Optimizer::Optimizer(const char* name, std::vector<ParamGroup> groups, ParamGrou
 
 void Optimizer::add_param_group(ParamGroup group) {
   complete(name_, group, defaults_);
+  require_sharded(group);
   std::unordered_set<const TensorImpl*> seen;
   for (const ParamGroup& g : groups_) {
     for (const Tensor& p : g.parameters) seen.insert(p.impl());
   }
   std::size_t position = state_.size();
   for (const Tensor& p : group.parameters) {
+    if (p.defined() && distributed::is_divided(p))
+      throw Error(
+          fmt::format("{}: parameter {} is divided among the ranks (ZeRO stage 3); make the optimizer before the "
+                      "DataParallel, or use stage 2",
+                      name_, position));
     if (!p.defined() || !p.is_leaf()) {
       throw Error(fmt::format("{}: parameter {} {} is no leaf; pass what parameters() gives", name_, position,
                               p.defined() ? str(p.shape()) : "(undefined)"));
@@ -154,16 +175,6 @@ double Optimizer::momentum(std::size_t index) const {
 
 void Optimizer::step() { step({}, false); }
 
-std::vector<Tensor> Optimizer::gradients() const {
-  std::vector<Tensor> found;
-  for (const ParamGroup& group : groups_) {
-    for (const Tensor& p : group.parameters) {
-      if (Tensor grad = p.grad(); grad.defined()) found.push_back(grad);
-    }
-  }
-  return found;
-}
-
 Tensor Optimizer::grad_norm() const { return control_.defined() ? control_.select(0, 1) : Tensor(); }
 
 bool Optimizer::newcomers() const {
@@ -171,7 +182,7 @@ bool Optimizer::newcomers() const {
   std::size_t index = 0;
   for (const ParamGroup& group : groups_) {
     for (const Tensor& p : group.parameters) {
-      if (!state_[index++].begun && p.grad().defined()) return true;
+      if (!state_[index++].begun && gradient(p).defined()) return true;
     }
   }
   return false;
@@ -197,7 +208,7 @@ Tensor Optimizer::control_from(const std::vector<Tensor>& gradients, const Tenso
     NotCaptured now;
     control_ = control_.defined() ? control_.to(device) : zeros({4}, {f32, device});
   }
-  control_step_(control_, loss_scale, gradients, max_grad_norm_, scaled);
+  control_step_(control_, loss_scale, norm_of_all_ranks(gradients), max_grad_norm_, scaled);
   return control_;
 }
 
@@ -223,24 +234,25 @@ void Optimizer::step(const Tensor& loss_scale, bool scaled) {
     std::map<std::tuple<Device, std::int64_t, std::int64_t>, Alike> lists;
     for (const Tensor& p : groups_[g].parameters) {
       State& state = state_[index++];
-      Tensor grad = p.grad();
+      const Tensor grad = gradient(p);
       if (!grad.defined()) continue;
+      const Tensor x = stepped(p);
       any = true;
       if (!state.begun) state.skipped = skipped_before, state.begun = true;
       if (state.tensors.size() < names) {
         NotCaptured now;  // replays continue from the current state
         const MemoryScope scope(MemoryUse::optimizer);
         for (std::size_t k = state.tensors.size(); k < names; ++k)
-          state.tensors.push_back(full(state_shape(p, k), initial_state(), {state_dtype(p), p.device()}));
+          state.tensors.push_back(full(state_shape(x, k), initial_state(), {state_dtype(x), x.device()}));
       }
-      Alike& alike = lists[{p.device(), state.step, state.skipped}];
+      Alike& alike = lists[{x.device(), state.step, state.skipped}];
       alike.parameters.push_back(index - 1);
-      alike.list.push_back(p.contiguous());
-      if (!p.is_contiguous()) alike.packed.emplace_back(p, alike.list.back());
+      alike.list.push_back(x.contiguous());
+      if (!x.is_contiguous()) alike.packed.emplace_back(x, alike.list.back());
       alike.list.push_back(grad);
       for (std::size_t k = 0; k < names; ++k) {
-        Tensor& x = state.tensors[k];
-        alike.list.push_back(x = x.to(p.device(), state_dtype(p)));
+        Tensor& kept = state.tensors[k];
+        alike.list.push_back(kept = kept.to(x.device(), state_dtype(x)));
       }
     }
     for (auto& [key, alike] : lists) {
@@ -260,6 +272,8 @@ void Optimizer::step(const Tensor& loss_scale, bool scaled) {
       for (auto& [parameter, stepped] : alike.packed) parameter.copy_(stepped);
     }
   }
+  if (sharding_ != nullptr) sharding_->stepped();
+  if (!any && sharding_ == nullptr) require_whole_gradients(name_, groups_);
   if (!any && !std::exchange(told_, true)) warn_of_no_gradients();
   end_step();
 }
@@ -291,12 +305,6 @@ std::function<std::string()> Optimizer::equal_steps(std::vector<std::size_t> lis
   };
 }
 
-void Optimizer::zero_grad() {
-  for (ParamGroup& group : groups_) {
-    for (Tensor& p : group.parameters) p.set_grad({});
-  }
-}
-
 void Optimizer::set_lr(double lr) {
   require(name_, kSettings[0], lr);
   for (ParamGroup& group : groups_) group.lr = lr;
@@ -313,12 +321,15 @@ std::map<std::string, Tensor> Optimizer::state_dict() const {
     }
     state[group_size_name(g)] = scalar(static_cast<double>(groups_[g].parameters.size()), {f64});
     const std::vector<std::string> names = state_names(groups_[g]);
-    for (std::size_t n = groups_[g].parameters.size(); n > 0; --n, ++i) {
-      if (state_[i].step == 0) continue;
-      std::int64_t made = state_[i].step - (all_skipped - state_[i].skipped);
-      state[fmt::format("{}.step", i)] = scalar(static_cast<double>(made), {f64});
-      for (std::size_t k = 0; k < std::min(names.size(), state_[i].tensors.size()); ++k)
-        state[fmt::format("{}.{}", i, names[k])] = state_[i].tensors[k];
+    for (const Tensor& p : groups_[g].parameters) {
+      const State& of = state_[i++];
+      if (of.step == 0) continue;
+      std::int64_t made = of.step - (all_skipped - of.skipped);
+      state[fmt::format("{}.step", i - 1)] = scalar(static_cast<double>(made), {f64});
+      for (std::size_t k = 0; k < std::min(names.size(), of.tensors.size()); ++k) {
+        const Tensor x = sharding_ == nullptr ? of.tensors[k] : distributed::gather_parts(*sharding_, p, of.tensors[k]);
+        if (x.defined()) state[fmt::format("{}.{}", i - 1, names[k])] = x;
+      }
     }
   }
   return state;
@@ -367,8 +378,14 @@ void Optimizer::load_state_dict(const std::map<std::string, Tensor>& state) {
         if (const Tensor* x = take(step, {})) to.step = x->item<std::int64_t>();
         to.begun = to.step > 0;
         for (std::size_t k = 0; k < names.size(); ++k) {
-          if (const Tensor* x = take(fmt::format("{}.{}", i, names[k]), state_shape(p, k))) {
-            to.tensors.push_back(x->to(p.device(), state_dtype(p)).clone());
+          const Shape shape = sharding_ == nullptr ? state_shape(p, k) : sharding_->shape(p);
+          if (const Tensor* x = take(fmt::format("{}.{}", i, names[k]), shape)) {
+            Tensor own = *x;
+            if (sharding_ != nullptr) {
+              const distributed::Sharding::Range range = sharding_->range(p, distributed::rank());
+              own = own.contiguous().view({own.numel()}).slice(0, range.begin, range.end);
+            }
+            to.tensors.push_back(own.to(p.device(), state_dtype(p)).clone());
             to.tensors.back().storage()->set_use(MemoryUse::optimizer);
           }
         }

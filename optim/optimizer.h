@@ -14,6 +14,10 @@ namespace etna {
 struct StepNumbers;
 }
 
+namespace etna::distributed {
+class Sharding;
+}
+
 namespace etna::optim {
 
 /// Parameters that share their settings. What is left out is the optimizer's own setting; one that the optimizer does
@@ -70,6 +74,15 @@ class Optimizer {
   /// @throws Error as the constructor, and then nothing changes
   void add_param_group(ParamGroup group);
 
+  /// From now on this rank keeps the state of its part of each parameter alone, and steps that part (ZeRO). Norms are
+  /// those of all ranks' gradients. All ranks step, and call state_dict(), together. Null: does nothing.
+  ///     distributed::DataParallel parallel(model, {.zero_stage = 1});
+  ///     optimizer.shard(parallel.sharding());
+  /// @throws Error for an optimizer whose step of an element needs others (Muon, LAMB, Adafactor), after the first
+  /// step, and for parameters that the sharding does not contain
+  void shard(std::shared_ptr<distributed::Sharding> sharding);
+  bool is_sharded() const { return sharding_ != nullptr; }
+
   /// Updates every parameter that has a gradient. Where none has one, it says so once on standard error.
   void step();
   /// The norm of the last step's gradients, unscaled and before clipping, on their device. Only optimizers that clip,
@@ -85,9 +98,11 @@ class Optimizer {
 
   /// Step counts and moments as "3.step", "3.exp_avg" (3: the parameter's position over all groups), and the groups'
   /// settings, "group.0.lr", "group.0.beta1" ... Tensors share storage with the optimizer; numbers are f64 on the CPU.
+  /// Of a sharded optimizer, rank 0 gets the whole state, collected in host memory; the others get no moments.
   std::map<std::string, Tensor> state_dict() const;
-  /// Copies values. Settings of groups other than lr and weight_decay may be missing: they stay. If anything is wrong,
-  /// nothing changes. @throws Error listing every name that does not fit
+  /// Copies values; a sharded optimizer takes its part of the whole state. Settings of groups other than lr and
+  /// weight_decay may be missing: they stay. If anything is wrong, nothing changes.
+  /// @throws Error listing every name that does not fit
   void load_state_dict(const std::map<std::string, Tensor>& state);
 
  protected:
@@ -114,6 +129,8 @@ class Optimizer {
     return parameter.shape();
   }
   virtual double initial_state() const { return 0; }
+  /// Whether update() changes each element by its own gradient and states alone, so that parts can be stepped apart.
+  virtual bool is_elementwise() const { return false; }
   /// Steps parameters of one group and device that have made equally many steps. `numbers` holds what changes from step
   /// to step, the momentum too.
   /// @param list parameter, gradient, state tensors; then the same for the next parameter
@@ -125,7 +142,12 @@ class Optimizer {
   friend class GradScaler;
   /// @param loss_scale [3] or undefined @param scaled the gradients still contain it
   void step(const Tensor& loss_scale, bool scaled);
+  /// What is stepped: the parameter, or this rank's part of it, and its gradient.
+  Tensor stepped(const Tensor& parameter) const;
+  Tensor gradient(const Tensor& parameter) const;
   std::vector<Tensor> gradients() const;
+  std::vector<Tensor> norm_of_all_ranks(const std::vector<Tensor>& gradients) const;
+  void require_sharded(const ParamGroup& group) const;
   Tensor control_from(const std::vector<Tensor>& gradients, const Tensor& loss_scale, bool scaled);
   /// True if some parameter gets its first gradient after others have made steps.
   bool newcomers() const;
@@ -142,6 +164,7 @@ class Optimizer {
   std::vector<ParamGroup> groups_;
   std::vector<State> state_;
   std::shared_ptr<std::int64_t> version_;  ///< of these; shared with the captured steps that read it
+  std::shared_ptr<distributed::Sharding> sharding_;
   const char* name_;
   ParamGroup defaults_;
   double ParamGroup::*momentum_ = nullptr;  ///< momentum, beta1, or null: it has neither

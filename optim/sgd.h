@@ -27,6 +27,7 @@ class SGD : public Optimizer {
 
  protected:
   std::vector<std::string> state_names(const ParamGroup& group) const override;
+  bool is_elementwise() const override { return true; }
   void update(const ParamGroup& group, const std::vector<Tensor>& list, const StepNumbers& numbers,
               const Tensor& control) override;
 
@@ -56,6 +57,7 @@ class ASGD : public Optimizer {
 
  protected:
   std::vector<std::string> state_names(const ParamGroup& group) const override;
+  bool is_elementwise() const override { return true; }
   void update(const ParamGroup& group, const std::vector<Tensor>& list, const StepNumbers& numbers,
               const Tensor& control) override;
 
@@ -81,6 +83,7 @@ class Lion : public Optimizer {
 
  protected:
   std::vector<std::string> state_names(const ParamGroup& group) const override;
+  bool is_elementwise() const override { return true; }
   void update(const ParamGroup& group, const std::vector<Tensor>& list, const StepNumbers& numbers,
               const Tensor& control) override;
 

@@ -143,10 +143,11 @@ std::optional<Checkpointer::Restored> Checkpointer::restore() {
 bool Checkpointer::due() const { return os::steady_seconds() - last_ >= options_.seconds; }
 
 void Checkpointer::save(std::int64_t step, const Metadata& metadata, bool best) {
+  const GradMode off(false);
+  // Before a failure of the last one is thrown: where ranks gather state, all of them take part.
+  auto job = std::make_unique<Job>(Job{step, best, checkpoint_state(all_items(), metadata)});
   wait();
   last_ = os::steady_seconds();
-  const GradMode off(false);
-  auto job = std::make_unique<Job>(Job{step, best, checkpoint_state(all_items(), metadata)});
   try {
     for (auto& [name, tensor] : job->state.tensors) tensor = tensor.clone();
   } catch (const OutOfMemory&) {

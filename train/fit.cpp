@@ -7,6 +7,7 @@
 
 #include <etna/device/error.h>
 #include <etna/dist/dist.h>
+#include <etna/nn/parallel/data_parallel.h>
 #include <etna/optim/grad_scaler.h>
 #include <etna/train/training_loop.h>
 #include <etna/train/training_step.h>
@@ -31,7 +32,11 @@ struct detail::Fit::State {
         steps_per_epoch(steps),
         total(options.epochs * steps),
         epoch_loss(options.device),
-        evaluator(model, loss, {.device = options.device, .precision = options.precision, .title = "validation"}),
+        evaluator(model, loss,
+                  {.device = options.device,
+                   .precision = options.precision,
+                   .captured = options.parallel == nullptr || options.parallel->can_capture(options.device),
+                   .title = "validation"}),
         validate(std::move(validation)),
         step(loss, o,
              {.device = options.device,
@@ -69,7 +74,8 @@ detail::Fit::Fit(nn::Module& model, Evaluator::Metric loss, optim::Optimizer& op
                               .epoch_loss = [&s] { return s.end_epoch(); },
                               .patience = options.patience,
                               .folder = options.folder,
-                              .items = {{"model", model},
+                              .items = {options.parallel != nullptr ? CheckpointItem("model", *options.parallel)
+                                                                    : CheckpointItem("model", model),
                                         {"optimizer", optimizer},
                                         {"scaler", s.step.scaler()},
                                         loader,
@@ -80,6 +86,7 @@ detail::Fit::Fit(nn::Module& model, Evaluator::Metric loss, optim::Optimizer& op
                               .resume = resume,
                               .progress = options.progress,
                               .distributed = options.parallel != nullptr,
+                              .sharded = optimizer.is_sharded(),
                               .epoch_lines = true,
                               .name = "fit"};
   if (s.validate) loop.validate = [&s] { return s.validate(s.evaluator); };

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <exception>
 #include <map>
 #include <utility>
@@ -105,6 +106,35 @@ data::Batch batch_of_step(const std::vector<data::Batch>& batches) {
   return {cat(x, 0), cat(y, 0)};
 }
 
+/// What the ranks' parts of a model remember, as one state of all sequences: tensors [layers, sequences, ...].
+class MemoryOfRanks {
+ public:
+  explicit MemoryOfRanks(CheckpointItem own) : own_(std::move(own)) {}
+  const std::string& name() const { return own_.name(); }
+  /// All ranks call it.
+  std::map<std::string, Tensor> state_dict() const {
+    const GradMode off(false);
+    std::map<std::string, Tensor> whole;
+    for (const auto& [name, x] : own_.state())
+      whole[name] = distributed::all_gather(x.transpose(0, 1).contiguous()).transpose(0, 1).contiguous();
+    return whole;
+  }
+  void load_state_dict(const std::map<std::string, Tensor>& whole) {
+    std::map<std::string, Tensor> part;
+    for (const auto& [name, x] : whole) {
+      if (x.dim() < 2 || x.size(1) % distributed::size() != 0)
+        throw FormatError(
+            fmt::format("'{}' is {}, which {} processes cannot share", name, str(x.shape()), distributed::size()));
+      const std::int64_t count = x.size(1) / distributed::size(), first = count * distributed::rank();
+      part[name] = x.slice(1, first, first + count).contiguous();
+    }
+    own_.load(part);
+  }
+
+ private:
+  CheckpointItem own_;
+};
+
 using Loader = data::DataLoader<data::Batch>;
 
 Loader loader_of(const data::StreamBatches& streams, std::int64_t own, const Recipe& recipe, std::int64_t spread) {
@@ -119,6 +149,7 @@ Loader loader_of(const data::StreamBatches& streams, std::int64_t own, const Rec
 
 struct TextRun::State {
   StreamModel model;
+  const std::int64_t parameters;  ///< of the whole model
   const Recipe recipe;
   const Device device;
   const TextRunOptions options;
@@ -129,6 +160,7 @@ struct TextRun::State {
   optim::Scheduler schedule;
   Tensor epoch_loss;  ///< sum over the epoch's steps
   std::optional<distributed::DataParallel> parallel = {};
+  std::deque<MemoryOfRanks> memory = {};
   std::optional<data::ResidentBatches> resident = {};
   Loader loader;
   std::optional<Loader::Iterator> batch = {};
@@ -136,6 +168,7 @@ struct TextRun::State {
 
   State(StreamModel m, const TextSplit& split, const Recipe& r, Device d, const TextRunOptions& o)
       : model(std::move(m)),
+        parameters(model.module->num_parameters()),
         recipe(r),
         device(d),
         options(o),
@@ -157,14 +190,14 @@ struct TextRun::State {
                .schedule = &schedule,
                .weight = [this](const Tensor& x) { return weight(x); },
                .after = [this](const Tensor& value) { epoch_loss.add_(value); },
-               .parallel = o.distributed ? &parallel.emplace(*model.module) : nullptr}) {
+               .parallel = o.distributed ? &parallel_of(o) : nullptr}) {
     if (o.resident && o.seq_spread > 0) throw SettingError("--resident does not go with seq_spread");
-    if (o.distributed && !model.memory.empty()) {
-      throw SettingError(
-          "a model that goes on from batch to batch (lstm) cannot be trained by several processes; use a transformer");
-    }
+    for (const CheckpointItem& item : model.memory) memory.emplace_back(item);
+    if (o.zero_stage == 3 && !model.memory.empty())
+      throw SettingError("ZeRO stage 3 gathers the blocks of a transformer; use stage 2 for an lstm");
     if (o.resident) resident.emplace(own_streams(streams, own_sequences(r, o), o), d);
     if (o.distributed) {
+      optimizer.shard(parallel->sharding());
       // Each rank drops out by itself.
       const RandomState now = random_state();
       set_random_state({distributed::seed_of_rank(now.seed), now.offset});
@@ -172,6 +205,9 @@ struct TextRun::State {
     model.module->train();
   }
 
+  distributed::DataParallel& parallel_of(const TextRunOptions& o) {
+    return parallel.emplace(*model.module, distributed::DataParallelOptions{.zero_stage = o.zero_stage});
+  }
   Tensor loss(const Tensor& x, const Tensor& y) {
     if (!resident) return model.loss(x, y);
     const data::Batch own = resident->next();
@@ -259,7 +295,7 @@ TrainingLoopOptions TextRun::loop_options() {
       .epoch_loss = [&s] { return s.epoch_loss.item<double>() / static_cast<double>(s.steps_per_epoch); },
       .validate_every = s.recipe.eval_every,
       .patience = s.recipe.patience,
-      .items = {{"model", *s.model.module},
+      .items = {s.parallel ? CheckpointItem("model", *s.parallel) : CheckpointItem("model", *s.model.module),
                 {"optimizer", s.optimizer},
                 {"scaler", s.train.scaler()},
                 {"schedule", s.schedule},
@@ -269,16 +305,21 @@ TrainingLoopOptions TextRun::loop_options() {
       .checkpoint_seconds = s.recipe.checkpoint_seconds,
       .columns = {"loss", "lr", "tokens_per_second", "valid_loss"},
       .distributed = s.options.distributed,
+      .sharded = s.options.distributed && (s.optimizer.is_sharded() || !s.memory.empty()),
       .perplexity = true,
       .advice = "try a smaller --lr"};
-  loop.items.insert(loop.items.end(), s.model.memory.begin(), s.model.memory.end());
+  if (s.options.distributed) {
+    for (MemoryOfRanks& memory : s.memory) loop.items.emplace_back(memory.name(), memory);
+  } else {
+    loop.items.insert(loop.items.end(), s.model.memory.begin(), s.model.memory.end());
+  }
   return loop;
 }
 
 RunSummary TextRun::summary(const TrainingLoop& loop) const {
   RunSummary summary = loop.summary();
   summary.precision = state_->recipe.precision;
-  summary.parameters = state_->model.module->num_parameters();
+  summary.parameters = state_->parameters;
   if (const auto report = state_->train.report()) summary.program = report->str();
   summary.measure_memory();
   return summary;

@@ -64,7 +64,7 @@ struct StreamModel {
   nn::Module* module = nullptr;
   Evaluator::Metric loss;                   ///< of i32 [B, T]; in eval mode the mean cross-entropy
   std::function<void()> forget = {};        ///< before the first batch of each epoch; empty: it remembers nothing
-  std::vector<CheckpointItem> memory = {};  ///< what it remembers
+  std::vector<CheckpointItem> memory = {};  ///< what it remembers: tensors [layers, B, ...]
   std::function<Tensor(const Tensor& x)> hidden = {};     ///< what head() takes: of i32 [B, T], [B, T, dim]
   std::function<Tensor(const Tensor& hidden)> head = {};  ///< of [..., dim], logits [..., words]
   std::int64_t dim = 0;                                   ///< of hidden()
@@ -78,6 +78,7 @@ struct TextRunOptions {
   bool captured = true;         ///< record a step once and replay it; otherwise run op by op
   /// Every rank of the group runs it, each with its part of the batch's sequences.
   bool distributed = false;
+  int zero_stage = 0;     ///< what the ranks divide among them (DataParallelOptions)
   bool resident = false;  ///< upload the text once and slice batches on the device; otherwise upload each batch
 };
 

@@ -25,6 +25,7 @@ constexpr double kWorthSaying = 0.05;  ///< of the time of training, that one ra
 /// Rank 0 alone shows what the loop does.
 TrainingLoopOptions of_this_rank(TrainingLoopOptions options) {
   options.distributed &= distributed::is_distributed();
+  options.sharded &= options.distributed;
   if (options.distributed && distributed::rank() != 0) options.progress = false;
   return options;
 }
@@ -47,6 +48,8 @@ struct TrainingLoop::State {
   std::int64_t epoch_first = 0;    ///< the step at which epoch_begin was
   std::int64_t validated_at = -1;  ///< the step of the last validation
   bool stopped = false;            ///< some rank was interrupted
+  bool due = false;                ///< rank 0 saves a checkpoint at this step
+  bool saves = false;              ///< rank 0 has a folder
 
   State(const std::int64_t& s, TrainingLoopOptions given)
       : step(s), options(of_this_rank(std::move(given))), stopping({.patience = options.patience}) {
@@ -60,6 +63,11 @@ struct TrainingLoop::State {
   bool requested() const { return options.distributed ? stopped : interrupt && interrupt->requested(); }
   /// Whether this process writes what all share.
   bool writes() const { return !options.distributed || distributed::rank() == 0; }
+  void agree();
+  /// Gives rank 0 this rank's part of a checkpoint.
+  void give_parts() const {
+    for (const CheckpointItem& item : options.items) item.state();
+  }
   void say_slowest() const;
   bool go_on() const { return step < options.steps && !requested() && !stopping.should_stop(); }
   bool at_end_of_epoch() const { return step > 0 && step % options.steps_per_epoch == 0; }
@@ -159,8 +167,8 @@ void TrainingLoop::State::report(const MetricLog::Values& row, bool best) {
 bool TrainingLoop::State::validate(MetricLog::Values row) {
   meter->pause();
   if (progress) progress->pause();
-  const double loss =
-      options.distributed ? distributed::number_of_first(writes() ? options.validate() : 0) : options.validate();
+  const double own = writes() || options.sharded ? options.validate() : 0;
+  const double loss = options.distributed ? distributed::number_of_first(own) : own;
   if (progress) progress->resume();
   meter->resume();
   validated_at = step;
@@ -185,6 +193,16 @@ std::string TrainingLoop::State::line(const MetricLog::Values& row, bool best) c
   return best ? text + ", the best so far" : text;
 }
 
+/// What all ranks do alike at this step: whether one was interrupted, which ends the loop, or else rank 0 saves.
+void TrainingLoop::State::agree() {
+  const bool now = checkpoints && writes() && checkpoints->due(), end = interrupt && interrupt->requested();
+  due = now;
+  if (!options.distributed) return;
+  const int most = distributed::all_reduce(scalar(end ? 2 : now ? 1 : 0, {i32}), distributed::Reduce::max).item<int>();
+  stopped = most == 2;
+  if (options.sharded) due = most == 1;
+}
+
 void TrainingLoop::State::say_slowest() const {
   const distributed::Slowest slowest = distributed::slowest_rank();
   if (slowest.rank < 0 || slowest.seconds < kWorthSaying * meter->seconds()) return;
@@ -192,6 +210,7 @@ void TrainingLoop::State::say_slowest() const {
 }
 
 void TrainingLoop::State::save(const Tensor& loss, bool best) {
+  if (!writes()) return give_parts();
   // Metrics up to this step are on disk before the checkpoint, and weights that are lost are not kept.
   show(meter->take());
   check(loss.item<double>(), step);
@@ -217,10 +236,12 @@ TrainingLoop::TrainingLoop(const std::int64_t& step, TrainingLoopOptions options
     s.checkpoints.emplace(s.options.folder / "checkpoints", std::move(items),
                           CheckpointerOptions{.keep = s.options.keep, .seconds = s.options.checkpoint_seconds});
   }
+  s.saves = s.checkpoints.has_value();
   if (!s.options.distributed) {
     if (!s.options.resume || s.restore()) s.begin();
     return;
   }
+  s.saves = distributed::any_rank(s.saves && s.writes());
   // Rank 0 first: it gives damaged files another name.
   const bool first = s.writes();
   bool begins = true;
@@ -247,7 +268,7 @@ void TrainingLoop::after_step(double lr, const Tensor& loss) {
   State& s = *state_;
   if (s.reads()) s.show(s.meter->request(s.step, lr, loss));
   s.show(s.meter->poll());
-  if (s.options.distributed) s.stopped = distributed::any_rank(s.interrupt && s.interrupt->requested());
+  s.agree();
   MetricLog::Values row;
   if (s.at_end_of_epoch()) s.end_epoch(row);
   if (!s.options.epoch_lines && !row.empty()) s.write(s.step, std::exchange(row, {}));
@@ -255,7 +276,7 @@ void TrainingLoop::after_step(double lr, const Tensor& loss) {
   const bool validates = s.options.validate && now;
   const bool best = validates && s.validate(std::move(row));
   if (!validates && !row.empty()) s.report(row, false);
-  if (s.checkpoints && s.writes() && (best || s.checkpoints->due())) s.save(loss, best);
+  if (s.saves && (s.writes() || s.options.sharded) && (best || s.due)) s.save(loss, best);
 }
 
 void TrainingLoop::finish() {
@@ -267,6 +288,7 @@ void TrainingLoop::finish() {
   }
   if (s.progress) s.progress->finish();
   if (s.options.distributed && s.options.progress) s.say_slowest();
+  if (s.saves && s.options.sharded && !s.writes()) s.give_parts();
   if (!s.checkpoints || !s.writes()) return;
   s.seconds = s.meter->seconds();
   try {
@@ -282,7 +304,10 @@ void TrainingLoop::take_best(nn::Module& model) const {
   if (!state_->checkpoints || state_->stopping.improved()) return;
   const FilePath best = find_checkpoints(state_->checkpoints->folder()).best;
   if (best.empty()) return;
-  load(best, {{"model", model}});
+  // A model that is divided among ranks is loaded by what divides it.
+  const auto& items = state_->options.items;
+  const auto item = std::find_if(items.begin(), items.end(), [](const auto& i) { return i.name() == "model"; });
+  load(best, {item == items.end() ? CheckpointItem("model", model) : *item});
   if (state_->options.progress) fmt::print("the best weights are those of {}\n", printable(best.string()));
 }
 

@@ -44,6 +44,9 @@ struct TrainingLoopOptions {
   /// Every rank of a group runs this loop: rank 0 prints, validates and writes, all end at the same step. To resume,
   /// all need to see the folder.
   bool distributed = false;
+  /// Ranks hold parts of the items' state or of the model (a sharded optimizer, FullyShardedDataParallel): all of them
+  /// validate, and give rank 0 their parts of a checkpoint.
+  bool sharded = false;
   bool interruptible = true;  ///< Ctrl-C ends the loop after a step
   bool perplexity = false;    ///< the loss is a mean over tokens, whose perplexity is shown too
   bool epoch_lines = false;   ///< a line for each epoch, with both losses; else one for each validation

@@ -27,7 +27,7 @@ struct TrainingStep::State {
         scaler({.enabled = options.precision == f16}),
         replayed([this](const Tensor& x, const Tensor& y) { return train(x, y); }, capture_options()),
         replayed_alone([this] { return train({}, {}); }, capture_options()) {
-    if (options.parallel != nullptr) options.captured &= distributed::can_capture(options.device);
+    if (options.parallel != nullptr) options.captured &= options.parallel->can_capture(options.device);
   }
 
   CaptureOptions capture_options() const {

@@ -10,6 +10,12 @@ namespace etna::distributed {
 /// Begins to reduce x in place, and returns. Nobody may touch x before finish_all_reduces_(). Part of captured steps
 /// like any other op. @param x contiguous
 void start_all_reduce_(const Tensor& x, Reduce reduce);
+/// Begins to reduce the equal parts of `all`, of which `own` gets this rank's, and returns; as start_all_reduce_().
+/// @param own [n], contiguous @param all [size() · n], contiguous, other storage
+void start_reduce_scatter_(const Tensor& own, const Tensor& all, Reduce reduce);
+/// Begins to gather the tensors of all ranks, and returns; as start_all_reduce_().
+/// @param all [size() · n], contiguous, other storage @param own [n], contiguous
+void start_all_gather_(const Tensor& all, const Tensor& own);
 /// Waits for all that were started. @param arena a tensor on their device, which the graph orders it by
 void finish_all_reduces_(const Tensor& arena);
 

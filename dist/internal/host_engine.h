@@ -17,7 +17,6 @@ class HostEngine final : public Engine {
  public:
   /// @param meeting knows who is gone; outlives this. @param late seconds to wait for a rank that lives
   HostEngine(std::unique_ptr<Transport> transport, Meeting& meeting, double late);
-
   ~HostEngine() override;
 
   std::string name() const override { return transport_->name(); }

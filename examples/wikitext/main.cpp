@@ -136,9 +136,29 @@ void add_train(CLI::App* app, TrainOptions& o, SettingList& list) {
   app->add_flag("--eager", o.eager, "run op by op instead of replaying a captured step");
   app->add_flag("!--no-forecast", o.forecast, "do not measure beforehand how much memory it will take");
   app->add_flag("--resident", o.resident, kResident);
-  app->add_flag("--distributed", o.distributed,
-                "train with all processes that etna launch, mpirun or srun started: each takes its part of the batch, "
-                "and a GPU of its own");
+  auto* distributed =
+      app->add_flag("--distributed", o.distributed,
+                    "train with all processes that etna launch, mpirun or srun started: each takes its part of the "
+                    "batch, and a GPU of its own");
+  app->add_option(
+         "--zero", o.zero,
+         "what the processes divide among them to save memory: 1 the optimizer's state, 2 gradients too, 3 the\n"
+         "weights of blocks too")
+      ->check(CLI::IsMember({1, 2, 3}))
+      ->needs(distributed);
+  app->add_option("--meet", o.meet,
+                  "where the processes meet: HOST:PORT of the first one, or a file that all see (default: $ETNA_MEET, "
+                  "else the launcher says it)")
+      ->needs(distributed);
+  app->add_option("--late-seconds", o.late_seconds,
+                  "after how long a process that does not come to a collective counts as lost; longer than a "
+                  "validation\n(default: $ETNA_LATE_SECONDS, else 600)")
+      ->check(CLI::PositiveNumber)
+      ->needs(distributed);
+  app->add_flag("--fsdp{3}", o.zero, "--zero 3: fully sharded data parallel")
+      ->needs(distributed)
+      ->excludes("--zero")
+      ->disable_flag_override();
   output(app, "--json", o.json, "also write the summary to this file");
   add_receipt(app, o);
   app->add_flag("!--no-eval", o.evaluate, "skip validations, the evaluation and the passage");

@@ -73,7 +73,7 @@ namespace {
 class RankOfRun {
  public:
   explicit RankOfRun(const TrainOptions& options) {
-    if (options.distributed) distributed::init();
+    if (options.distributed) distributed::init({.meet = options.meet, .late_seconds = options.late_seconds});
     if (!first() && std::freopen("/dev/null", "w", stdout) == nullptr)
       throw Error("standard output of this rank cannot be closed");
   }
@@ -106,7 +106,7 @@ int run_train(const TrainOptions& given, Settings& settings, training::SettingLi
   const Device device = options.distributed ? distributed::select_local_device(options.device) : options.select();
   fmt::print("{}\n", device_line(options.device, device));
   if (distributed::is_distributed()) {
-    distributed::require_same("setting", list.toml());
+    distributed::require_same("setting", fmt::format("{}\nzero = {}", list.toml(), options.zero));
     fmt::print("distributed: {} processes, {}\n", distributed::size(), distributed::engine());
   }
   io::require_output({"--json", options.json, json_marks(kTrainCommand)}, options.force);
@@ -122,12 +122,13 @@ int run_train(const TrainOptions& given, Settings& settings, training::SettingLi
   training::TextCorpus corpus = options.open();
   training::TextRunOptions run_options = settings.run(!options.eager, options.resident);
   std::optional<training::MemoryForecast> memory;
-  if (options.forecast) {
+  if (options.forecast && options.zero == 0) {  // it trains undivided models
     Settings own = settings;
     own.batch = std::max<std::int64_t>(1, settings.batch / distributed::size());
     memory = forecast(own, corpus, run_options, device);
   }
   run_options.distributed = distributed::is_distributed();
+  run_options.zero_stage = options.zero;
   manual_seed(static_cast<std::uint64_t>(settings.seed));
   const TextModel model = make_model(settings, corpus.vocabulary(), device);
   fmt::print("model: {}: {}, {} parameters; batches of {}, learning rate {}, {}\n", preset, model.description,
@@ -145,7 +146,12 @@ int run_train(const TrainOptions& given, Settings& settings, training::SettingLi
   if (folder && !options.resume) records.begin(*folder);
 
   std::optional<training::TextEvaluator> valid;
-  if (options.evaluate) valid.emplace(model.on_streams, corpus.valid, settings.evaluation(device, "validation"));
+  const bool divided = options.zero == 3 && distributed::is_distributed();  // each rank has a part of the weights
+  if (options.evaluate) {
+    training::TextEvaluatorOptions evaluation = settings.evaluation(device, "validation");
+    evaluation.evaluator.captured = !divided;
+    valid.emplace(model.on_streams, corpus.valid, evaluation);
+  }
   training::TrainingLoopOptions loop_options = run.loop_options();
   if (valid) loop_options.validate = [&] { return valid->loss(); };
   if (first || options.resume) loop_options.folder = options.out;
@@ -207,15 +213,22 @@ int run_train(const TrainOptions& given, Settings& settings, training::SettingLi
     return loop.exit_code();
   }
   std::string passage;
-  if (options.evaluate) {
-    loop.take_best(*model.module);
-    training::TextEvaluator test(model.on_streams, corpus.test, settings.evaluation(device, "test"));
+  if (options.evaluate && divided && !folder) {
+    fmt::print("no evaluation: the ranks have a part of the weights each, and without --out there is no checkpoint\n");
+  } else if (options.evaluate) {
+    std::optional<SavedModel> whole;
+    if (divided)
+      whole = load_model(options.out, device);
+    else
+      loop.take_best(*model.module);
+    const TextModel& best = whole ? whole->model : model;
+    training::TextEvaluator test(best.on_streams, corpus.test, settings.evaluation(device, "test"));
     corpus.set_perplexities(loop.valid_loss(), test.loss(), summary);
     GenerateOptions writing;
     writing.seed = static_cast<std::uint64_t>(settings.seed);
-    passage = generate(model, *corpus.tokenizer, writing, device);
+    passage = generate(best, *corpus.tokenizer, writing, device);
     fmt::print("perplexity: {} (an untrained model: {})\n\n{}\n\n", summary.perplexities(),
-               training::with_commas(model.words), training::printable_lines(passage));
+               training::with_commas(best.words), training::printable_lines(passage));
   }
   records.end(training::Outcome::finished, summary);
   if (folder) {

@@ -87,6 +87,9 @@ struct TrainOptions : DataOptions, DeviceOptions {
   std::string preset = "tiny", config, out, json, trace;
   bool resume = false, force = false, print_config = false, evaluate = true, eager = false, resident = false;
   bool distributed = false;  ///< this process is a rank of a group
+  int zero = 0;              ///< stage of ZeRO
+  std::string meet;          ///< where the ranks meet; empty: their launcher says it
+  double late_seconds = 0;   ///< 0: the library's
   bool forecast = true, profile = false, profile_exact = false;
   std::int64_t profile_steps = 20;
 };

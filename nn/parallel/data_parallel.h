@@ -1,8 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <vector>
 
 #include <etna/device/owned.h>
+#include <etna/dist/sharding.h>
 #include <etna/nn/module.h>
 #include <etna/tensor/tensor.h>
 
@@ -15,6 +18,15 @@ struct DataParallelOptions {
   DType dtype = f32;
   /// Some parameters get no gradient in some steps. False: that is an error that names them.
   bool unused_parameters = false;
+  /// What the ranks divide among them instead of each holding all of it (Rajbhandari et al. 2020): 0 nothing, 1 the
+  /// optimizer's state, 2 gradients too, 3 the parameters of blocks too (fully sharded data parallel, Zhao et al.
+  /// 2023). Give the optimizer sharding().
+  int zero_stage = 0;
+  /// Stage 3: submodules that are called one after the other by operator(). Their parameters are gathered while they
+  /// run, forward and backward; what is in no block, or in several, stays whole. Empty: the modules whose names end in
+  /// a number, "blocks.0" ...
+  std::vector<nn::Module*> blocks = {};
+  bool prefetch = true;  ///< stage 3: gathers the next block while one runs, which takes the memory of one more
 };
 
 /// Trains one model on the batches of several ranks. While one lives, backward() leaves the mean over all ranks in each
@@ -27,7 +39,9 @@ struct DataParallelOptions {
 /// losses are means over equally many samples.
 class DataParallel {
  public:
-  /// @param model on its device; outlives this @throws RanksDiffer for models of other names, shapes or dtypes
+  /// @param model on its device; outlives this. In stage 3 its blocks' parameters have shape [0] between calls from now
+  /// on, also when this has ended: make optimizers before. @throws RanksDiffer for models of other names, shapes or
+  /// dtypes, Error in stage 3 for a model without blocks
   explicit DataParallel(nn::Module& model, DataParallelOptions options = {});
   ~DataParallel();
   DataParallel(const DataParallel&) = delete;
@@ -39,6 +53,18 @@ class DataParallel {
   bool reduces() const;
   /// Gives all ranks rank 0's buffers, running means of batch norms for example.
   void broadcast_buffers();
+  /// For Optimizer::shard(). Null in stage 0, and in a group of one. In stage 2 a parameter's grad() is undefined after
+  /// backward(): each rank has the mean gradient of its own parts.
+  std::shared_ptr<Sharding> sharding() const;
+  /// Whether a step can be captured: distributed::can_capture(), and not in stage 3.
+  bool can_capture(Device device) const;
+
+  /// The model's state, whole. In stage 3 all ranks call it; rank 0 gets divided parameters in host memory, the others
+  /// get none of them.
+  nn::StateDict state_dict() const;
+  /// Copies values; in stage 3 this rank's parts of whole ones. If anything is wrong, nothing is copied.
+  /// @throws Error, ShapeError for names and shapes that are not the model's
+  void load_state_dict(const nn::StateDict& state);
 
  private:
   struct State;
