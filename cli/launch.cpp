@@ -13,6 +13,7 @@
 
 #include "arguments.h"
 #include "commands.h"
+#include "launch.h"
 #include "output.h"
 #include "receipt_option.h"
 
@@ -22,7 +23,7 @@ namespace {
 struct LaunchOptions {
   int ranks = 2;
   std::string hosts;
-  bool as_rank = false;
+  bool as_rank = false, silent = false;
   std::vector<std::string> command;
 };
 
@@ -46,19 +47,13 @@ int run_rank(const LaunchOptions& options) {
   }
   const int code = end.signal != 0 ? 128 + end.signal : end.exit_code;
   if (end.asked || code == 0 || code == distributed::kRankLostExit) return code;
+  if (options.silent && end.signal == 0) return code;
   const std::string how = end.signal != 0
                               ? fmt::format("was killed by signal {} ({})", end.signal, os::signal_words(end.signal))
                               : fmt::format("ended with exit code {}", code);
   print_error(fmt::format("launch: rank {} ({}, process {}) {}; the other ranks end, too", rank, os::host_name(),
                           end.process, how));
   return code;
-}
-
-/// This program's file, for processes that do not begin where this one did.
-std::string own_file() {
-  std::error_code error;
-  const std::filesystem::path file = std::filesystem::canonical("/proc/self/exe", error);  // Linux
-  return error ? std::filesystem::absolute(command_line().at(0)).string() : file.string();
 }
 
 /// Variables that processes on other hosts would not get.
@@ -69,8 +64,15 @@ void export_variables(std::vector<std::string>& command) {
   }
 }
 
-int launch(const LaunchOptions& options) {
-  if (options.as_rank) return run_rank(options);
+}  // namespace
+
+std::string own_file() {
+  std::error_code error;
+  const std::filesystem::path file = std::filesystem::canonical("/proc/self/exe", error);  // Linux
+  return error ? std::filesystem::absolute(command_line().at(0)).string() : file.string();
+}
+
+int run_processes(const Processes& options) {
   if (!options.hosts.empty() && !std::filesystem::exists(options.hosts)) {
     print_error(fmt::format("launch: '{}', the list of hosts, is not there", training::printable(options.hosts)));
     return 4;
@@ -82,7 +84,10 @@ int launch(const LaunchOptions& options) {
     command.insert(command.end(), {"--hostfile", options.hosts});
     export_variables(command);
   }
-  command.insert(command.end(), {"-n", std::to_string(options.ranks), own_file(), "launch", "--as-rank", "--"});
+  if (!options.forwards_input) command.insert(command.end(), {"--stdin", "none"});
+  command.insert(command.end(), {"-n", std::to_string(options.count), own_file(), "launch", "--as-rank"});
+  if (!options.explains_exit_codes) command.emplace_back("--silent");
+  command.emplace_back("--");
   command.insert(command.end(), options.command.begin(), options.command.end());
   std::vector<std::pair<std::string, std::string>> environment;
   // mpirun asks whether root means it; whoever starts a program as root does.
@@ -95,8 +100,6 @@ int launch(const LaunchOptions& options) {
   return end.signal != 0 ? 128 + end.signal : end.exit_code;
 }
 
-}  // namespace
-
 Command add_launch(CLI::App& app) {
   const auto options = std::make_shared<LaunchOptions>();
   CLI::App* command = app.add_subcommand("launch", "Start a program in several processes, which train together");
@@ -107,8 +110,12 @@ Command add_launch(CLI::App& app) {
   command->add_option("--hosts", options->hosts,
                       "a file with a host in each line, `node1 slots=8`: Open MPI's hostfile (default: this computer)");
   command->add_flag("--as-rank", options->as_rank)->group("");
+  command->add_flag("--silent", options->silent)->group("");
   command->add_option("command", options->command, "the program and its arguments, after --")->required();
-  return {command, [options] { return launch(*options); }};
+  return {command, [options] {
+            if (options->as_rank) return run_rank(*options);
+            return run_processes({.count = options->ranks, .hosts = options->hosts, .command = options->command});
+          }};
 }
 
 }  // namespace etna::cli

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace etna::cli {
+
+/// Processes that `etna launch` and `--gpus` start.
+struct Processes {
+  int count = 2;
+  std::string hosts = {};            ///< Open MPI's hostfile; empty: this computer
+  std::vector<std::string> command;  ///< the program and its arguments
+  bool forwards_input = true;        ///< rank 0 reads standard input; else nobody does
+  bool explains_exit_codes = true;   ///< a rank's exit code is an error that the program does not explain itself
+};
+
+/// Starts them by mpirun and waits. @return the exit code
+int run_processes(const Processes& processes);
+
+/// This program's file, for processes that do not begin where this one did.
+std::string own_file();
+
+}  // namespace etna::cli
