@@ -62,6 +62,36 @@ std::string engine();
 /// Whether a collective of tensors on this device can be part of a captured step. On the CPU always.
 bool can_capture(Device device);
 
+// ---- Groups of some ranks: those that share a model (tensor parallelism), and those that have the same part of it
+// (data parallelism).
+
+/// Some of the ranks, numbered from 0. A handle: copies are the same group. It ends with finish().
+///     // 8 ranks: models divided over 2, batches over 4
+///     const auto model = distributed::split(distributed::rank() / 2);   // {0, 1}, {2, 3}, {4, 5}, {6, 7}
+///     const auto data = distributed::split(distributed::rank() % 2);    // {0, 2, 4, 6}, {1, 3, 5, 7}
+///     distributed::all_reduce(x, data);
+class ProcessGroup {
+ public:
+  ProcessGroup() = default;  ///< all ranks
+
+  int rank() const;  ///< of this process, in the group
+  int size() const;
+  /// The number among all ranks of one of the group's: what send() and receive_() take. @throws Error
+  int world_rank(int rank) const;
+  bool is_distributed() const { return size() > 1; }
+  /// 0 for all ranks; else as many calls of split() as there were. For ops.
+  int number() const { return number_; }
+  static ProcessGroup numbered(int number);
+
+ private:
+  int number_ = 0;
+};
+
+/// Divides all ranks into groups: those of one color are one, ordered by key, then by rank. All ranks call it.
+/// @param color at least 0 @return the group of this rank @throws Error on all ranks for a negative color; where the
+/// engine has no groups
+ProcessGroup split(int color, int key = 0);
+
 enum class Reduce : std::uint8_t { sum, mean, max, min, product };
 
 // ---- Collectives. Each rank calls the same ones in the same order, with the same shapes and dtypes. Sums are made in
@@ -93,6 +123,17 @@ void receive_(const Tensor& x, int from);
 /// Returns when all ranks have called it.
 void barrier();
 
+// ---- The same among the ranks of a group, all of which call them. Roots are ranks of the group.
+// @throws as those
+
+Tensor all_reduce(const Tensor& x, const ProcessGroup& group, Reduce reduce = Reduce::sum);
+void all_reduce_(const Tensor& x, const ProcessGroup& group, Reduce reduce = Reduce::sum);
+Tensor reduce_scatter(const Tensor& x, const ProcessGroup& group, Reduce reduce = Reduce::sum);
+Tensor all_gather(const Tensor& x, const ProcessGroup& group);
+Tensor broadcast(const Tensor& x, const ProcessGroup& group, int root = 0);
+void broadcast_(const Tensor& x, const ProcessGroup& group, int root = 0);
+Tensor all_to_all(const Tensor& x, const ProcessGroup& group);
+
 /// The rank that waited least for the others since the last call. Known to rank 0 only; elsewhere rank -1. Not a
 /// collective.
 struct Slowest {
@@ -106,6 +147,9 @@ Slowest slowest_rank();
 /// Returns if every rank gives the same text. All ranks call it. @param what the text is of, for the error: "model"
 /// @throws RanksDiffer on all ranks, with the first line that differs between rank 0 and the first rank that differs
 void require_same(const std::string& what, const std::string& text);
+
+/// As require_same() among the ranks of a group, all of which call it. @throws RanksDiffer naming two ranks
+void require_same(const std::string& what, const std::string& text, const ProcessGroup& group);
 
 /// Whether any rank says so: one that was interrupted, for example. All ranks call it.
 bool any_rank(bool mine);

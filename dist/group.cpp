@@ -255,11 +255,29 @@ Engine& Group::engine() {
   return *engine_;
 }
 
+int Group::add_part(const std::vector<int>& members) {
+  // Those of one rank too: engines count them.
+  std::unique_ptr<Engine> part = engine().part(members);
+  if (part == nullptr) throw Error(fmt::format("split: {} has no groups of some ranks", engine().name()));
+  const auto own = std::find(members.begin(), members.end(), place_.rank);
+  parts_.push_back({members, static_cast<int>(own - members.begin()), std::move(part)});
+  return static_cast<int>(parts_.size());
+}
+
+Group::Part& Group::part(int number) {
+  if (number < 1 || static_cast<std::size_t>(number) > parts_.size())
+    throw Error("ProcessGroup: it is of a group that has ended; call split() after init()");
+  return parts_[static_cast<std::size_t>(number - 1)];
+}
+
+Engine& Group::engine_of(int number) { return number == 0 ? engine() : *part(number).engine; }
+
 void Group::start(Collective c, const Tensor& in, const Tensor& out) {
-  Engine& engine = this->engine();
+  Engine& engine = engine_of(c.group);
   if (meeting_->failed())
     throw RankLost(fmt::format("distributed: {}: {}; the group has ended", str(c), meeting_->failure()));
-  if (c.kind != Kind::send && c.kind != Kind::receive) c.number = ++number_;
+  if (c.kind != Kind::send && c.kind != Kind::receive)
+    c.number = c.group == 0 ? ++number_ : ++part(c.group).number_of_collective;
   if (!engine.runs_anywhere()) return engine.run(c, in, out);
   worker_->start([&engine, c, in, out] { engine.run(c, in, out); });
 }
@@ -293,7 +311,8 @@ void Group::leave() {
   if (ended) {
     if (server_) server_->stop();
     worker_.reset();
-    (void)engine_.release();  // NOLINT: messages that nobody will answer refer to it
+    for (Part& part : parts_) (void)part.engine.release();  // NOLINT: as below
+    (void)engine_.release();                                // NOLINT: messages that nobody will answer refer to it
     return;
   }
   if (engine_ != nullptr) {
@@ -301,6 +320,7 @@ void Group::leave() {
     worker_->wait();
   }
   worker_.reset();
+  parts_.clear();
   engine_.reset();
   server_.reset();
   std::error_code ignored;

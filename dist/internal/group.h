@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <etna/dist/internal/engine.h>
 #include <etna/dist/internal/meeting.h>
@@ -22,6 +23,20 @@ class Group {
   bool has_engine() const { return engine_ != nullptr; }
   Meeting& meeting() { return *meeting_; }
 
+  /// Some of the ranks (ProcessGroup).
+  struct Part {
+    std::vector<int> members;
+    int rank = 0;  ///< of this process among them
+    std::unique_ptr<Engine> engine;
+    std::uint64_t number_of_collective = 0;
+  };
+  /// @return its number, from 1 on @throws Error where the engine has no parts
+  int add_part(const std::vector<int>& members);
+  /// @throws Error for a number of another group
+  Part& part(int number);
+  /// That of a ProcessGroup. @throws as engine() and part()
+  Engine& engine_of(int number);
+
   /// Runs a collective on contiguous tensors that the engine takes. @throws RankLost, RanksDiffer
   void run(Collective collective, const Tensor& in, const Tensor& out);
   /// The same without waiting: tensors are not to be touched before finish(). An engine that cannot run on another
@@ -39,6 +54,7 @@ class Group {
 
   Place place_;
   std::unique_ptr<Engine> engine_;
+  std::vector<Part> parts_;
   std::unique_ptr<MeetingServer> server_;
   std::unique_ptr<Meeting> meeting_;
   std::unique_ptr<Worker> worker_;

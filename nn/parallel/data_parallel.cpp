@@ -150,7 +150,7 @@ void DataParallel::State::start_ready() {
   for (; started < buckets.size() && buckets[started].arrived == buckets[started].parameters; ++started) {
     GradientBucket& bucket = buckets[started];
     if (bucket.narrow.defined()) bucket.narrow.copy_(bucket.flat);
-    start_all_reduce_(bucket.narrow.defined() ? bucket.narrow : bucket.flat, Reduce::mean);
+    start_all_reduce_(bucket.narrow.defined() ? bucket.narrow : bucket.flat, Reduce::mean, options.group);
   }
 }
 
@@ -184,7 +184,7 @@ void DataParallel::State::fill_missing() {
   Tensor used = zeros({static_cast<std::int64_t>(parameters.size())}, {u8});
   for (std::size_t i = 0; i < parameters.size(); ++i)
     used.mutable_data<std::uint8_t>()[i] = parameters[i].arrived || parameters[i].parameter.grad().defined();
-  all_reduce_(used, Reduce::max);
+  all_reduce_(used, options.group, Reduce::max);
   for (std::size_t i = 0; i < parameters.size(); ++i) parameters[i].used = used.data<std::uint8_t>()[i] != 0;
 }
 
@@ -209,12 +209,12 @@ DataParallel::DataParallel(nn::Module& model, DataParallelOptions options)
   if (options.dtype != f32 && options.dtype != bf16 && options.dtype != f16)
     throw DtypeError(
         fmt::format("DataParallel: gradients cannot travel in {}; f32, bf16 or f16", etna::name(options.dtype)));
-  if (!is_distributed()) return;
+  if (!options.group.is_distributed()) return;
   State& s = *state_;
-  require_same("model", description(model));
+  require_same("model", description(model), options.group);
   {
     const NoGrad off;
-    for (const Tensor& x : model.parameters()) broadcast_(x.detach());
+    for (const Tensor& x : model.parameters()) broadcast_(x.detach(), options.group);
   }
   broadcast_buffers();
   s.lay_out();
@@ -231,7 +231,7 @@ bool DataParallel::reduces() const { return state_->reduces; }
 
 void DataParallel::broadcast_buffers() {
   const NoGrad off;
-  for (const Tensor& x : state_->model.buffers()) broadcast_(x);
+  for (const Tensor& x : state_->model.buffers()) broadcast_(x, state_->options.group);
 }
 
 }  // namespace etna::distributed

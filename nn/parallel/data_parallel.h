@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include <etna/device/owned.h>
+#include <etna/dist/dist.h>
 #include <etna/nn/module.h>
 #include <etna/tensor/tensor.h>
 
@@ -14,6 +15,8 @@ struct DataParallelOptions {
   DType dtype = f32;
   /// Some parameters get no gradient in some steps. False: that is an error that names them.
   bool unused_parameters = false;
+  /// Ranks that have the same model, or the same part of one that is divided over others (tensor_parallel.h).
+  ProcessGroup group = {};
 };
 
 /// Trains one model on the batches of several ranks. While one lives, backward() leaves the mean over all ranks in each
