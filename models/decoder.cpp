@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <etna/autograd/autograd.h>
+#include <etna/models/internal/model_split.h>
 #include <etna/tensor/internal/fusion.h>
 #include <etna/tensor/ops.h>
 

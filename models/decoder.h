@@ -2,7 +2,6 @@
 
 #include <etna/models/decoder_block.h>
 #include <etna/models/decoder_config.h>
-#include <etna/models/model_split.h>
 #include <etna/models/projection.h>
 #include <etna/nn/containers.h>
 #include <etna/nn/dropout.h>

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <etna/models/internal/model_split.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/attention/attention.h>

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include <etna/models/decoder_config.h>
-#include <etna/models/model_split.h>
 #include <etna/models/projection.h>
 #include <etna/nn/dropout.h>
 #include <etna/nn/module.h>

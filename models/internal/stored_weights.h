@@ -8,7 +8,7 @@
 #include <vector>
 
 #include <etna/models/decoder_config.h>
-#include <etna/models/model_split.h>
+#include <etna/models/internal/model_split.h>
 #include <etna/models/projection.h>
 #include <etna/tensor/io/mapped_bytes.h>
 

@@ -1,4 +1,4 @@
-#include <etna/models/model_split.h>
+#include <etna/models/internal/model_split.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
