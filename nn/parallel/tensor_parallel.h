@@ -1,0 +1,125 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include <etna/dist/dist.h>
+#include <etna/nn/embedding.h>
+#include <etna/nn/linear.h>
+#include <etna/nn/module.h>
+#include <etna/nn/multihead_attention.h>
+
+/// Tensor parallelism (Shoeybi et al. 2019): the ranks of a group train one model, of which each has a part of every
+/// layer. All ranks of the group read the same batch and compute the same loss; gradients of parts are exact, and those
+/// of parameters that all ranks have are the same bits everywhere.
+///     const auto group = distributed::split(distributed::rank() / 2);
+///     distributed::ColumnParallelLinear up(512, 2048, {.group = group});
+///     distributed::RowParallelLinear down(2048, 512, {.group = group});
+///     Tensor y = down(gelu(up(x)));  // one all_reduce forward, one backward
+/// Parameters start as those of the whole layer on the group's rank 0.
+namespace etna::distributed {
+
+// ---- Where a layer's parts begin and end: what is forward an identity is backward a sum, and the other way round.
+
+/// x; backward sums the gradients of all ranks (Megatron's f).
+Tensor copy_to_parallel_region(const Tensor& x, const ProcessGroup& group = {});
+/// The sum over ranks; backward passes the gradient as it is (Megatron's g).
+Tensor reduce_from_parallel_region(const Tensor& x, const ProcessGroup& group = {});
+/// This rank's equal part of the last dimension; backward gathers. @throws ShapeError where it does not divide
+Tensor scatter_to_parallel_region(const Tensor& x, const ProcessGroup& group = {});
+/// The parts of all ranks along the last dimension; backward takes this rank's.
+Tensor gather_from_parallel_region(const Tensor& x, const ProcessGroup& group = {});
+
+struct ColumnParallelOptions {
+  bool bias = true;
+  bool gather_output = false;  ///< all ranks get the whole output
+  ProcessGroup group = {};
+};
+
+/// A linear layer whose output features are divided: weight [out / size, in], bias [out / size].
+class ColumnParallelLinear : public nn::UnaryModule {
+ public:
+  /// @throws ShapeError unless the group's size divides `out`
+  ColumnParallelLinear(std::int64_t in, std::int64_t out, ColumnParallelOptions options = {});
+  /// Parts of a layer that all ranks have. options.bias is not read.
+  ColumnParallelLinear(const nn::Linear& whole, ColumnParallelOptions options = {});
+  /// @param x [..., in], the same on all ranks @return [..., out / size], or [..., out] with gather_output
+  Tensor forward(const Tensor& x) const override;
+  std::string extra_repr() const override;
+
+  Tensor weight, bias;
+  const ColumnParallelOptions options;
+};
+
+struct RowParallelOptions {
+  bool bias = true;
+  bool scatter_input = false;  ///< the input is whole, and each rank takes its part
+  ProcessGroup group = {};
+};
+
+/// A linear layer whose input features are divided: weight [out, in / size]; the bias [out] is on all ranks, and added
+/// once, to the sum.
+class RowParallelLinear : public nn::UnaryModule {
+ public:
+  /// @throws ShapeError unless the group's size divides `in`
+  RowParallelLinear(std::int64_t in, std::int64_t out, RowParallelOptions options = {});
+  RowParallelLinear(const nn::Linear& whole, RowParallelOptions options = {});
+  /// @param x [..., in / size], or [..., in] with scatter_input @return [..., out], the same on all ranks
+  Tensor forward(const Tensor& x) const override;
+  std::string extra_repr() const override;
+
+  Tensor weight, bias;
+  const RowParallelOptions options;
+};
+
+/// An embedding whose rows are divided: weight [count / size, dim].
+class VocabParallelEmbedding : public nn::UnaryModule {
+ public:
+  /// @throws ShapeError unless the group's size divides `count`
+  VocabParallelEmbedding(std::int64_t count, std::int64_t dim, ProcessGroup group = {});
+  VocabParallelEmbedding(const nn::Embedding& whole, ProcessGroup group = {});
+  /// @param index [...] i64 or i32, the same on all ranks. On the CPU, an eager call checks it.
+  /// @return [..., dim], the same on all ranks @throws IndexError
+  Tensor forward(const Tensor& index) const override;
+  std::string extra_repr() const override;
+
+  Tensor weight;
+  const ProcessGroup group;
+};
+
+struct ParallelAttentionOptions {
+  bool bias = true, causal = true;
+  ProcessGroup group = {};
+};
+
+/// Self-attention whose heads are divided: the projection of queries, keys and values is split by columns, that of the
+/// output by rows.
+class ParallelSelfAttention : public nn::UnaryModule {
+ public:
+  /// @throws ShapeError unless heads divide embed_dim, and the group's size the heads
+  ParallelSelfAttention(std::int64_t embed_dim, std::int64_t num_heads, ParallelAttentionOptions options = {});
+  /// Parts of a layer that all ranks have, without its dropout. options.bias is not read.
+  ParallelSelfAttention(const nn::MultiheadAttention& whole, ParallelAttentionOptions options = {});
+  /// @param x [B, T, embed_dim], the same on all ranks @return the same shape
+  Tensor forward(const Tensor& x) const override;
+
+  const std::int64_t num_heads;  ///< of this rank
+  const ParallelAttentionOptions options;
+  Tensor in_proj_weight, in_proj_bias;  ///< [3 · embed_dim / size, embed_dim]: queries, keys, values of its heads
+  RowParallelLinear out_proj;
+};
+
+struct VocabParallelLossOptions {
+  ProcessGroup group = {};
+  std::int64_t ignore_index = -100;
+};
+
+/// cross_entropy() of logits whose classes are divided. Exchanges three numbers a row: the largest logit, the sum of
+/// exponentials, and the target's logit. Logits are never gathered.
+/// @param logits [N, C / size], this rank's classes @param target [N], i64 or i32 in [0, C), the same on all ranks
+/// @return the mean over rows whose target is not ignore_index, f32, or f64 for f64 logits; the same on all ranks
+/// @throws ShapeError; IndexError for a target outside [0, C), on the CPU in an eager call; else the loss is NaN
+Tensor vocab_parallel_cross_entropy(const Tensor& logits, const Tensor& target,
+                                    const VocabParallelLossOptions& options = {});
+
+}  // namespace etna::distributed
