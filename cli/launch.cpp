@@ -20,6 +20,9 @@
 namespace etna::cli {
 namespace {
 
+/// As a shell reports Ctrl-C.
+constexpr int kInterruptedExit = 130;
+
 struct LaunchOptions {
   int ranks = 2;
   std::string hosts;
@@ -97,6 +100,8 @@ int run_processes(const Processes& options) {
     print_error(fmt::format("launch: mpirun cannot be started: {}; install Open MPI (Debian: openmpi-bin)", end.error));
     return 1;
   }
+  // mpirun does not hand on that its processes were interrupted.
+  if (end.asked && end.signal == 0 && !options.explains_exit_codes) return kInterruptedExit;
   return end.signal != 0 ? 128 + end.signal : end.exit_code;
 }
 

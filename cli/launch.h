@@ -11,7 +11,7 @@ struct Processes {
   std::string hosts = {};            ///< Open MPI's hostfile; empty: this computer
   std::vector<std::string> command;  ///< the program and its arguments
   bool forwards_input = true;        ///< rank 0 reads standard input; else nobody does
-  bool explains_exit_codes = true;   ///< a rank's exit code is an error that the program does not explain itself
+  bool explains_exit_codes = true;   ///< a sentence names a rank that failed; else the program does
 };
 
 /// Starts them by mpirun and waits. @return the exit code

@@ -138,10 +138,10 @@ std::string config_json(const DecoderConfig& config);
 /// The architectures that run, as GGUF names them.
 std::vector<std::string_view> known_architectures();
 
-// ---- Decoders divided over the ranks of a group, for models that do not fit one device (tensor parallelism, Shoeybi et
-// al. 2019). Each rank has some heads of attention with their keys and values, some columns of the feed-forward layer,
-// and some rows of the embedding and the head. All ranks run the same steps on the same tokens; what they compute
-// behind attention and feed-forward is summed over the group, and logits are gathered.
+// ---- Decoders divided over the ranks of a group, for models that do not fit one device (tensor parallelism, Shoeybi
+// et al. 2019). Each rank has some heads of attention with their keys and values, some columns of the feed-forward
+// layer, and some rows of the embedding and the head. All ranks run the same steps on the same tokens; what they
+// compute behind attention and feed-forward is summed over the group, and logits are gathered.
 
 struct ModelSplit {
   int rank = 0, ranks = 1;

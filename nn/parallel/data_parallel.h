@@ -15,7 +15,7 @@ struct DataParallelOptions {
   DType dtype = f32;
   /// Some parameters get no gradient in some steps. False: that is an error that names them.
   bool unused_parameters = false;
-  /// Ranks that have the same model, or the same part of one that is divided over others (tensor_parallel.h).
+  /// Ranks that have the same model, or the same part of one that is divided over others (model_parallel.h).
   ProcessGroup group = {};
 };
 

@@ -1,4 +1,4 @@
-#include <etna/nn/parallel/pipeline.h>
+#include <etna/nn/parallel/model_parallel.h>
 
 #include <algorithm>
 #include <deque>

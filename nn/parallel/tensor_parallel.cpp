@@ -1,6 +1,5 @@
-#include <etna/nn/parallel/tensor_parallel.h>
+#include <etna/nn/parallel/model_parallel.h>
 
-#include <cmath>
 #include <limits>
 
 #include <fmt/format.h>

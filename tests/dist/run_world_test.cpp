@@ -100,6 +100,15 @@ TEST_F(RunWorld, NeedsADeviceForEachProcess) {
   EXPECT_EQ(shared.code, 0) << shared.output;
 }
 
+TEST_F(RunWorld, CtrlCEndsAllProcesses) {
+  const Result result = run_program("/usr/bin/timeout",
+                                    "--foreground --preserve-status -s INT 3 " ETNA_PROGRAM " run -m " + model() +
+                                        " --device cpu -n 100000000 --endless -p a --gpus 2",
+                                    "-u ETNA_DEVICE -u ETNA_MEET -u ETNA_DIST");
+  EXPECT_EQ(result.code, 130);
+  EXPECT_THAT(result.output, Not(HasSubstr("the other ranks end, too")));
+}
+
 TEST_F(RunWorld, LayersThatDoNotFitStayOnTheCpu) {
   const std::string wanted = printed(run("--temperature 0"));
   const std::string options = "run -m " + model() +

@@ -1,9 +1,12 @@
+#include <cstdlib>
+
 #include <gtest/gtest.h>
 
+#include <etna/device/device.h>
 #include <etna/dist/dist.h>
 #include <etna/nn/nn.h>
 #include <etna/nn/parallel/data_parallel.h>
-#include <etna/nn/parallel/pipeline.h>
+#include <etna/nn/parallel/model_parallel.h>
 #include <etna/optim/sgd.h>
 
 #include "world.h"
@@ -73,6 +76,28 @@ TEST(Pipeline, GradientsAreThoseOfOneProcess) {
     const Tensor expected = all[static_cast<std::size_t>(2 * first) + i].grad();
     ASSERT_EQ(own[i].shape(), expected.shape());
     EXPECT_LT((own[i].grad() - expected).abs().max().item<double>(), 1e-6) << i;
+  }
+}
+
+TEST(Pipeline, RunsOnAGpu) {
+  if (std::getenv("ETNA_TEST_VULKAN") == nullptr) GTEST_SKIP() << "no Vulkan device is asked for (ETNA_TEST_VULKAN)";
+  const Device device = select_device("vulkan:0");
+  nn::Sequential whole, stage;
+  add_layers(whole, 0, 8);
+  const auto [first, last] = distributed::pipeline_layers(8);
+  add_layers(stage, first, last);
+  stage.to(device);
+  Pipeline pipeline(stage, pipeline_loss, {.micro_batches = 3});
+  optim::SGD all(whole.parameters(), {.lr = 0.5}), own(stage.parameters(), {.lr = 0.5});
+  for (std::uint64_t k = 0; k < 3; ++k) {
+    const auto [x, target] = pipeline_batch(k);
+    const Tensor expected = cross_entropy(whole(x), target);
+    expected.backward();
+    all.step();
+    all.zero_grad();
+    EXPECT_NEAR(pipeline.step(x.to(device), target.to(device)), expected.item<double>(), 1e-5);
+    own.step();
+    own.zero_grad();
   }
 }
 

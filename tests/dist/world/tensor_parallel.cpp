@@ -1,12 +1,14 @@
 #include <cmath>
+#include <cstdlib>
 
 #include <gtest/gtest.h>
 
 #include <etna/autograd/autograd.h>
+#include <etna/device/device.h>
 #include <etna/dist/dist.h>
 #include <etna/nn/nn.h>
 #include <etna/nn/parallel/data_parallel.h>
-#include <etna/nn/parallel/tensor_parallel.h>
+#include <etna/nn/parallel/model_parallel.h>
 #include <etna/optim/sgd.h>
 #include <etna/tensor/capture.h>
 
@@ -237,6 +239,26 @@ TEST(TensorParallel, TrainsTogetherWithDataParallel) {
       EXPECT_NEAR(loss, expected.item<double>(), 1e-6) << "step " << k << (captured ? ", captured" : "");
     }
   }
+}
+
+TEST(TensorParallel, RunsOnAGpu) {
+  if (std::getenv("ETNA_TEST_VULKAN") == nullptr) GTEST_SKIP() << "no Vulkan device is asked for (ETNA_TEST_VULKAN)";
+  const ModelGrid grid;
+  if (size() % 2 != 0) GTEST_SKIP() << "an odd number of ranks";
+  const Device device = select_device("vulkan:0");
+  manual_seed(6);
+  WholeNet whole(f32);
+  PartNet part(whole, grid.model);
+  part.to(device);
+  const auto [tokens, targets] = parallel_batch(3);
+  const Tensor expected = whole.loss(tokens, targets), loss = part.loss(tokens.to(device), targets.to(device));
+  EXPECT_NEAR(loss.item<double>(), expected.item<double>(), 1e-5);
+  expected.backward();
+  loss.backward();
+  EXPECT_LT(largest_difference(part.up.weight.grad().to(kCPU), part_of(whole.up.weight.grad(), 0, grid.model)), 1e-5);
+  EXPECT_LT(
+      largest_difference(part.embedding.weight.grad().to(kCPU), part_of(whole.embedding.weight.grad(), 0, grid.model)),
+      1e-5);
 }
 
 TEST(TensorParallel, LayersStartAsTheFirstRanksAndGatherWhatIsDivided) {
