@@ -15,9 +15,9 @@
 /// Models that are divided over ranks: each layer, or the list of layers.
 namespace etna::distributed {
 
-// ---- Tensor parallelism (Shoeybi et al. 2019): the ranks of a group train one model, of which each has a part of every
-// layer. All ranks of the group read the same batch and compute the same loss; gradients of parts are exact, and those
-// of parameters that all ranks have are the same bits everywhere.
+// ---- Tensor parallelism (Shoeybi et al. 2019): the ranks of a group train one model, of which each has a part of
+// every layer. All ranks of the group read the same batch and compute the same loss; gradients of parts are exact, and
+// those of parameters that all ranks have are the same bits everywhere.
 //     const auto group = distributed::split(distributed::rank() / 2);
 //     distributed::ColumnParallelLinear up(512, 2048, {.group = group});
 //     distributed::RowParallelLinear down(2048, 512, {.group = group});
