@@ -29,6 +29,7 @@
 #include <etna/models/sampling.h>
 #include <etna/nn/nn.h>
 #include <etna/nn/parallel/data_parallel.h>
+#include <etna/nn/parallel/model_parallel.h>
 #include <etna/optim/optim.h>
 #include <etna/tensor/autocast.h>
 #include <etna/tensor/capture.h>

@@ -15,6 +15,7 @@
 
 #include "arguments.h"
 #include "commands.h"
+#include "launch.h"
 #include "output.h"
 #include "receipt_option.h"
 
@@ -24,11 +25,14 @@ namespace {
 /// Names and values of environment variables.
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
+/// As a shell reports Ctrl-C.
+constexpr int kInterruptedExit = 130;
+
 struct LaunchOptions {
   int ranks = 2;
   std::string hosts, meet;
   double late_seconds = 0;
-  bool as_rank = false;
+  bool as_rank = false, silent = false;
   std::vector<std::string> command;
 };
 
@@ -52,19 +56,13 @@ int run_rank(const LaunchOptions& options) {
   }
   const int code = end.signal != 0 ? 128 + end.signal : end.exit_code;
   if (end.asked || code == 0 || code == distributed::kRankLostExit) return code;
+  if (options.silent && end.signal == 0) return code;
   const std::string how = end.signal != 0
                               ? fmt::format("was killed by signal {} ({})", end.signal, os::signal_words(end.signal))
                               : fmt::format("ended with exit code {}", code);
   print_error(fmt::format("launch: rank {} ({}, process {}) {}; the other ranks end, too", rank, os::host_name(),
                           end.process, how));
   return code;
-}
-
-/// This program's file, for processes that do not begin where this one did.
-std::string own_file() {
-  std::error_code error;
-  const std::filesystem::path file = std::filesystem::canonical("/proc/self/exe", error);  // Linux
-  return error ? std::filesystem::absolute(command_line().at(0)).string() : file.string();
 }
 
 /// Variables that processes on other hosts would not get.
@@ -76,8 +74,15 @@ void export_variables(std::vector<std::string>& command, const Variables& more) 
   for (const std::string& name : names) command.insert(command.end(), {"-x", name});
 }
 
-int launch(const LaunchOptions& options) {
-  if (options.as_rank) return run_rank(options);
+}  // namespace
+
+std::string own_file() {
+  std::error_code error;
+  const std::filesystem::path file = std::filesystem::canonical("/proc/self/exe", error);  // Linux
+  return error ? std::filesystem::absolute(command_line().at(0)).string() : file.string();
+}
+
+int run_processes(const Processes& options) {
   if (!options.hosts.empty() && !std::filesystem::exists(options.hosts)) {
     print_error(fmt::format("launch: '{}', the list of hosts, is not there", training::printable(options.hosts)));
     return 4;
@@ -93,7 +98,10 @@ int launch(const LaunchOptions& options) {
     command.insert(command.end(), {"--hostfile", options.hosts});
     export_variables(command, environment);
   }
-  command.insert(command.end(), {"-n", std::to_string(options.ranks), own_file(), "launch", "--as-rank", "--"});
+  if (!options.forwards_input) command.insert(command.end(), {"--stdin", "none"});
+  command.insert(command.end(), {"-n", std::to_string(options.count), own_file(), "launch", "--as-rank"});
+  if (!options.explains_exit_codes) command.emplace_back("--silent");
+  command.emplace_back("--");
   command.insert(command.end(), options.command.begin(), options.command.end());
   // mpirun asks whether root means it; whoever starts a program as root does.
   for (const char* name : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"})
@@ -103,10 +111,10 @@ int launch(const LaunchOptions& options) {
     print_error(fmt::format("launch: mpirun cannot be started: {}; install Open MPI (Debian: openmpi-bin)", end.error));
     return 1;
   }
+  // mpirun does not hand on that its processes were interrupted.
+  if (end.asked && end.signal == 0 && !options.explains_exit_codes) return kInterruptedExit;
   return end.signal != 0 ? 128 + end.signal : end.exit_code;
 }
-
-}  // namespace
 
 Command add_launch(CLI::App& app) {
   const auto options = std::make_shared<LaunchOptions>();
@@ -126,8 +134,16 @@ Command add_launch(CLI::App& app) {
                    "ETNA_LATE_SECONDS (default: 600)")
       ->check(CLI::PositiveNumber);
   command->add_flag("--as-rank", options->as_rank)->group("");
+  command->add_flag("--silent", options->silent)->group("");
   command->add_option("command", options->command, "the program and its arguments, after --")->required();
-  return {command, [options] { return launch(*options); }};
+  return {command, [options] {
+            if (options->as_rank) return run_rank(*options);
+            return run_processes({.count = options->ranks,
+                                  .hosts = options->hosts,
+                                  .meet = options->meet,
+                                  .late_seconds = options->late_seconds,
+                                  .command = options->command});
+          }};
 }
 
 }  // namespace etna::cli

@@ -9,6 +9,7 @@
 #include <etna/device/device.h>
 #include <etna/device/error.h>
 #include <etna/device/memory.h>
+#include <etna/dist/dist.h>
 #include <etna/models/model_file.h>
 #include <etna/tensor/io/gguf.h>
 #include <etna/train/checkpointer.h>
@@ -17,6 +18,7 @@
 #include "generation.h"
 #include "model_kind.h"
 #include "output.h"
+#include "ranks.h"
 
 namespace etna::cli {
 namespace {
@@ -52,10 +54,11 @@ std::int64_t guesses_of(const ModelOptions& options) {
 
 /// Forecasts what the GPU needs, and says so where layers stay on the CPU. @param device becomes the CPU where all do
 /// @return the layers that stay there @throws OutOfMemory in strict mode, which moves nothing to the CPU unasked
-std::int64_t place_layers(const ModelOptions& options, std::int64_t slots, Device& device) {
+std::int64_t place_layers(const ModelOptions& options, const models::ModelSplit& split, std::int64_t slots,
+                          Device& device) {
   if (device.is_cpu()) return 0;
   const bool automatic = options.gpu_layers == "auto";
-  const models::ModelSizes sizes = models::model_sizes(model_path(options.model));
+  const models::ModelSizes sizes = part_sizes(models::model_sizes(model_path(options.model)), split);
   const std::int64_t most = sizes.config.context;
   const std::int64_t context = options.context > 0 ? std::min(options.context, most) : most;
   models::LayerPlanOptions wanted{.device = device,
@@ -78,57 +81,18 @@ std::int64_t place_layers(const ModelOptions& options, std::int64_t slots, Devic
   return 0;
 }
 
-}  // namespace
-
-fs::path model_path(const fs::path& path) {
-  if (const std::string why = why_no_model(path); !why.empty())
-    throw FormatError(fmt::format("{}: {}", path.string(), why));
-  std::error_code ignored;
-  if (!fs::is_directory(path, ignored) || fs::exists(path / "config.json", ignored) ||
-      !fs::exists(path / "checkpoints", ignored))
-    return path;
-  const training::CheckpointFiles files = training::find_checkpoints(path / "checkpoints");
-  if (!files.best.empty()) return files.best;
-  if (!files.latest.empty()) return files.latest;
-  throw FormatError(fmt::format("{}: the run has no checkpoint yet", path.string()));
-}
-
-std::vector<FilePath> models_of(const ModelOptions& options) {
-  return {options.model, options.tokenizer, options.adapter, options.draft};
-}
-
-Device device_of(const ModelOptions& options) {
-  return options.strict ? select_device_strictly(options.device) : select_device(options.device);
-}
-
-std::shared_ptr<const data::Tokenizer> open_tokenizer(const fs::path& path) {
-  require_plain_files(path);
-  const std::string kind = path.extension().string();
-  // A checkpoint of llama2.c has its tokenizer beside it.
-  const fs::path beside = path.parent_path() / "tokenizer.bin";
-  std::error_code none;
-  if (kind == ".bin") return data::load_tokenizer(fs::exists(beside, none) ? beside : path);
-  if (kind == ".json" || kind == ".model") return data::load_tokenizer(path);
-  if (kind == ".gguf") {
-    // The vocabulary alone: the weights may be of a model that this build does not run.
-    const io::GgufFile file(model_path(path));
-    const std::string vocabulary = file.string("tokenizer.ggml.model", "none");
-    if (vocabulary != "none" && vocabulary != "no_vocab")
-      return std::make_shared<data::ModelTokenizer>(models::vocabulary_of(file), path.string());
-    throw FormatError(fmt::format("{}: contains no tokenizer", path.string()));
-  }
-  models::Model model = models::load_model(model_path(path));
-  if (model.tokenizer == nullptr) throw FormatError(fmt::format("{}: contains no tokenizer", path.string()));
-  return model.tokenizer;
-}
-
-LoadedModel open_model(const ModelOptions& options, std::int64_t slots) {
+/// The model, or the part of it that this rank has.
+LoadedModel open_own_model(const ModelOptions& options, std::int64_t slots) {
   const auto begin = std::chrono::steady_clock::now();
   LoadedModel loaded;
   loaded.device = device_of(options);
   if (!options.quiet) std::fprintf(stderr, "%s\n", device_line(options.device, loaded.device).c_str());
-  const std::int64_t host_layers = place_layers(options, slots, loaded.device);
-  loaded.model = models::load_model(model_path(options.model), {.device = loaded.device, .host_layers = host_layers});
+  const models::ModelSplit split{distributed::rank(), distributed::size()};
+  if (split.is_split() && !options.adapter.empty())
+    throw Error("an adapter's weights cannot be divided over processes; merge them into the model, or run on one");
+  const std::int64_t host_layers = place_layers(options, split, slots, loaded.device);
+  loaded.model = models::load_model(model_path(options.model),
+                                    {.device = loaded.device, .host_layers = host_layers, .split = split});
   if (!options.tokenizer.empty()) {
     loaded.model.tokenizer = open_tokenizer(options.tokenizer);
     const std::size_t size = loaded.model.tokenizer->size();
@@ -161,6 +125,55 @@ LoadedModel open_model(const ModelOptions& options, std::int64_t slots) {
                                                                 .dtype = cache_dtype(options.cache)}});
   loaded.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return loaded;
+}
+
+}  // namespace
+
+fs::path model_path(const fs::path& path) {
+  if (const std::string why = why_no_model(path); !why.empty())
+    throw FormatError(fmt::format("{}: {}", path.string(), why));
+  std::error_code ignored;
+  if (!fs::is_directory(path, ignored) || fs::exists(path / "config.json", ignored) ||
+      !fs::exists(path / "checkpoints", ignored))
+    return path;
+  const training::CheckpointFiles files = training::find_checkpoints(path / "checkpoints");
+  if (!files.best.empty()) return files.best;
+  if (!files.latest.empty()) return files.latest;
+  throw FormatError(fmt::format("{}: the run has no checkpoint yet", path.string()));
+}
+
+std::vector<FilePath> models_of(const ModelOptions& options) {
+  return {options.model, options.tokenizer, options.adapter, options.draft};
+}
+
+Device device_of(const ModelOptions& options) {
+  const Device device = options.strict ? select_device_strictly(options.device) : select_device(options.device);
+  return distributed::is_distributed() ? distributed::select_local_device(options.device) : device;
+}
+
+std::shared_ptr<const data::Tokenizer> open_tokenizer(const fs::path& path) {
+  require_plain_files(path);
+  const std::string kind = path.extension().string();
+  // A checkpoint of llama2.c has its tokenizer beside it.
+  const fs::path beside = path.parent_path() / "tokenizer.bin";
+  std::error_code none;
+  if (kind == ".bin") return data::load_tokenizer(fs::exists(beside, none) ? beside : path);
+  if (kind == ".json" || kind == ".model") return data::load_tokenizer(path);
+  if (kind == ".gguf") {
+    // The vocabulary alone: the weights may be of a model that this build does not run.
+    const io::GgufFile file(model_path(path));
+    const std::string vocabulary = file.string("tokenizer.ggml.model", "none");
+    if (vocabulary != "none" && vocabulary != "no_vocab")
+      return std::make_shared<data::ModelTokenizer>(models::vocabulary_of(file), path.string());
+    throw FormatError(fmt::format("{}: contains no tokenizer", path.string()));
+  }
+  models::Model model = models::load_model(model_path(path));
+  if (model.tokenizer == nullptr) throw FormatError(fmt::format("{}: contains no tokenizer", path.string()));
+  return model.tokenizer;
+}
+
+LoadedModel open_model(const ModelOptions& options, std::int64_t slots) {
+  return on_all_ranks([&] { return open_own_model(options, slots); });
 }
 
 std::int64_t LoadedModel::room() const {

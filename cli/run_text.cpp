@@ -9,6 +9,7 @@
 #include <etna/data/tokenizers/stream_decoder.h>
 #include <etna/device/error.h>
 #include <etna/device/internal/os/terminal.h>
+#include <etna/dist/dist.h>
 #include <etna/models/model_file.h>
 #include <etna/train/progress.h>
 
@@ -16,6 +17,7 @@
 #include "generation.h"
 #include "line_reader.h"
 #include "output.h"
+#include "ranks.h"
 #include "receipt_option.h"
 #include "text_answer.h"
 
@@ -41,9 +43,10 @@ std::string prompt_of(const TextOptions& options) {
 }
 
 int run_text(const TextOptions& options) try {
-  const auto receipt = begin_receipt(options);
-  const AnswerForm form(options.form);
-  const std::string prompt = prompt_of(options);
+  const bool first = distributed::rank() == 0;
+  const auto receipt = on_all_ranks([&] { return first ? begin_receipt(options) : nullptr; });
+  const AnswerForm form = on_all_ranks([&] { return AnswerForm(options.form); });
+  const std::string prompt = on_all_ranks([&] { return first ? prompt_of(options) : std::string(); });
   if (receipt && !options.prompt_file.empty() && options.prompt_file != "-")
     receipt->file("prompt", options.prompt_file);
   if (receipt && !form.file().empty()) receipt->file("form", form.file());
@@ -51,9 +54,12 @@ int run_text(const TextOptions& options) try {
   const data::Tokenizer& tokenizer = tokenizer_of(model, options.model);
   std::vector<std::int32_t> ids = tokenizer.encode_prompt(prompt, {.add_special = !options.no_special});
   if (ids.empty()) ids.push_back(tokenizer.bos().value_or(tokenizer.eos().value_or(0)));
+  ids = tokens_of_first(ids);
   if (std::ssize(ids) > model.room()) {
-    print_error(fmt::format("the prompt has {} tokens, {} fit at once; give a shorter one{}", ids.size(), model.room(),
-                            model.room() < model.model.decoder->config.context ? ", or a larger --context" : ""));
+    if (first)
+      print_error(fmt::format("the prompt has {} tokens, {} fit at once; give a shorter one{}", ids.size(),
+                              model.room(),
+                              model.room() < model.model.decoder->config.context ? ", or a larger --context" : ""));
     return 2;
   }
   training::Interrupt interrupt;
@@ -100,6 +106,7 @@ Command add_run(CLI::App& app) {
   const auto options = std::make_shared<TextOptions>();
   CLI::App* run = app.add_subcommand("run", "Let a language model go on with a text");
   add_model_options(*run, *options);
+  add_gpus_option(*run, *options);
   add_guess_options(*run, *options);
   options->given_prompt = run->add_option("-p,--prompt", options->prompt,
                                           "the text to go on with; -: standard input, which is also read where it is "
@@ -110,7 +117,7 @@ Command add_run(CLI::App& app) {
   run->add_flag("--endless", options->endless, "where the context is full, go on without the middle of the text");
   add_sampling_options(*run, *options);
   add_receipt_option(*run, options->receipt, options->force);
-  return {run, [options] { return run_text(*options); }};
+  return {run, [options] { return run_on_ranks(*options, [options] { return run_text(*options); }); }};
 }
 
 }  // namespace etna::cli

@@ -9,9 +9,11 @@
 
 #include <etna/data/tokenizers/stream_decoder.h>
 #include <etna/device/error.h>
+#include <etna/dist/dist.h>
 
 #include "arguments.h"
 #include "output.h"
+#include "ranks.h"
 
 namespace etna::cli {
 namespace {
@@ -120,6 +122,7 @@ void add_sampling_options(CLI::App& app, TextOptions& options) {
 }
 
 void print_now(const std::string& text) {
+  if (distributed::rank() != 0) return;
   print_all(text);
   if (std::fflush(stdout) != 0) throw Error("standard output cannot be written");
 }
@@ -134,7 +137,7 @@ Answer::Answer(models::Generator& generator, const data::Tokenizer& tokenizer, c
       seed_(options.sampling.seed) {
   if (options.seed == nullptr || options.seed->count() == 0) {
     std::random_device device;
-    seed_ = static_cast<std::uint64_t>(device()) << 32 | device();
+    seed_ = seed_of_first(static_cast<std::uint64_t>(device()) << 32 | device());
   }
 }
 
@@ -157,7 +160,7 @@ std::vector<std::int32_t> Answer::write(std::span<const std::int32_t> prompt) {
   reason_ = generator_.generate(prompt, options, [&](std::int32_t token) {
     tokens.push_back(token);
     show(stops.push(decoder.push(token)));
-    return !stops.stopped() && !interrupt_.requested();
+    return !stops.stopped() && !distributed::any_rank(interrupt_.requested());
   });
   show(stops.push(decoder.finish()) + stops.finish());
   return tokens;

@@ -17,7 +17,7 @@ void add_model_options(CLI::App& app, ModelOptions& options);
 void add_guess_options(CLI::App& app, ModelOptions& options);
 void add_sampling_options(CLI::App& app, TextOptions& options);
 
-/// Writes a text to standard output at once. @throws Error if it cannot be written
+/// Writes a text to standard output at once, if this is rank 0. @throws Error if it cannot be written
 void print_now(const std::string& text);
 
 /// Generates a text and prints it as it comes.

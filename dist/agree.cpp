@@ -61,6 +61,18 @@ void require_same(const std::string& what, const std::string& text) {
       fmt::format("distributed: rank {} has another {} than rank 0: {}; rank 0 has {}", who, what, second, first));
 }
 
+void require_same(const std::string& what, const std::string& text, const ProcessGroup& group) {
+  if (group.number() == 0) return require_same(what, text);
+  const NotCaptured now;
+  const auto digest = static_cast<std::int64_t>(digest_of(text));
+  const std::vector<std::int64_t> all =
+      all_gather(from_vector(std::vector<std::int64_t>{digest}), group).to_vector<std::int64_t>();
+  const auto other = std::find_if(all.begin(), all.end(), [&](std::int64_t one) { return one != all[0]; });
+  if (other == all.end()) return;
+  throw RanksDiffer(fmt::format("distributed: rank {} has another {} than rank {}",
+                                group.world_rank(static_cast<int>(other - all.begin())), what, group.world_rank(0)));
+}
+
 bool any_rank(bool mine) {
   if (!is_distributed()) return mine;
   const NotCaptured now;

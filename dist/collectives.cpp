@@ -19,6 +19,9 @@ struct CollectiveAttrs {
   int peer;
   bool in_place;
   bool later;  ///< start it, and return
+  int group;   ///< ProcessGroup::number()
+
+  ProcessGroup ranks() const { return ProcessGroup::numbered(group); }
 };
 
 const char* op_name(const OpCall& call) { return call.op.name; }
@@ -26,7 +29,8 @@ const char* op_name(const OpCall& call) { return call.op.name; }
 std::vector<OutputSpec> collective_infer(const OpCall& call) {
   const auto a = call.as<CollectiveAttrs>();
   const Tensor& x = call.in[0];
-  const int ranks = require_group(op_name(call)).place().size;
+  require_group(op_name(call));
+  const int ranks = a.ranks().size();
   const bool reduces = a.kind == Kind::all_reduce || a.kind == Kind::reduce_scatter;
   if (reduces && a.reduce == Reduce::mean && !is_floating(x.dtype()))
     throw DtypeError(fmt::format("{}: {} has no mean; reduce by Reduce::sum, or cast to a floating dtype",
@@ -64,7 +68,7 @@ std::vector<OutputSpec> collective_infer(const OpCall& call) {
 void collective_cpu(const OpCall& call, std::span<Tensor> out) {
   const auto a = call.as<CollectiveAttrs>();
   Group& group = require_group(op_name(call));
-  const Collective c{a.kind, a.reduce, a.peer, 0};
+  const Collective c{a.kind, a.reduce, a.peer, 0, a.group};
   const Tensor x = a.in_place ? out[0] : call.in[0].contiguous();
   if (a.later)
     group.start(c, x, out[0]);
@@ -84,12 +88,12 @@ std::vector<Staged>& staged() {
 bool collective_gpu(const OpCall& call, std::span<Tensor> out) {
   const auto a = call.as<CollectiveAttrs>();
   Group& group = require_group(op_name(call));
-  if (group.engine_on(call.in[0].device()) != nullptr) {
+  if (group.engine_on(call.in[0].device(), a.group) != nullptr) {
     collective_cpu(call, out);
     return true;
   }
   capture_hooks::forbid(op_name(call), "goes through host memory");
-  const Collective c{a.kind, a.reduce, a.peer, 0};
+  const Collective c{a.kind, a.reduce, a.peer, 0, a.group};
   const Tensor x = a.kind == Kind::receive ? Tensor() : detail::host_copy(call.in[0]).contiguous();
   const Tensor y = a.in_place && x.defined() ? x : empty(out[0].shape(), {out[0].dtype(), kCPU});
   if (a.later) {
@@ -149,38 +153,43 @@ bool finish_gpu(const OpCall& call, std::span<Tensor> out) {
 std::vector<OutputSpec> finish_infer(const OpCall& call) { return {{call.in[0].shape(), call.in[0].dtype(), 0}}; }
 
 Tensor call_of(const OpDef& op, const Tensor& x, Kind kind, Reduce reduce = Reduce::sum, int peer = 0,
-               bool in_place = false, bool later = false) {
+               bool in_place = false, bool later = false, const ProcessGroup& group = {}) {
   detail::require_defined(op.name, x);
-  return apply1(op, {x}, Attrs::of(CollectiveAttrs{kind, reduce, peer, in_place, later}));
+  return apply1(op, {x}, Attrs::of(CollectiveAttrs{kind, reduce, peer, in_place, later, group.number()}));
 }
 
 // Gradients of the sum of all ranks' losses: a rank gives the others what theirs owe to it.
 TensorList all_reduce_vjp(const VjpCall& call) {
-  const Reduce reduce = call.as<CollectiveAttrs>().reduce;
-  if (reduce == Reduce::product)
+  const auto a = call.as<CollectiveAttrs>();
+  if (a.reduce == Reduce::product)
     throw GradError("all_reduce: a product over ranks has no gradient here; sum logarithms instead");
-  if (reduce == Reduce::sum || reduce == Reduce::mean) return {all_reduce(call.grad[0], reduce)};
+  if (a.reduce == Reduce::sum || a.reduce == Reduce::mean) return {all_reduce(call.grad[0], a.ranks(), a.reduce)};
   // Ranks with equal extremes share the gradient.
   const Tensor chosen = cast(eq(call.in[0], call.out[0]), call.grad[0].dtype());
-  return {all_reduce(call.grad[0]) * chosen / all_reduce(chosen)};
+  return {all_reduce(call.grad[0], a.ranks()) * chosen / all_reduce(chosen, a.ranks())};
 }
 
 TensorList reduce_scatter_vjp(const VjpCall& call) {
-  const Reduce reduce = call.as<CollectiveAttrs>().reduce;
-  if (reduce != Reduce::sum && reduce != Reduce::mean)
+  const auto a = call.as<CollectiveAttrs>();
+  if (a.reduce != Reduce::sum && a.reduce != Reduce::mean)
     throw GradError("reduce_scatter: only sums and means have a gradient; use all_reduce");
-  const Tensor all = all_gather(call.grad[0]);
-  return {reduce == Reduce::sum ? all : all / static_cast<double>(size())};
+  const Tensor all = all_gather(call.grad[0], a.ranks());
+  return {a.reduce == Reduce::sum ? all : all / static_cast<double>(a.ranks().size())};
 }
 
-TensorList all_gather_vjp(const VjpCall& call) { return {reduce_scatter(call.grad[0])}; }
+TensorList all_gather_vjp(const VjpCall& call) {
+  return {reduce_scatter(call.grad[0], call.as<CollectiveAttrs>().ranks())};
+}
 
 TensorList broadcast_vjp(const VjpCall& call) {
-  const Tensor sum = all_reduce(call.grad[0]);
-  return {rank() == call.as<CollectiveAttrs>().peer ? sum : zeros_like(sum)};
+  const auto a = call.as<CollectiveAttrs>();
+  const Tensor sum = all_reduce(call.grad[0], a.ranks());
+  return {a.ranks().rank() == a.peer ? sum : zeros_like(sum)};
 }
 
-TensorList all_to_all_vjp(const VjpCall& call) { return {all_to_all(call.grad[0])}; }
+TensorList all_to_all_vjp(const VjpCall& call) {
+  return {all_to_all(call.grad[0], call.as<CollectiveAttrs>().ranks())};
+}
 
 const OpDef kAllReduce = {.name = "all_reduce",
                           .infer = collective_infer,
@@ -248,40 +257,48 @@ int other_rank(const char* op, int other) {
 
 }  // namespace
 
-Tensor all_reduce(const Tensor& x, Reduce reduce) {
+Tensor all_reduce(const Tensor& x, const ProcessGroup& group, Reduce reduce) {
   detail::require_defined("all_reduce", x);
-  return is_distributed() ? call_of(kAllReduce, x, Kind::all_reduce, reduce) : x;
+  return group.is_distributed() ? call_of(kAllReduce, x, Kind::all_reduce, reduce, 0, false, false, group) : x;
 }
 
-void all_reduce_(const Tensor& x, Reduce reduce) {
+void all_reduce_(const Tensor& x, const ProcessGroup& group, Reduce reduce) {
   require_unrecorded("all_reduce_", x);
-  if (is_distributed()) call_of(kAllReduce, x, Kind::all_reduce, reduce, 0, true);
+  if (group.is_distributed()) call_of(kAllReduce, x, Kind::all_reduce, reduce, 0, true, false, group);
 }
 
-Tensor reduce_scatter(const Tensor& x, Reduce reduce) {
+Tensor reduce_scatter(const Tensor& x, const ProcessGroup& group, Reduce reduce) {
   detail::require_defined("reduce_scatter", x);
-  return is_distributed() ? call_of(kReduceScatter, x, Kind::reduce_scatter, reduce) : x;
+  return group.is_distributed() ? call_of(kReduceScatter, x, Kind::reduce_scatter, reduce, 0, false, false, group) : x;
 }
 
-Tensor all_gather(const Tensor& x) {
+Tensor all_gather(const Tensor& x, const ProcessGroup& group) {
   detail::require_defined("all_gather", x);
-  return is_distributed() ? call_of(kAllGather, x, Kind::all_gather) : x;
+  return group.is_distributed() ? call_of(kAllGather, x, Kind::all_gather, Reduce::sum, 0, false, false, group) : x;
 }
 
-Tensor broadcast(const Tensor& x, int root) {
+Tensor broadcast(const Tensor& x, const ProcessGroup& group, int root) {
   detail::require_defined("broadcast", x);
-  return is_distributed() ? call_of(kBroadcast, x, Kind::broadcast, Reduce::sum, root) : x;
+  return group.is_distributed() ? call_of(kBroadcast, x, Kind::broadcast, Reduce::sum, root, false, false, group) : x;
 }
 
-void broadcast_(const Tensor& x, int root) {
+void broadcast_(const Tensor& x, const ProcessGroup& group, int root) {
   require_unrecorded("broadcast_", x);
-  if (is_distributed()) call_of(kBroadcast, x, Kind::broadcast, Reduce::sum, root, true);
+  if (group.is_distributed()) call_of(kBroadcast, x, Kind::broadcast, Reduce::sum, root, true, false, group);
 }
 
-Tensor all_to_all(const Tensor& x) {
+Tensor all_to_all(const Tensor& x, const ProcessGroup& group) {
   detail::require_defined("all_to_all", x);
-  return is_distributed() ? call_of(kAllToAll, x, Kind::all_to_all) : x;
+  return group.is_distributed() ? call_of(kAllToAll, x, Kind::all_to_all, Reduce::sum, 0, false, false, group) : x;
 }
+
+Tensor all_reduce(const Tensor& x, Reduce reduce) { return all_reduce(x, ProcessGroup(), reduce); }
+void all_reduce_(const Tensor& x, Reduce reduce) { all_reduce_(x, ProcessGroup(), reduce); }
+Tensor reduce_scatter(const Tensor& x, Reduce reduce) { return reduce_scatter(x, ProcessGroup(), reduce); }
+Tensor all_gather(const Tensor& x) { return all_gather(x, ProcessGroup()); }
+Tensor broadcast(const Tensor& x, int root) { return broadcast(x, ProcessGroup(), root); }
+void broadcast_(const Tensor& x, int root) { broadcast_(x, ProcessGroup(), root); }
+Tensor all_to_all(const Tensor& x) { return all_to_all(x, ProcessGroup()); }
 
 void send(const Tensor& x, int to) {
   GradMode off(false);
@@ -299,19 +316,19 @@ void barrier() {
   require_group("barrier").run({Kind::barrier, Reduce::sum, 0, 0}, {}, {});
 }
 
-void start_all_reduce_(const Tensor& x, Reduce reduce) {
+void start_all_reduce_(const Tensor& x, Reduce reduce, const ProcessGroup& group) {
   GradMode off(false);
-  call_of(kAllReduce, x, Kind::all_reduce, reduce, 0, true, true);
+  if (group.is_distributed()) call_of(kAllReduce, x, Kind::all_reduce, reduce, 0, true, true, group);
 }
 
 void start_reduce_scatter_(const Tensor& own, const Tensor& all, Reduce reduce) {
   GradMode off(false);
-  apply1(kReduceScatterInto, {own, all}, Attrs::of(CollectiveAttrs{Kind::reduce_scatter, reduce, 0, true, true}));
+  apply1(kReduceScatterInto, {own, all}, Attrs::of(CollectiveAttrs{Kind::reduce_scatter, reduce, 0, true, true, 0}));
 }
 
 void start_all_gather_(const Tensor& all, const Tensor& own) {
   GradMode off(false);
-  apply1(kAllGatherInto, {all, own}, Attrs::of(CollectiveAttrs{Kind::all_gather, Reduce::sum, 0, true, true}));
+  apply1(kAllGatherInto, {all, own}, Attrs::of(CollectiveAttrs{Kind::all_gather, Reduce::sum, 0, true, true, 0}));
 }
 
 void finish_all_reduces_(const Tensor& arena) {

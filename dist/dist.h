@@ -25,7 +25,8 @@ struct RanksDiffer : Error {
 };
 
 struct Options {
-  /// What moves tensors: "mpi", or "none", with which ranks only meet. Empty: $ETNA_DIST, else mpi.
+  /// What moves tensors: "mpi", also those of GPUs; "nccl", where those of GPUs may go no other way; "none", with which
+  /// ranks only meet. Empty: $ETNA_DIST, else MPI, if it started the ranks, and NCCL for GPUs where it runs.
   std::string engine = {};
   /// Where the ranks meet, if no launcher says it: HOST:PORT of rank 0, or a file that all ranks see (a path with a
   /// slash). Empty: $ETNA_MEET, else the launcher.
@@ -56,18 +57,50 @@ bool reports_failure();
 /// The exit code of a program that ended because another rank did.
 inline constexpr int kRankLostExit = 9;
 /// The device of this rank: as select_device(), but where several GPUs of one kind would do, the local_rank()-th of
-/// them. @throws DeviceError where a computer has fewer of them than ranks
+/// them. All ranks call it; NCCL joins their GPUs then, where it can.
+/// @throws DeviceError where a computer has fewer of them than ranks
 Device select_local_device(std::string_view requested = {});
 /// "Open MPI 4.1.4"; empty in a group of one.
 std::string engine();
 /// Whether a collective of tensors on this device can be part of a captured step. On the CPU always.
 bool can_capture(Device device);
 
+// ---- Groups of some ranks: those that share a model (tensor parallelism), and those that have the same part of it
+// (data parallelism).
+
+/// Some of the ranks, numbered from 0. A handle: copies are the same group. It ends with finish().
+///     // 8 ranks: models divided over 2, batches over 4
+///     const auto model = distributed::split(distributed::rank() / 2);   // {0, 1}, {2, 3}, {4, 5}, {6, 7}
+///     const auto data = distributed::split(distributed::rank() % 2);    // {0, 2, 4, 6}, {1, 3, 5, 7}
+///     distributed::all_reduce(x, data);
+class ProcessGroup {
+ public:
+  ProcessGroup() = default;  ///< all ranks
+
+  int rank() const;  ///< of this process, in the group
+  int size() const;
+  /// The number among all ranks of one of the group's: what send() and receive_() take. @throws Error
+  int world_rank(int rank) const;
+  bool is_distributed() const { return size() > 1; }
+  /// 0 for all ranks; else as many calls of split() as there were. For ops.
+  int number() const { return number_; }
+  static ProcessGroup numbered(int number);
+
+ private:
+  int number_ = 0;
+};
+
+/// Divides all ranks into groups: those of one color are one, ordered by key, then by rank. All ranks call it.
+/// @param color at least 0 @return the group of this rank @throws Error on all ranks for a negative color; where the
+/// engine has no groups
+ProcessGroup split(int color, int key = 0);
+
 enum class Reduce : std::uint8_t { sum, mean, max, min, product };
 
 // ---- Collectives. Each rank calls the same ones in the same order, with the same shapes and dtypes. Sums are made in
 // the order of ranks: the same bits on all ranks, and in every run with as many. Sums of f16 and bf16 are rounded once.
-// Gradients are those of the sum of all ranks' losses. Tensors on a GPU go through host memory.
+// Gradients are those of the sum of all ranks' losses. Tensors of NVIDIA GPUs travel by NCCL, which has an order of its
+// own, the same in every run; those of other GPUs go through host memory.
 // @throws RankLost, RanksDiffer, ShapeError, DtypeError, CaptureError
 
 /// The elementwise sum, or another reduction, over all ranks.
@@ -94,6 +127,17 @@ void receive_(const Tensor& x, int from);
 /// Returns when all ranks have called it.
 void barrier();
 
+// ---- The same among the ranks of a group, all of which call them. Roots are ranks of the group.
+// @throws as those
+
+Tensor all_reduce(const Tensor& x, const ProcessGroup& group, Reduce reduce = Reduce::sum);
+void all_reduce_(const Tensor& x, const ProcessGroup& group, Reduce reduce = Reduce::sum);
+Tensor reduce_scatter(const Tensor& x, const ProcessGroup& group, Reduce reduce = Reduce::sum);
+Tensor all_gather(const Tensor& x, const ProcessGroup& group);
+Tensor broadcast(const Tensor& x, const ProcessGroup& group, int root = 0);
+void broadcast_(const Tensor& x, const ProcessGroup& group, int root = 0);
+Tensor all_to_all(const Tensor& x, const ProcessGroup& group);
+
 /// The rank that waited least for the others since the last call. Known to rank 0 only; elsewhere rank -1. Not a
 /// collective.
 struct Slowest {
@@ -107,6 +151,9 @@ Slowest slowest_rank();
 /// Returns if every rank gives the same text. All ranks call it. @param what the text is of, for the error: "model"
 /// @throws RanksDiffer on all ranks, with the first line that differs between rank 0 and the first rank that differs
 void require_same(const std::string& what, const std::string& text);
+
+/// As require_same() among the ranks of a group, all of which call it. @throws RanksDiffer naming two ranks
+void require_same(const std::string& what, const std::string& text, const ProcessGroup& group);
 
 /// Whether any rank says so: one that was interrupted, for example. All ranks call it.
 bool any_rank(bool mine);

@@ -279,21 +279,21 @@ Engine& Group::engine() {
   return *engine_;
 }
 
-Engine* Group::engine_on(Device device) {
-  if (device.is_cpu()) return &engine();
+Engine* Group::engine_on(Device device, int number) {
+  if (device.is_cpu()) return &engine_of(number);
   const bool wanted = options_.engine.empty() || options_.engine == "nccl";
-  if (wanted && !std::exchange(asked_for_device_engine_, true)) {
+  if (wanted && number == 0 && !std::exchange(asked_for_device_engine_, true)) {
     device_engine_ = NcclEngine::join(*meeting_, place_, device, options_.join_seconds, options_.late_seconds,
                                       why_no_device_engine_);
     // Handlers run in reverse order: before those of CUDA and NCCL, which are loaded by now.
     static const int again = std::atexit(end_at_exit);
     (void)again;
   }
-  if (device_engine_ != nullptr && device_engine_->takes(device)) return device_engine_.get();
+  Engine* found = number == 0 ? device_engine_.get() : part(number).device_engine.get();
+  if (found != nullptr && found->takes(device)) return found;
   if (options_.engine == "nccl" || engine_ == nullptr)
-    throw Error(fmt::format("distributed: NCCL does not work here: {}", device_engine_ != nullptr
-                                                                            ? "this process uses another device, too"
-                                                                            : why_no_device_engine_));
+    throw Error(fmt::format("distributed: NCCL does not work here: {}",
+                            found != nullptr ? "this process uses another device, too" : why_no_device_engine_));
   return nullptr;
 }
 
@@ -305,16 +305,40 @@ std::string Group::engines() const {
   return text;
 }
 
+int Group::add_part(const std::vector<int>& members) {
+  // Those of one rank too: engines count them.
+  Part made{members, 0, nullptr, nullptr};
+  if (engine_ != nullptr) made.engine = engine_->part(members);
+  if (device_engine_ != nullptr) made.device_engine = device_engine_->part(members);
+  if (made.engine == nullptr && made.device_engine == nullptr)
+    throw Error(fmt::format("split: {} has no groups of some ranks", engine().name()));
+  made.rank = static_cast<int>(std::find(members.begin(), members.end(), place_.rank) - members.begin());
+  parts_.push_back(std::move(made));
+  return static_cast<int>(parts_.size());
+}
+
+Group::Part& Group::part(int number) {
+  if (number < 1 || static_cast<std::size_t>(number) > parts_.size())
+    throw Error("ProcessGroup: it is of a group that has ended; call split() after init()");
+  return parts_[static_cast<std::size_t>(number - 1)];
+}
+
+Engine& Group::engine_of(int number) {
+  if (number == 0 || part(number).engine == nullptr) return engine();
+  return *part(number).engine;
+}
+
 void Group::start(Collective c, const Tensor& in, const Tensor& out) {
   const Tensor& any = in.defined() ? in : out;
   if (c.kind == Kind::barrier && engine_ == nullptr) {
     meeting_->gather(fmt::format("barrier/{}", ++number_), "", options_.late_seconds);
     return;
   }
-  Engine& engine = any.defined() && !any.device().is_cpu() ? *engine_on(any.device()) : this->engine();
+  Engine& engine = any.defined() && !any.device().is_cpu() ? *engine_on(any.device(), c.group) : engine_of(c.group);
   if (meeting_->failed())
     throw RankLost(fmt::format("distributed: {}: {}; the group has ended", str(c), meeting_->failure()));
-  if (c.kind != Kind::send && c.kind != Kind::receive) c.number = ++number_;
+  if (c.kind != Kind::send && c.kind != Kind::receive)
+    c.number = c.group == 0 ? ++number_ : ++part(c.group).number_of_collective;
   if (!engine.runs_anywhere()) return engine.run(c, in, out);
   worker_->start([&engine, c, in, out] { engine.run(c, in, out); });
 }
@@ -349,7 +373,8 @@ void Group::leave() {
     if (server_) server_->stop();
     device_engine_.reset();
     worker_.reset();
-    (void)engine_.release();  // NOLINT: messages that nobody will answer refer to it
+    for (Part& part : parts_) (void)part.engine.release();  // NOLINT: as below
+    (void)engine_.release();                                // NOLINT: messages that nobody will answer refer to it
     return;
   }
   if (device_engine_ != nullptr) device_engine_->finish();
@@ -359,6 +384,7 @@ void Group::leave() {
     worker_->wait();
   }
   worker_.reset();
+  parts_.clear();
   engine_.reset();
   server_.reset();
   std::error_code ignored;

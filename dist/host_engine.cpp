@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include <etna/device/internal/os/clock.h>
+#include <etna/dist/internal/member_transport.h>
 #include <etna/dist/internal/reduce.h>
 
 namespace etna::distributed {
@@ -39,10 +40,12 @@ struct HostEngine::Header {
   Kind kind{};
   Reduce reduce{};
   DType dtype{};
-  std::uint8_t padding[5] = {};
+  std::uint8_t padding[1] = {};
+  std::uint32_t group = 0;  ///< number of the part
 
-  static Header of(const Collective& c, const Tensor& x) {
+  static Header of(const Collective& c, const Tensor& x, std::uint32_t group) {
     Header h;
+    h.group = group;
     h.number = c.number, h.peer = c.peer, h.kind = c.kind, h.reduce = c.reduce;
     if (!x.defined()) return h;
     h.dtype = x.dtype();
@@ -51,14 +54,16 @@ struct HostEngine::Header {
     return h;
   }
   std::string str() const {
-    std::string text = distributed::str({kind, reduce, peer, number});
+    std::string text = distributed::str({kind, reduce, peer, number, 0});
+    if (group > 0) text += fmt::format(" in group {}", group);
     if (rank_of_shape < 0) return text;
     const std::span<const std::int64_t> sizes(dims, static_cast<std::size_t>(std::min(rank_of_shape, kDims)));
     return fmt::format("{} of {} [{}]", text, etna::name(dtype), fmt::join(sizes, ", "));
   }
   /// Whether both take part in the same collective.
   bool fits(const Header& other) const {
-    if (std::memcmp(dims, other.dims, sizeof dims) != 0 || rank_of_shape != other.rank_of_shape || dtype != other.dtype)
+    if (std::memcmp(dims, other.dims, sizeof dims) != 0 || rank_of_shape != other.rank_of_shape ||
+        dtype != other.dtype || group != other.group)
       return false;
     if (kind == Kind::send || kind == Kind::receive)
       return other.kind == (kind == Kind::send ? Kind::receive : Kind::send);
@@ -67,7 +72,19 @@ struct HostEngine::Header {
 };
 
 HostEngine::HostEngine(std::unique_ptr<Transport> transport, Meeting& meeting, double late)
-    : transport_(std::move(transport)), meeting_(meeting), late_(late) {}
+    : transport_(std::move(transport)), meeting_(meeting), late_(late), progress_(std::make_shared<Progress>()) {}
+
+HostEngine::HostEngine(const HostEngine& all, const std::vector<int>& members, std::uint32_t number)
+    : transport_(std::make_unique<MemberTransport>(*all.transport_, members)),
+      meeting_(all.meeting_),
+      late_(all.late_),
+      members_(members),
+      number_(number),
+      progress_(all.progress_) {}
+
+std::unique_ptr<Engine> HostEngine::part(const std::vector<int>& members) {
+  return std::make_unique<HostEngine>(*this, members, ++parts_);
+}
 
 HostEngine::~HostEngine() = default;
 
@@ -113,19 +130,20 @@ void HostEngine::wait(const std::vector<int>& messages, const std::vector<int>& 
       looked = now;
       if (meeting_.failed()) throw RankLost(fmt::format("{}: {}; the group has ended", what, meeting_.failure()));
       if (!wrong.empty()) throw RankLost(fmt::format("{}: {} reports: {}", what, name(), wrong));
-      const bool left = std::any_of(missing.begin(), missing.end(), [&](int peer) { return meeting_.left(peer); });
+      const bool left =
+          std::any_of(missing.begin(), missing.end(), [&](int peer) { return meeting_.left(world_rank(peer)); });
       if (left && left_since == 0) left_since = now;
       if ((left && now - left_since > 2) || now - began > late_) {
         std::string who;
         const std::vector<Member> members = meeting_.members();
         for (const int peer : missing) {
-          const Member& one = members[static_cast<std::size_t>(peer)];
+          const Member& one = members[static_cast<std::size_t>(world_rank(peer))];
           who += fmt::format(
-              "{}rank {} ({}, process {}) {}", who.empty() ? "" : ", ", peer, one.host, one.process,
+              "{}rank {} ({}, process {}) {}", who.empty() ? "" : ", ", world_rank(peer), one.host, one.process,
               one.left ? "has left the group" : fmt::format("has called {} collectives", one.progress.begun));
         }
         throw RankLost(fmt::format("{}, collective {} of this rank: no answer after {:.0f} seconds from {}", what,
-                                   progress_.begun, now - began, who));
+                                   progress_->begun, now - began, who));
       }
     }
     // A core may be shared by several ranks.
@@ -134,7 +152,7 @@ void HostEngine::wait(const std::vector<int>& messages, const std::vector<int>& 
     else if (round > 50)
       std::this_thread::yield();
   }
-  progress_.waited += os::steady_seconds() - began;
+  progress_->waited += os::steady_seconds() - began;
 }
 
 void HostEngine::check_headers(const std::vector<int>& peers) const {
@@ -146,7 +164,7 @@ void HostEngine::check_headers(const std::vector<int>& peers) const {
   std::vector<int> ranks = peers;
   ranks.push_back(transport_->rank());
   std::sort(ranks.begin(), ranks.end());
-  for (const int rank : ranks) calls[headers_[static_cast<std::size_t>(rank)].str()].push_back(rank);
+  for (const int rank : ranks) calls[headers_[static_cast<std::size_t>(rank)].str()].push_back(world_rank(rank));
   std::vector<std::string> parts;
   for (const auto& [call, who] : calls)
     parts.push_back(fmt::format("{} {} {} {}", who.size() > 1 ? "ranks" : "rank", fmt::join(who, ", "),
@@ -215,14 +233,14 @@ void HostEngine::run(const Collective& c, const Tensor& in, const Tensor& out) {
   std::vector<int> others;
   for (int r = 0; r < size; ++r)
     if (r != rank && (!pair || r == c.peer)) others.push_back(r);
-  ++progress_.begun;
-  meeting_.report(progress_);
+  ++progress_->begun;
+  meeting_.report(*progress_);
   const Tensor& shaped = in.defined() ? in : out;
-  what_ = "distributed: " + Header::of(c, shaped).str();
+  what_ = "distributed: " + Header::of(c, shaped, number_).str();
   transport_->clear();
   messages_.clear(), peers_.clear();
   // Headers first, alone: data of another size than the receiver expects would be an error of the library.
-  exchange_headers(Header::of(c, shaped), others);
+  exchange_headers(Header::of(c, shaped, number_), others);
   wait(header_messages_, header_peers_, what_);
   check_headers(others);
   switch (c.kind) {
@@ -269,8 +287,8 @@ void HostEngine::run(const Collective& c, const Tensor& in, const Tensor& out) {
       break;
   }
   wait(messages_, peers_, what_);
-  ++progress_.ended;
-  meeting_.report(progress_);
+  ++progress_->ended;
+  meeting_.report(*progress_);
 }
 
 std::string str(const Collective& c) {

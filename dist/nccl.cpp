@@ -29,6 +29,7 @@ struct LoadedNccl {
     find(l.version, "ncclGetVersion");
     find(l.unique_id, "ncclGetUniqueId");
     find(l.join, "ncclCommInitRank");
+    find(l.split, "ncclCommSplit");
     find(l.destroy, "ncclCommDestroy");
     find(l.abort, "ncclCommAbort");
     find(l.all_reduce, "ncclAllReduce");
@@ -44,7 +45,6 @@ struct LoadedNccl {
     int version = 0;
     if (!why.empty() || l.version(&version) != 0) return;
     l.name = fmt::format("NCCL {}.{}.{}", version / 10000, version / 100 % 100, version % 100);
-    if (version < 21000) why = fmt::format("{} is too old: it has no means; 2.10 or newer is needed", l.name);
   }
 };
 

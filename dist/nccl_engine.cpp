@@ -265,7 +265,8 @@ void NcclEngine::run(const Collective& c, const Tensor& in, const Tensor& out) {
   if (!shaped.defined()) return;
   const std::string what =
       fmt::format("{} of {} {}", distributed::str(c), etna::name(shaped.dtype()), etna::str(shaped.shape()));
-  if (c.kind != Kind::send && c.kind != Kind::receive) require_equal(what);
+  // The meeting knows all ranks only.
+  if (c.kind != Kind::send && c.kind != Kind::receive && !is_part_) require_equal(what);
   if (shaped.numel() == 0) return;
   const bool reads = in.defined(), writes = out.defined() && c.kind != Kind::send;
   const MemoryRange read = reads ? range_of(in) : MemoryRange{}, write = writes ? range_of(out) : MemoryRange{};
@@ -283,6 +284,19 @@ void NcclEngine::require_equal(const std::string& call) {
   if (other != all.end())
     throw RanksDiffer(fmt::format("distributed: the ranks do not call the same: rank 0 calls {}; rank {} calls {}",
                                   all[0], other - all.begin(), *other));
+}
+
+std::unique_ptr<Engine> NcclEngine::part(const std::vector<int>& members) {
+  Place place = state_->place;
+  place.size = static_cast<int>(members.size());
+  place.rank = static_cast<int>(std::find(members.begin(), members.end(), state_->rank) - members.begin());
+  auto state = std::make_shared<State>(state_->nccl, state_->meeting, state_->stream, state_->late, place);
+  state_->stream.enter();
+  state_->check(state_->nccl.split(state_->communicator, members.front(), place.rank, &state->communicator, nullptr),
+                "ncclCommSplit");
+  std::unique_ptr<NcclEngine> made(new NcclEngine(std::move(state), device_));
+  made->is_part_ = true;
+  return made;
 }
 
 std::shared_ptr<PeerExchange> NcclEngine::make_exchange(std::size_t bytes, std::size_t parts) {

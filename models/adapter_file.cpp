@@ -203,6 +203,7 @@ std::vector<FoundAdapter> find_adapters(const FilePath& path, Decoder& decoder) 
 }  // namespace
 
 void save_adapters(const FilePath& path, const Decoder& decoder) {
+  decoder.require_whole("save_adapters");
   const FileKind kind(is_gguf(path), decoder.config);
   const auto alone = [&](const std::string& matrix) { return kind.writes_alone(matrix); };
   NamedTensors tensors;
@@ -241,6 +242,7 @@ void save_adapters(const FilePath& path, const Decoder& decoder) {
 }
 
 void load_adapters(const FilePath& path, Decoder& decoder) {
+  decoder.require_whole("load_adapters");
   const std::vector<FoundAdapter> found = find_adapters(path, decoder);
   for (const NamedProjection& own : adapter_file_layers_of(decoder)) {
     if (own.layer->has_adapter())
@@ -251,6 +253,7 @@ void load_adapters(const FilePath& path, Decoder& decoder) {
 }
 
 std::int64_t stack_adapters(const FilePath& path, Decoder& decoder) {
+  decoder.require_whole("stack_adapters");
   for (const FoundAdapter& f : find_adapters(path, decoder))
     f.layer->stack_adapter(decoder.stacked_adapters, f.a, f.b, f.scale);
   return decoder.stacked_adapters++;

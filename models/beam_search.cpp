@@ -34,7 +34,7 @@ class Search {
         prompt_(prompt),
         options_(options),
         width_(static_cast<std::int64_t>((checked_length(decoder, prompt, options) + kCacheBlock - 1) / kCacheBlock)),
-        cache_(decoder.config, device,
+        cache_(decoder.own_config, device,
                {.tokens = width_ * kCacheBlock * options.width,
                 .dtype = options.cache,
                 .host_layers = decoder.host_layers(),

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <etna/autograd/autograd.h>
+#include <etna/models/internal/model_split.h>
 #include <etna/tensor/internal/fusion.h>
 #include <etna/tensor/ops.h>
 
@@ -31,23 +32,27 @@ Tensor decoder_rows_of(const Projection& table, const Tensor& indices) {
 
 }  // namespace
 
-Decoder::Decoder(const DecoderConfig& given, Weights& weights)
+Decoder::Decoder(const DecoderConfig& given, Weights& weights, const ModelSplit& given_split)
     : config(decoder_checked(given)),
-      token_embedding(weights, "token_embedding", config.width, config.vocabulary, false),
+      split(given_split),
+      part(decoder_part(config, split)),
+      own_config(part_config(config, split)),
+      token_embedding(weights, "token_embedding", config.width, part.vocabulary.size, false),
       position_embedding(
           config.positions == PositionKind::learned
               ? std::make_unique<Projection>(weights, "position_embedding", config.width, config.context, false)
               : nullptr),
       dropout(config.dropout),
       norm(weights, "norm", config.norm, config.width, config.norm_eps, config.norm_bias),
-      output(config.tied
-                 ? nullptr
-                 : std::make_unique<Projection>(weights, "output", config.width, config.vocabulary, config.head_bias)) {
+      output(config.tied ? nullptr
+                         : std::make_unique<Projection>(weights, "output", config.width, part.vocabulary.size,
+                                                        config.head_bias)) {
   register_module("token_embedding", token_embedding);
   if (position_embedding) register_module("position_embedding", *position_embedding);
   register_module("dropout", dropout);
   register_module("blocks", blocks);
-  for (std::int64_t i = 0; i < config.layers; ++i) blocks.emplace_back(weights, fmt::format("blocks.{}", i), config, i);
+  for (std::int64_t i = 0; i < config.layers; ++i)
+    blocks.emplace_back(weights, fmt::format("blocks.{}", i), own_config, i, split);
   register_module("norm", norm);
   if (output) register_module("output", *output);
 }
@@ -55,14 +60,24 @@ Decoder::Decoder(const DecoderConfig& given, Weights& weights)
 Decoder::Decoder(const DecoderConfig& config) : Decoder(config, lasting(FreshWeights(config))) {}
 
 std::unique_ptr<nn::Module> Decoder::another() const {
+  require_whole("clone");
   if (frozen()) throw Error("clone: a decoder with weights in block formats cannot be copied; load its file again");
   return std::make_unique<Decoder>(config);
 }
 
 Tensor Decoder::token_rows(const Tensor& tokens) const {
   if (tokens.dim() != 2) throw ShapeError(fmt::format("Decoder: tokens are {}; wanted [B, T]", str(tokens.shape())));
-  const Tensor x = decoder_rows_of(token_embedding, tokens);
+  const Tensor x = embedding_rows(tokens);
   return config.embedding_scale == 1 ? x : x * config.embedding_scale;
+}
+
+/// Of a table that ranks share: each has zeros for the tokens of others.
+Tensor Decoder::embedding_rows(const Tensor& tokens) const {
+  if (!split.is_split()) return decoder_rows_of(token_embedding, tokens);
+  const PartRange& own = part.vocabulary;
+  const Tensor indices = clamp(tokens - static_cast<double>(own.begin), 0.0, static_cast<double>(own.size - 1));
+  const Tensor is_own = eq(indices + static_cast<double>(own.begin), tokens).unsqueeze(-1);
+  return sum_of_parts(decoder_rows_of(token_embedding, indices).where(is_own, 0.0), split);
 }
 
 Tensor Decoder::embedded(const Tensor& tokens) const {
@@ -104,9 +119,16 @@ Tensor Decoder::capped(const Tensor& logits) const {
   return config.logit_softcap > 0 ? tanh(logits / config.logit_softcap) * config.logit_softcap : logits;
 }
 
-Tensor Decoder::forward(const Tensor& tokens) const { return capped(head_weights()(hidden(tokens))); }
+/// @param x normed
+Tensor Decoder::logits(const Tensor& x, const ProjectionMode& mode) const {
+  const std::int64_t most = (config.vocabulary + split.ranks - 1) / split.ranks;
+  return capped(join_parts(head_weights()(x, mode), split, most, config.vocabulary));
+}
+
+Tensor Decoder::forward(const Tensor& tokens) const { return logits(hidden(tokens), {}); }
 
 Tensor Decoder::loss(const Tensor& tokens, const Tensor& targets) const {
+  require_whole("Decoder::loss");
   const Projection& head = head_weights();
   const Tensor x = hidden(tokens).flatten(0, 1);
   if (!head.frozen() && !head.bias.defined() && !head.has_adapter() && config.logit_softcap == 0)
@@ -168,7 +190,13 @@ std::int64_t Decoder::host_layers() const {
 
 Tensor Decoder::head(const Tensor& x) const {
   const fusion::OnCpu on_cpu(x.device());
-  return capped(head_weights()(norm(x), {.generates = true}));
+  return logits(norm(x), {.generates = true});
+}
+
+void Decoder::require_whole(const char* what) const {
+  if (!split.is_split()) return;
+  throw Error(fmt::format("{}: this is part {} of {} of a model, which can only generate; load the whole model", what,
+                          split.rank, split.ranks));
 }
 
 bool Decoder::frozen() const {
@@ -185,6 +213,7 @@ std::vector<Projection*> Decoder::projections(bool all) const {
 }
 
 void Decoder::add_adapters(std::int64_t rank, double alpha, bool all) {
+  require_whole("add_adapters");
   requires_grad_(false);
   for (Projection* layer : projections(all)) layer->add_adapter(rank, alpha);
 }

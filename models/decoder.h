@@ -19,8 +19,9 @@ class Decoder : public nn::UnaryModule {
   /// It cannot be moved: its blocks refer to its configuration.
   Decoder(Decoder&&) = delete;
   Decoder& operator=(Decoder&&) = delete;
-  /// @throws FormatError as DecoderConfig::check()
-  Decoder(const DecoderConfig& config, Weights& weights);
+  /// @param split which part of the model this process has; `weights` are asked for that part
+  /// @throws FormatError as DecoderConfig::check() and decoder_part()
+  Decoder(const DecoderConfig& config, Weights& weights, const ModelSplit& split = {});
   /// With FreshWeights, to be trained.
   explicit Decoder(const DecoderConfig& config);
 
@@ -53,12 +54,17 @@ class Decoder : public nn::UnaryModule {
   /// is frozen. @throws Error
   void add_adapters(std::int64_t rank, double alpha, bool all = false);
   void merge_adapters();
+  /// @throws Error naming what was called, where this is a part of a model
+  void require_whole(const char* what) const;
 
   /// How many adapters are stacked beside the weights, of which each sequence may choose one (stack_adapters()).
   std::int64_t stacked_adapters = 0;
 
-  const DecoderConfig config;
-  Projection token_embedding;                      ///< [vocabulary, width]
+  const DecoderConfig config;  ///< of the whole model
+  const ModelSplit split;      ///< the ranks that it is divided over
+  const DecoderPart part;
+  const DecoderConfig own_config;                  ///< of this rank's blocks; `config` where the model is whole
+  Projection token_embedding;                      ///< [part.vocabulary.size, width]
   std::unique_ptr<Projection> position_embedding;  ///< [context, width], or null
   nn::Dropout dropout;                             ///< of the first block's input
   nn::ModuleList<DecoderBlock> blocks;
@@ -70,6 +76,8 @@ class Decoder : public nn::UnaryModule {
 
  private:
   Tensor token_rows(const Tensor& tokens) const;
+  Tensor embedding_rows(const Tensor& tokens) const;
+  Tensor logits(const Tensor& x, const ProjectionMode& mode) const;
   Tensor capped(const Tensor& logits) const;
   const Projection& head_weights() const { return output ? *output : token_embedding; }
   std::vector<Projection*> projections(bool all) const;

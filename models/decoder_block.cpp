@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <etna/models/internal/model_split.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/attention/attention.h>
@@ -43,7 +44,7 @@ std::string Norm::extra_repr() const {
 }
 
 DecoderAttention::DecoderAttention(Weights& weights, const std::string& name, const DecoderConfig& config,
-                                   std::int64_t layer)
+                                   std::int64_t layer, const ModelSplit& split)
     : qkv(projection_if(config.packed_qkv, weights, name + ".qkv", config.query_rows() + 2 * config.kv_rows(), config)),
       query(projection_if(!config.packed_qkv, weights, name + ".query", config.query_rows(), config)),
       key(projection_if(!config.packed_qkv, weights, name + ".key", config.kv_rows(), config)),
@@ -54,7 +55,8 @@ DecoderAttention::DecoderAttention(Weights& weights, const std::string& name, co
       sub_norm(rms_norm_if(config.sub_norms, weights, name + ".sub_norm", config.query_rows(), config)),
       config_(config),
       layer_(layer),
-      window_(config.has_window(layer) ? config.window : 0) {
+      window_(config.has_window(layer) ? config.window : 0),
+      split_(split) {
   if (qkv) {
     register_module("qkv", *qkv);
   } else {
@@ -144,17 +146,19 @@ Tensor DecoderAttention::forward(const Tensor& x, const DecoderCache* cache) con
     const Tensor q = (*query)(x, mode), k = (*key)(x, mode), v = (*value)(x, mode);
     y = attend(q, k, v);
   }
-  return output(sub_norm ? (*sub_norm)(y) : y, mode);
+  return sum_of_parts(output(sub_norm ? (*sub_norm)(y) : y, mode), split_);
 }
 
-DecoderFeedForward::DecoderFeedForward(Weights& weights, const std::string& name, const DecoderConfig& config)
+DecoderFeedForward::DecoderFeedForward(Weights& weights, const std::string& name, const DecoderConfig& config,
+                                       const ModelSplit& split)
     : gate(config.gated ? std::make_unique<Projection>(weights, name + ".gate", config.width, config.feed_forward,
                                                        config.ffn_bias)
                         : nullptr),
       up(weights, name + ".up", config.width, config.feed_forward, config.ffn_bias),
       down(weights, name + ".down", config.feed_forward, config.width, config.ffn_bias),
       sub_norm(rms_norm_if(config.sub_norms, weights, name + ".sub_norm", config.feed_forward, config)),
-      activation_(config.activation) {
+      activation_(config.activation),
+      split_(split) {
   if (gate) register_module("gate", *gate);
   register_module("up", up);
   register_module("down", down);
@@ -163,6 +167,10 @@ DecoderFeedForward::DecoderFeedForward(Weights& weights, const std::string& name
 }
 
 Tensor DecoderFeedForward::forward(const Tensor& x, const ProjectionMode& mode) const {
+  return sum_of_parts(forward_part(x, mode), split_);
+}
+
+Tensor DecoderFeedForward::forward_part(const Tensor& x, const ProjectionMode& mode) const {
   if (!mode.generates && !gate && !sub_norm && up.plain() && down.plain())
     return feed_forward(x, up.weight, up.bias, down.weight, down.bias, activation_);
   Tensor h = activate(gate ? (*gate)(x, mode) : up(x, mode), activation_);
@@ -170,12 +178,13 @@ Tensor DecoderFeedForward::forward(const Tensor& x, const ProjectionMode& mode) 
   return down(sub_norm ? (*sub_norm)(h) : h, mode);
 }
 
-DecoderBlock::DecoderBlock(Weights& weights, const std::string& name, const DecoderConfig& config, std::int64_t layer)
+DecoderBlock::DecoderBlock(Weights& weights, const std::string& name, const DecoderConfig& config, std::int64_t layer,
+                           const ModelSplit& split)
     : attention_norm(weights, name + ".attention_norm", config.norm, config.width, config.norm_eps, config.norm_bias),
-      attention(weights, name + ".attention", config, layer),
+      attention(weights, name + ".attention", config, layer, split),
       attention_post_norm(block_norm_if(config.post_norms, weights, name + ".attention_post_norm", config)),
       ffn_norm(block_norm_if(!config.parallel, weights, name + ".ffn_norm", config)),
-      ffn(weights, name + ".ffn", config),
+      ffn(weights, name + ".ffn", config, split),
       ffn_post_norm(block_norm_if(config.post_norms, weights, name + ".ffn_post_norm", config)),
       dropout(config.dropout) {
   register_module("attention_norm", attention_norm);

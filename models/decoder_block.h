@@ -37,7 +37,9 @@ struct DecoderCache {
 /// Causal self-attention with shared keys, rotary positions and what DecoderConfig says.
 class DecoderAttention : public nn::Module {
  public:
-  DecoderAttention(Weights& weights, const std::string& name, const DecoderConfig& config, std::int64_t layer);
+  /// @param config of the rank's part, which must outlive this
+  DecoderAttention(Weights& weights, const std::string& name, const DecoderConfig& config, std::int64_t layer,
+                   const ModelSplit& split = {});
   /// @param x [B, T, width] @param cache of earlier rows, which gets those of x; null: x is whole, and gradients flow
   /// @return [B, T, width]
   Tensor forward(const Tensor& x, const DecoderCache* cache = nullptr) const;
@@ -56,13 +58,15 @@ class DecoderAttention : public nn::Module {
 
   const DecoderConfig& config_;
   const std::int64_t layer_, window_;
+  const ModelSplit split_;
   mutable Tensor frequencies_;  ///< follows x to its device
 };
 
 /// down(act(gate(x)) ⊙ up(x)), or down(act(up(x))).
 class DecoderFeedForward : public nn::Module {
  public:
-  DecoderFeedForward(Weights& weights, const std::string& name, const DecoderConfig& config);
+  DecoderFeedForward(Weights& weights, const std::string& name, const DecoderConfig& config,
+                     const ModelSplit& split = {});
   Tensor forward(const Tensor& x, const ProjectionMode& mode = {}) const;
 
   std::unique_ptr<Projection> gate;  ///< null where there is none
@@ -70,7 +74,10 @@ class DecoderFeedForward : public nn::Module {
   std::unique_ptr<Norm> sub_norm;
 
  private:
+  Tensor forward_part(const Tensor& x, const ProjectionMode& mode) const;
+
   const Activation activation_;
+  const ModelSplit split_;
 };
 
 /// A projection and what its block calls it: "attention.query".
@@ -82,7 +89,9 @@ struct NamedProjection {
 /// x + attention(norm(x)), then the same with the feed-forward layer; parallel blocks add both to x at once.
 class DecoderBlock : public nn::UnaryModule {
  public:
-  DecoderBlock(Weights& weights, const std::string& name, const DecoderConfig& config, std::int64_t layer);
+  /// @param config of the rank's part, which must outlive this
+  DecoderBlock(Weights& weights, const std::string& name, const DecoderConfig& config, std::int64_t layer,
+               const ModelSplit& split = {});
   Tensor forward(const Tensor& x) const override { return forward(x, nullptr); }
   /// @param cache as for DecoderAttention
   Tensor forward(const Tensor& x, const DecoderCache* cache) const;

@@ -138,4 +138,35 @@ std::string config_json(const DecoderConfig& config);
 /// The architectures that run, as GGUF names them.
 std::vector<std::string_view> known_architectures();
 
+// ---- Decoders divided over the ranks of a group, for models that do not fit one device (tensor parallelism, Shoeybi
+// et al. 2019). Each rank has some heads of attention with their keys and values, some columns of the feed-forward
+// layer, and some rows of the embedding and the head. All ranks run the same steps on the same tokens; what they
+// compute behind attention and feed-forward is summed over the group, and logits are gathered.
+
+struct ModelSplit {
+  int rank = 0, ranks = 1;
+  /// Columns of attention's output and of the down projection that stay together: the size of the weights' blocks.
+  std::int64_t block = 1;
+
+  bool is_split() const { return ranks > 1; }
+};
+
+struct PartRange {
+  std::int64_t begin = 0, size = 0;
+  std::int64_t end() const { return begin + size; }
+};
+
+/// What a rank has. Parts are equal where sizes allow, and else differ by one unit that cannot be divided.
+struct DecoderPart {
+  PartRange heads, kv_heads;  ///< where there are fewer heads of keys than ranks, several ranks have the same one
+  PartRange feed_forward;     ///< columns between its matrices
+  PartRange vocabulary;       ///< rows of the embedding and the head
+};
+
+/// @throws FormatError for a model that cannot be divided so, naming the numbers of ranks that work
+DecoderPart decoder_part(const DecoderConfig& config, const ModelSplit& split);
+/// The sizes of a rank's blocks: its heads, and its columns of the feed-forward layer. Other fields are the model's.
+/// @throws as decoder_part()
+DecoderConfig part_config(const DecoderConfig& config, const ModelSplit& split);
+
 }  // namespace etna::models

@@ -63,7 +63,7 @@ const char* name(StopReason reason) {
 Generator::Generator(const Decoder& model, const GeneratorOptions& options)
     : model_(model),
       options_(with_defaults(options, model.config.context)),
-      cache_(model.config, options.device, beside_layers(options.cache, model)),
+      cache_(model.own_config, options.device, beside_layers(options.cache, model)),
       slots_(static_cast<std::size_t>(options.slots)),
       steps_(std::make_unique<Steps>()) {
   const std::int64_t slots = options.slots;
@@ -229,9 +229,15 @@ void Generator::fail(Slot& slot, const std::exception& error) {
   ended_.at(sequence).memory = dynamic_cast<const OutOfMemory*>(&error) != nullptr;
 }
 
-void Generator::save_cache(const FilePath& path) const { cache_.save(path, model_hash(model_)); }
+void Generator::save_cache(const FilePath& path) const {
+  model_.require_whole("save_cache");
+  cache_.save(path, model_hash(model_));
+}
 
-std::int64_t Generator::load_cache(const FilePath& path) { return cache_.load(path, model_hash(model_)); }
+std::int64_t Generator::load_cache(const FilePath& path) {
+  model_.require_whole("load_cache");
+  return cache_.load(path, model_hash(model_));
+}
 
 void Generator::leave(Id sequence) {
   if (Slot* slot = slot_of(sequence)) finish(*slot, StopReason::left);

@@ -79,6 +79,9 @@ struct GenerationTimes {
 /// one token per step. Decoding is a captured step: positions, sampling and the next token are tensors on the device,
 /// so the host only reads tokens, one step behind. Sequences join and leave between steps. An error of a sequence ends
 /// that sequence only. Not thread-safe.
+///
+/// A model that is divided over ranks (LoadOptions::split) has a generator in each of them, with the same options. All
+/// ranks call the same functions with the same arguments, and get the same tokens: those of rank 0.
 class Generator {
  public:
   using Id = std::int64_t;
@@ -181,7 +184,7 @@ class Generator {
                                         std::int64_t top) const;
   void find_mask(const Slot& slot);
   void write_mask_rows();
-  CapturedFunction<std::function<void()>>* captured_step(const StepKind& kind);
+  void run_step(const StepKind& kind);
   bool can_guess() const;
   std::vector<std::int64_t> find_guesses(std::vector<std::int32_t>& read);
   void check_guesses(bool greedy);
@@ -196,6 +199,8 @@ class Generator {
   void read_chunk(Slot& slot);
   Tensor read_rows(const Slot& slot, std::span<const std::int32_t> tokens, std::int64_t at);
   bool captures_prompt(std::int64_t tokens) const;
+  bool can_capture() const;
+  Tensor same_on_all_ranks(const Tensor& tokens) const;
   std::int64_t most_blocks() const;
   Tensor read_captured(std::span<const std::int32_t> tokens, std::int64_t at, std::int64_t adapter,
                        const std::vector<std::int32_t>& blocks);

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <etna/dist/dist.h>
 #include <etna/models/internal/draft.h>
 #include <etna/models/internal/generator_slots.h>
 #include <etna/models/internal/look_up.h>
@@ -66,10 +67,10 @@ void Generator::check_guesses(bool greedy) {
       const Tensor places = arange(0, rows, 1, {i32, options_.device}).repeat({options_.slots});
       const Tensor drawn = greedy ? argmax(logits, -1).to(i32)
                                   : sample_tokens(logits, {each(numbers_), each(seeds_), each(draws_) + places});
-      guessed_.select(0, 1).copy_(drawn.reshape({options_.slots, rows}));
+      guessed_.select(0, 1).copy_(same_on_all_ranks(drawn).reshape({options_.slots, rows}));
     };
-    step = std::make_unique<Steps::Step>(
-        capture(run, {.device = options_.device, .name = fmt::format("decode {} tokens at once", rows)}));
+    step = Steps::step(run, {.device = options_.device, .name = fmt::format("decode {} tokens at once", rows)},
+                       can_capture());
   }
   if (model_.host_layers() > 0) extend_on_host(guessed_.select(0, 0));
   (*step)();
@@ -96,6 +97,7 @@ void Generator::guess(std::vector<GeneratedToken>& tokens) {
                                   [](const Slot& slot) { return !slot.decoding() || slot.options.sampling.greedy(); });
   guessed_.select(0, 0).copy_(from_vector(read, {slots, rows}));
   if (draft_) draft_->guess(guessed_.select(0, 0).slice(1, 1, rows), greedy);
+  if (model_.split.is_split()) distributed::broadcast_(guessed_.select(0, 0));
   check_guesses(greedy);
   const std::vector<std::int32_t> both = guessed_.to_vector<std::int32_t>();
   const auto own_of = [&](std::size_t i) { return both.data() + (slots + static_cast<std::int64_t>(i)) * rows; };

@@ -182,7 +182,7 @@ std::int64_t Generator::most_blocks() const {
 /// Whether a chunk of so many tokens is read by a captured step. Longer ones keep a GPU busy without it; on the CPU the
 /// tokens that fill up a step would cost what they do not save.
 bool Generator::captures_prompt(std::int64_t tokens) const {
-  return !options_.device.is_cpu() && model_.host_layers() == 0 && tokens <= kMostCapturedPrompt;
+  return !options_.device.is_cpu() && can_capture() && model_.host_layers() == 0 && tokens <= kMostCapturedPrompt;
 }
 
 /// The same, by a step of as many tokens or a few more. The others come behind, where no token of the text sees them,

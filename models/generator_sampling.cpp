@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <etna/dist/dist.h>
 #include <etna/models/grammar/grammar.h>
 #include <etna/models/internal/generator_slots.h>
 #include <etna/tensor/ops.h>
@@ -102,6 +103,7 @@ Generator::Drawn Generator::draw(const Tensor& logits, std::int64_t begin, std::
           ? argmax(allowed, -1).to(i32)
           : sample_tokens(allowed, {rows(numbers_), rows(seeds_), rows(draws_), kind.counts ? rows(counts_) : Tensor(),
                                     kind.bias ? rows(bias_) : Tensor()});
+  drawn.tokens = same_on_all_ranks(drawn.tokens);
   if (kind.logprobs < 0) return drawn;
   const Tensor all = log_softmax(logits.to(f32), -1), own = gather(all, 1, drawn.tokens.to(i64).unsqueeze(1));
   if (kind.logprobs == 0) {
@@ -153,7 +155,7 @@ void Generator::launch() {
   const StepKind kind = step_kind();
   write_mask_rows();
   if (model_.host_layers() > 0) extend_on_host(read_by_steps(kind.rows));
-  (*captured_step(kind))();
+  run_step(kind);
   const std::vector<PendingValue> tokens = read_each_later(first_slots(tokens_, kind.rows));
   const std::vector<PendingValue> logprobs =
       kind.logprobs < 0 ? std::vector<PendingValue>()
@@ -167,9 +169,17 @@ void Generator::launch() {
   }
 }
 
-CapturedFunction<std::function<void()>>* Generator::captured_step(const StepKind& kind) {
+/// Whether steps may be captured: those of a part of a model have collectives.
+bool Generator::can_capture() const { return !model_.split.is_split() || distributed::can_capture(options_.device); }
+
+/// Sampled tokens, as rank 0 has them: other processors may round otherwise, and texts must not diverge.
+Tensor Generator::same_on_all_ranks(const Tensor& tokens) const {
+  return model_.split.is_split() ? distributed::broadcast(tokens) : tokens;
+}
+
+void Generator::run_step(const StepKind& kind) {
   auto& step = steps_->captured[kind];
-  if (step != nullptr) return step.get();
+  if (step != nullptr) return (*step)();
   if (kind.logprobs >= 0 && steps_->logprobs.count(kind.logprobs) == 0)
     steps_->logprobs[kind.logprobs] = zeros({options_.slots, 1 + 2 * kind.logprobs}, {f32, options_.device});
   const std::function<void()> run = [this, kind] {
@@ -180,10 +190,10 @@ CapturedFunction<std::function<void()>>* Generator::captured_step(const StepKind
     first(positions_).add_(first(active_));
     first(draws_).add_(first(active_));
   };
-  step = std::make_unique<Steps::Step>(capture(
-      run,
-      {.device = options_.device, .name = fmt::format("decode {}, {} positions", kind.rows, width_ * kCacheBlock)}));
-  return step.get();
+  step = Steps::step(
+      run, {.device = options_.device, .name = fmt::format("decode {}, {} positions", kind.rows, width_ * kCacheBlock)},
+      can_capture());
+  (*step)();
 }
 
 }  // namespace etna::models

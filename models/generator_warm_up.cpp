@@ -69,7 +69,7 @@ void Generator::warm_up() {
           // Of steps of some slots, those of short texts.
           if (w == kGeneratorFirstWidth || rows == 1 || rows == options_.slots) {
             if (model_.host_layers() > 0) extend_on_host(read_by_steps(rows));
-            (*captured_step({.greedy = greedy, .width = w, .rows = rows}))();
+            run_step({.greedy = greedy, .width = w, .rows = rows});
           }
           if (rows == options_.slots) break;
         }

@@ -303,6 +303,7 @@ void set_vocabulary(io::GgufWriter& to, const data::VocabularyFields& fields) {
 
 void save_gguf_model(const FilePath& path, const Decoder& decoder, const data::Tokenizer* tokenizer,
                      const quant::BlockFormat* format) {
+  decoder.require_whole("save_gguf_model");
   std::optional<data::VocabularyFields> fields;
   if (tokenizer != nullptr) {
     fields = vocabulary_fields(*tokenizer);

@@ -128,6 +128,7 @@ QuantizedTensor gptq(const Tensor& weight, const Tensor& moments, const quant::B
 }
 
 void quantize_gptq(Decoder& decoder, std::span<const std::vector<std::int32_t>> texts, const GptqOptions& options) {
+  decoder.require_whole("quantize_gptq");
   const quant::BlockFormat& format =
       gptq_checked(options.format != nullptr ? *options.format : quant::format_named("Q4_0"));
   if (decoder.frozen()) throw Error("quantize_gptq: the decoder's weights are rounded already; load it trainable");

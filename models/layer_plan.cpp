@@ -63,6 +63,14 @@ std::string of_bytes(std::uint64_t part, std::uint64_t whole) {
 
 std::uint64_t ModelSizes::total() const { return std::accumulate(layers.begin(), layers.end(), others); }
 
+ModelSizes part_sizes(const ModelSizes& sizes, const ModelSplit& split) {
+  ModelSizes part{part_config(sizes.config, split), sizes.layers, sizes.others};
+  const auto ranks = static_cast<std::uint64_t>(split.ranks);
+  for (std::uint64_t& layer : part.layers) layer = (layer + ranks - 1) / ranks;
+  part.others = (part.others + ranks - 1) / ranks;
+  return part;
+}
+
 ModelSizes model_sizes(const FilePath& path) {
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) {

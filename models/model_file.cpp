@@ -108,7 +108,8 @@ Model load_gguf_model(const FilePath& path, const LoadOptions& options) {
       return scale == nullptr ? std::nullopt : std::optional(scale_in(scale->name, file.load(*scale)));
     };
   }
-  Model model{"GGUF", std::make_unique<Decoder>(config, weights), nullptr};
+  const ModelSplit split = weights.divide(config, options.split);
+  Model model{"GGUF", std::make_unique<Decoder>(config, weights, split), nullptr};
   std::vector<std::string> names;
   for (const io::GgufTensor& tensor : file.tensors()) names.push_back(tensor.name);
   check_unused(path.string(), weights.unused(names), [&config](const std::string& name) {
@@ -139,7 +140,8 @@ Model load_folder(const FilePath& path, const LoadOptions& options) {
       return file.contains(scale) ? std::optional(scale_in(scale, file.load(scale))) : std::nullopt;
     };
   }
-  Model model{"safetensors", std::make_unique<Decoder>(config, weights), nullptr};
+  const ModelSplit split = weights.divide(config, options.split);
+  Model model{"safetensors", std::make_unique<Decoder>(config, weights, split), nullptr};
   check_unused(path.string(), weights.unused(file.names()), [&](const std::string& name) {
     return config.ternary_scales && name.ends_with("_scale") ? UnusedTensor::known
                                                              : hugging_face_unused(config, has, name);
@@ -158,7 +160,9 @@ Model load_llama2c_model(const FilePath& path, const LoadOptions& options) {
     return std::nullopt;
   };
   StoredWeights weights(path.string(), find, llama2c_places(), placement_of(options));
-  Model model{"llama2.c", std::make_unique<Decoder>(decoder_config(file.config()), weights), nullptr};
+  const DecoderConfig config = decoder_config(file.config());
+  const ModelSplit split = weights.divide(config, options.split);
+  Model model{"llama2.c", std::make_unique<Decoder>(config, weights, split), nullptr};
   const fs::path tokenizer = fs::path(path).parent_path() / "tokenizer.bin";
   if (is_file(tokenizer)) model.tokenizer = data::load_tokenizer(tokenizer);
   return model;
@@ -208,7 +212,8 @@ std::unique_ptr<Decoder> decoder_of(const DecoderConfig& config, const nn::State
   };
   const HasTensor has = [&state](const std::string& wanted) { return state.contains(wanted); };
   StoredWeights weights(name, find, checkpoint_places(config, has), placement_of(options));
-  auto decoder = std::make_unique<Decoder>(config, weights);
+  const ModelSplit split = weights.divide(config, options.split);
+  auto decoder = std::make_unique<Decoder>(config, weights, split);
   std::vector<std::string> names;
   for (const auto& [own, tensor] : state) names.push_back(own);
   check_unused(name, weights.unused(names), [](const std::string&) { return UnusedTensor::part; });
@@ -282,6 +287,8 @@ Model model_in(const FilePath& path, const LoadOptions& options) {
 }  // namespace
 
 Model load_model(const FilePath& path, const LoadOptions& options) {
+  if (options.trainable && options.split.is_split())
+    throw Error("load_model: a model that is divided over ranks can only generate; set trainable or split, not both");
   Model model = model_in(path, options);
   if (options.host_layers < 0 || options.host_layers > model.decoder->config.layers) {
     throw Error(fmt::format("load_model: host_layers is {}; {} has {} layers", options.host_layers, path.string(),

@@ -30,6 +30,9 @@ struct LoadOptions {
   bool trainable = false;
   /// The first blocks, which stay on the CPU and run there, for a GPU too small for all of them (layer_plan.h).
   std::int64_t host_layers = 0;
+  /// Which part of the model to read, where the ranks of a group generate with it together: each rank then holds about
+  /// 1/ranks of the weights. Its `block` is set here. Not for training.
+  ModelSplit split = {};
 };
 
 /// A model from files, ready to run.
@@ -110,6 +113,10 @@ struct ModelSizes {
   std::uint64_t others = 0;           ///< embeddings, the last norm, the head
   std::uint64_t total() const;
 };
+
+/// About what a rank has of a model that is divided over several: its blocks' sizes, and a share of the bytes.
+/// @throws FormatError as decoder_part()
+ModelSizes part_sizes(const ModelSizes& sizes, const ModelSplit& split);
 
 /// Reads the headers of a model's files, and no weights. @throws FormatError as load_model()
 ModelSizes model_sizes(const FilePath& path);

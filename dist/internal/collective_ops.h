@@ -9,7 +9,7 @@ namespace etna::distributed {
 
 /// Begins to reduce x in place, and returns. Nobody may touch x before finish_all_reduces_(). Part of captured steps
 /// like any other op. @param x contiguous
-void start_all_reduce_(const Tensor& x, Reduce reduce);
+void start_all_reduce_(const Tensor& x, Reduce reduce, const ProcessGroup& group = {});
 /// Begins to reduce the equal parts of `all`, of which `own` gets this rank's, and returns; as start_all_reduce_().
 /// @param own [n], contiguous @param all [size() · n], contiguous, other storage
 void start_reduce_scatter_(const Tensor& own, const Tensor& all, Reduce reduce);

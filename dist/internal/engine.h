@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <etna/dist/dist.h>
 #include <etna/tensor/tensor.h>
@@ -29,6 +30,7 @@ struct Collective {
   Reduce reduce = Reduce::sum;
   int peer = 0;              ///< root, destination or source
   std::uint64_t number = 0;  ///< how many this rank called before
+  int group = 0;             ///< ProcessGroup::number()
 };
 /// "all_reduce(sum)", "broadcast from rank 1"
 std::string str(const Collective& collective);
@@ -52,6 +54,13 @@ class Engine {
   virtual void run(const Collective& collective, const Tensor& in, const Tensor& out) = 0;
   /// For gradients (peer_exchange.h). All ranks call it. Null where there is none, or no need.
   virtual std::shared_ptr<PeerExchange> make_exchange(std::size_t, std::size_t) { return nullptr; }
+  /// An engine of some ranks, for their collectives alone; null where this kind has none. All ranks call it, equally
+  /// often, those of different parts at once. It is used and destroyed before this. @param members in the order of
+  /// their numbers in the part, this rank among them
+  virtual std::unique_ptr<Engine> part(const std::vector<int>& members) {
+    (void)members;
+    return nullptr;
+  }
   /// Leaves in order: all ranks do.
   virtual void finish() = 0;
 };

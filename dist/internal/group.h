@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <etna/dist/internal/engine.h>
 #include <etna/dist/internal/meeting.h>
@@ -20,11 +21,25 @@ class Group {
   /// That of tensors on the host. @throws Error where the group has none
   Engine& engine();
   /// That of tensors on a GPU; null: they go through the host's. All ranks come here with their first such tensor.
-  Engine* engine_on(Device device);
+  Engine* engine_on(Device device, int number = 0);
   bool has_host_engine() const { return engine_ != nullptr; }
   /// Names what moves tensors.
   std::string engines() const;
   Meeting& meeting() { return *meeting_; }
+
+  /// Some of the ranks (ProcessGroup).
+  struct Part {
+    std::vector<int> members;
+    int rank = 0;  ///< of this process among them
+    std::unique_ptr<Engine> engine = {}, device_engine = {};
+    std::uint64_t number_of_collective = 0;
+  };
+  /// @return its number, from 1 on @throws Error where the engine has no parts
+  int add_part(const std::vector<int>& members);
+  /// @throws Error for a number of another group
+  Part& part(int number);
+  /// That of a ProcessGroup. @throws as engine() and part()
+  Engine& engine_of(int number);
 
   /// Runs a collective on contiguous tensors that the engine takes. @throws RankLost, RanksDiffer
   void run(Collective collective, const Tensor& in, const Tensor& out);
@@ -47,6 +62,7 @@ class Group {
   std::unique_ptr<Engine> device_engine_;
   std::string why_no_device_engine_;
   bool asked_for_device_engine_ = false;
+  std::vector<Part> parts_;
   std::unique_ptr<MeetingServer> server_;
   std::unique_ptr<Meeting> meeting_;
   std::unique_ptr<Worker> worker_;

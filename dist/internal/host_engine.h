@@ -17,12 +17,16 @@ class HostEngine final : public Engine {
  public:
   /// @param meeting knows who is gone; outlives this. @param late seconds to wait for a rank that lives
   HostEngine(std::unique_ptr<Transport> transport, Meeting& meeting, double late);
+  /// Of some of the ranks of another, whose progress it shares. @param number of the part, the same on all its ranks
+  HostEngine(const HostEngine& all, const std::vector<int>& members, std::uint32_t number);
+
   ~HostEngine() override;
 
   std::string name() const override { return transport_->name(); }
   bool takes(Device device) const override { return device.is_cpu(); }
   bool runs_anywhere() const override { return true; }
   void run(const Collective& collective, const Tensor& in, const Tensor& out) override;
+  std::unique_ptr<Engine> part(const std::vector<int>& members) override;
   void finish() override { transport_->finish(); }
 
  private:
@@ -33,11 +37,14 @@ class HostEngine final : public Engine {
   void all_reduce(const Collective& c, const Tensor& in, const Tensor& out, bool scatter);
   void to_all(const std::byte* in, std::byte* out, std::size_t bytes);
   void message(int number, int peer);
+  int world_rank(int peer) const { return members_.empty() ? peer : members_[static_cast<std::size_t>(peer)]; }
 
   std::unique_ptr<Transport> transport_;
   Meeting& meeting_;
   double late_;
-  Progress progress_;
+  std::vector<int> members_;  ///< empty: all ranks
+  std::uint32_t number_ = 0, parts_ = 0;
+  std::shared_ptr<Progress> progress_;
   std::vector<Header> headers_;
   std::vector<int> header_messages_, header_peers_;
   std::vector<int> messages_, peers_;  ///< of data, begun and not waited for

@@ -20,6 +20,7 @@ struct Library {
   Result (*version)(int*) = nullptr;
   Result (*unique_id)(UniqueId*) = nullptr;
   Result (*join)(Communicator*, int ranks, UniqueId, int rank) = nullptr;
+  Result (*split)(Communicator, int color, int key, Communicator*, void* config) = nullptr;
   Result (*destroy)(Communicator) = nullptr;
   Result (*abort)(Communicator) = nullptr;
   Result (*all_reduce)(const void*, void*, std::size_t, int, int, Communicator, void* stream) = nullptr;

@@ -4,6 +4,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include <etna/dist/internal/engine.h>
 #include <etna/dist/internal/meeting.h>
@@ -26,6 +27,7 @@ class NcclEngine final : public Engine {
   bool runs_anywhere() const override { return false; }
   void run(const Collective& collective, const Tensor& in, const Tensor& out) override;
   std::shared_ptr<PeerExchange> make_exchange(std::size_t bytes, std::size_t parts) override;
+  std::unique_ptr<Engine> part(const std::vector<int>& members) override;
   void finish() override;
 
   struct State;
@@ -37,6 +39,7 @@ class NcclEngine final : public Engine {
   std::shared_ptr<State> state_;
   Device device_;
   std::set<std::string> known_;  ///< calls that all ranks are known to make alike
+  bool is_part_ = false;
 };
 
 }  // namespace etna::distributed

@@ -27,7 +27,7 @@ Draft::Draft(const Decoder& model, const Decoder& target, const DraftOptions& op
     : model_(model),
       options_(options),
       sampling_(std::move(sampling)),
-      cache_(model.config, options.device, cache_options(model.config, options)),
+      cache_(model.own_config, options.device, cache_options(model.config, options)),
       places_(static_cast<std::size_t>(options.slots)) {
   if (model.config.vocabulary != target.config.vocabulary) {
     throw Error(

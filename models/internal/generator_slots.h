@@ -68,7 +68,19 @@ struct Generator::Slot {
 };
 
 struct Generator::Steps {
-  using Step = CapturedFunction<std::function<void()>>;
+  /// Captured, or called as it is where collectives cannot be captured.
+  struct Step {
+    std::function<void()> run;
+    std::unique_ptr<CapturedFunction<std::function<void()>>> captured;
+
+    void operator()() const { captured ? (*captured)() : run(); }
+  };
+  static std::unique_ptr<Step> step(std::function<void()> run, const CaptureOptions& options, bool captures) {
+    auto made = std::make_unique<Step>(Step{std::move(run), nullptr});
+    if (captures)
+      made->captured = std::make_unique<CapturedFunction<std::function<void()>>>(capture(made->run, options));
+    return made;
+  }
   using PromptStep = CapturedFunction<std::function<Tensor(const Tensor&)>>;
   std::map<StepKind, std::unique_ptr<Step>> captured;
   /// Reads a chunk of a prompt; null until one is read that is captured.

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstring>
 #include <iterator>
+#include <numeric>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -91,19 +93,53 @@ StoredTensor StoredWeights::find(const std::string& name) {
   return *found;
 }
 
+ModelSplit StoredWeights::divide(const DecoderConfig& config, ModelSplit split) {
+  if (!split.is_split()) return split;
+  for (std::int64_t i = 0; i < config.layers; ++i) {
+    for (const char* name : {"attention.output", "ffn.down"}) {
+      for (const StoredPlace& place : locate_(fmt::format("blocks.{}.{}.weight", i, name))) {
+        const std::optional<StoredTensor> found = find_(place.name);
+        if (found && found->format != nullptr) split.block = std::lcm(split.block, found->format->elements);
+      }
+    }
+  }
+  try {
+    decoder_part(config, split);
+  } catch (const FormatError& error) {
+    throw FormatError(fmt::format("{}: {}", file_, error.what()));
+  }
+  divided_ = &config;
+  return split_ = split;
+}
+
+WeightPart StoredWeights::part_of(const std::string& name, std::int64_t rows, std::int64_t columns) const {
+  if (divided_ == nullptr) return {rows, columns, {{0, rows}}, {0, columns}};
+  return weight_part(*divided_, split_, name, rows, columns);
+}
+
 Matrix StoredWeights::matrix(const std::string& name, std::int64_t rows, std::int64_t columns) {
+  const WeightPart part = part_of(name, rows, columns);
+  const StoredPlaces places = locate_(name);
   std::vector<Matrix> all;
-  for (const StoredPlace& place : locate_(name))
-    all.push_back(matrix_at(place, name, place.rows > 0 ? place.rows : rows, columns));
+  for (const PartRange& range : part.rows) {
+    std::int64_t at = 0;  // of the place, in the whole weight
+    for (const StoredPlace& place : places) {
+      const std::int64_t place_rows = place.rows > 0 ? place.rows : part.all_rows;
+      const std::int64_t begin = std::max(range.begin, at), end = std::min(range.end(), at + place_rows);
+      if (begin < end) all.push_back(matrix_at(place, name, place_rows, part, {begin - at, end - begin}));
+      at += place_rows;
+    }
+  }
   return all.size() == 1 ? all[0] : joined(all);
 }
 
-Matrix StoredWeights::matrix_at(const StoredPlace& place, const std::string& name, std::int64_t rows,
-                                std::int64_t columns) {
+/// @param place_rows of the weight in this place @param own those of them that are asked for
+Matrix StoredWeights::matrix_at(const StoredPlace& place, const std::string& name, std::int64_t place_rows,
+                                const WeightPart& part, const PartRange& own) {
   const StoredTensor stored = find(place.name);
   // A packed tensor may also be transposed; then the rows are a range of its columns.
   const int across = place.transposed ? 1 : 0;
-  const std::int64_t all = place.packed > 0 ? place.packed : rows;
+  const std::int64_t all = place.packed > 0 ? place.packed : place_rows, columns = part.all_columns;
   if (stored.shape.rank() != 2 || stored.shape[1 - across] != columns || stored.shape[across] != all) {
     const Shape wanted = place.transposed ? Shape{columns, all} : Shape{all, columns};
     throw FormatError(fmt::format("{}: tensor '{}' is {}; the model's sizes require {}", file_, place.name,
@@ -114,35 +150,64 @@ Matrix StoredWeights::matrix_at(const StoredPlace& place, const std::string& nam
     throw FormatError(fmt::format(
         "{}: tensor '{}' has format {}, which cannot hold weights; wanted F32, F16, BF16 or a quantized format", file_,
         place.name, format.name));
-  const bool whole = stored.shape[0] == rows && !place.transposed;
+  const bool whole = stored.shape[0] == own.size && part.columns.size == columns && !place.transposed;
   const std::optional<double> factor = factor_of ? factor_of(place.name) : std::nullopt;
   const bool rounds = rounds_to_ternary && name.starts_with("blocks.");
   const bool decoded = placement_.trainable || factor || rounds || place.transposed || (!whole && format.tail != 0);
-  if (!decoded) {
-    const std::size_t row = static_cast<std::size_t>(columns / format.elements) * format.bytes;
-    const std::size_t size = quant::storage_bytes(format, rows * columns);
-    const std::size_t from = static_cast<std::size_t>(place.begin) * row;
-    if (stored.span().size() < from + size) {
-      throw FormatError(fmt::format("{}: tensor '{}' has {} bytes, but its rows end at byte {}", file_, place.name,
-                                    stored.span().size(), from + size));
-    }
-    return {{}, {format, {rows, columns}, bytes_on(placement_.of(name), stored, from, size)}};
-  }
+  if (!decoded) return blocks_at(place, name, stored, part, own);
   Tensor values = empty(stored.shape);
   quant::dequantize(format, stored.span(), values.mutable_data<float>(), values.numel());
   if (place.transposed) values = values.t();
-  values = values.slice(0, place.begin, place.begin + rows).contiguous();
+  values = values.slice(0, place.begin, place.begin + place_rows).contiguous();
   if (factor) values = values * *factor;
   if (rounds) values = ternary(values);
+  values = values.slice(0, own.begin, own.end()).slice(1, part.columns.begin, part.columns.end()).contiguous();
   if (placement_.trainable) return {(whole ? values : values.clone()).to(placement_.of(name)), {}};
   return {{}, QuantizedTensor::unquantized(values.to(placement_.of(name)))};
 }
 
+/// Rows in their blocks: bytes of the file as they lie there, or those of some columns.
+Matrix StoredWeights::blocks_at(const StoredPlace& place, const std::string& name, const StoredTensor& stored,
+                                const WeightPart& part, const PartRange& own) const {
+  const quant::BlockFormat& format = *stored.format;
+  const auto bytes_of = [&](std::int64_t columns) {
+    return static_cast<std::size_t>(columns / format.elements) * format.bytes;
+  };
+  const std::size_t row = bytes_of(part.all_columns);
+  const std::size_t from = static_cast<std::size_t>(place.begin + own.begin) * row;
+  const std::size_t size = quant::storage_bytes(format, own.size * part.all_columns);
+  if (stored.span().size() < from + size) {
+    throw FormatError(fmt::format("{}: tensor '{}' has {} bytes, but its rows end at byte {}", file_, place.name,
+                                  stored.span().size(), from + size));
+  }
+  const Device device = placement_.of(name);
+  const PartRange& columns = part.columns;
+  const Shape shape{own.size, columns.size};
+  if (columns.size == part.all_columns) return {{}, {format, shape, bytes_on(device, stored, from, size)}};
+  if (columns.begin % format.elements != 0 || columns.size % format.elements != 0) {
+    throw FormatError(fmt::format("{}: tensor '{}' is in blocks of {} elements, which columns {} to {} divide", file_,
+                                  place.name, format.elements, columns.begin, columns.end()));
+  }
+  const std::size_t part_row = bytes_of(columns.size);
+  Tensor bytes = empty({own.size * static_cast<std::int64_t>(part_row)}, {u8, kCPU});
+  auto* to = bytes.mutable_data<std::uint8_t>();
+  const std::byte* at = stored.span().data() + from + bytes_of(columns.begin);
+  for (std::int64_t i = 0; i < own.size; ++i, to += part_row, at += row) std::memcpy(to, at, part_row);
+  return {{}, {format, shape, bytes.to(device)}};
+}
+
 Tensor StoredWeights::vector(const std::string& name, std::int64_t size) {
+  const WeightPart part = part_of(name, size, 1);
   std::vector<Tensor> all;
   for (const StoredPlace& place : locate_(name))
-    all.push_back(vector_at(place, name, place.rows > 0 ? place.rows : size));
-  const Tensor values = all.size() == 1 ? all[0] : cat(all);
+    all.push_back(vector_at(place, name, place.rows > 0 ? place.rows : part.all_rows));
+  Tensor values = all.size() == 1 ? all[0] : cat(all);
+  if (!part.is_whole()) {
+    std::vector<Tensor> own;
+    for (const PartRange& range : part.rows) own.push_back(values.slice(0, range.begin, range.end()));
+    values = cat(own);
+  }
+  if (part.is_zero) values = zeros_like(values);
   return norm_offset != 0 && name.ends_with("norm.weight") ? values + norm_offset : values;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <etna/models/decoder_config.h>
+#include <etna/models/internal/model_split.h>
 #include <etna/models/projection.h>
 #include <etna/tensor/io/mapped_bytes.h>
 
@@ -57,6 +58,10 @@ class StoredWeights : public Weights {
 
   Matrix matrix(const std::string& name, std::int64_t rows, std::int64_t columns) override;
   Tensor vector(const std::string& name, std::int64_t size) override;
+  /// Makes matrix() and vector() return the part of a rank. @param split its `block` is set here, by the formats of
+  /// matrices whose columns are divided @param config must outlive this
+  /// @return the split, with which the decoder is made @throws FormatError as decoder_part(), naming the file
+  ModelSplit divide(const DecoderConfig& config, ModelSplit split);
   /// Those of the given tensors that were not read, in order.
   std::vector<std::string> unused(const std::vector<std::string>& names) const;
 
@@ -69,13 +74,19 @@ class StoredWeights : public Weights {
 
  private:
   StoredTensor find(const std::string& name);
-  Matrix matrix_at(const StoredPlace& place, const std::string& name, std::int64_t rows, std::int64_t columns);
+  WeightPart part_of(const std::string& name, std::int64_t rows, std::int64_t columns) const;
+  Matrix matrix_at(const StoredPlace& place, const std::string& name, std::int64_t place_rows, const WeightPart& part,
+                   const PartRange& own);
+  Matrix blocks_at(const StoredPlace& place, const std::string& name, const StoredTensor& stored,
+                   const WeightPart& part, const PartRange& own) const;
   Tensor vector_at(const StoredPlace& place, const std::string& name, std::int64_t size);
 
   std::string file_;
   Find find_;
   Locate locate_;
   WeightPlacement placement_;
+  const DecoderConfig* divided_ = nullptr;  ///< null: parts are whole
+  ModelSplit split_;
   std::set<std::string> used_;
 };
 

@@ -161,7 +161,9 @@ void DataParallel::State::make_room(std::int64_t count, DType dtype, Device devi
   std::int64_t parts = 0;
   for (const auto& [begin, end] : ranges) parts += (end - begin + part - 1) / part;
   const std::shared_ptr<PeerExchange> exchange =
-      make_exchange(device, static_cast<std::size_t>(count * item), static_cast<std::size_t>(parts));
+      options.group.number() != 0
+          ? nullptr
+          : make_exchange(device, static_cast<std::size_t>(count * item), static_cast<std::size_t>(parts));
   Tensor travels, inbox, arena;
   if (exchange != nullptr) {
     travels = over(exchange->own(), sent, count);
@@ -249,7 +251,7 @@ void DataParallel::State::start_ready() {
     if (bucket.narrow.defined()) bucket.narrow.copy_(bucket.flat);
     for (const ExchangedPart& part : bucket.parts) start_exchange_(*bucket.exchange, part.index, part.own, part.inbox);
     if (bucket.exchange == nullptr)
-      start_all_reduce_(bucket.narrow.defined() ? bucket.narrow : bucket.flat, Reduce::mean);
+      start_all_reduce_(bucket.narrow.defined() ? bucket.narrow : bucket.flat, Reduce::mean, options.group);
   }
 }
 
@@ -284,7 +286,7 @@ void DataParallel::State::fill_missing() {
   start_ready();
   if (capturing()) return;  // as it was in the step before
   const Tensor all = from_vector(has, parameters[0].parameter.device());
-  all_reduce_(all, Reduce::max);
+  all_reduce_(all, options.group, Reduce::max);
   const Tensor used = all.to(kCPU);
   for (std::size_t i = 0; i < parameters.size(); ++i) parameters[i].used = used.data<std::uint8_t>()[i] != 0;
 }
@@ -321,14 +323,17 @@ DataParallel::DataParallel(nn::Module& model, DataParallelOptions options)
         fmt::format("DataParallel: gradients cannot travel in {}; f32, bf16 or f16", etna::name(options.dtype)));
   if (options.zero_stage < 0 || options.zero_stage > 3)
     throw Error(fmt::format("DataParallel: there is no ZeRO stage {}; 0, 1, 2 or 3", options.zero_stage));
-  if (!is_distributed()) return;
+  if (options.zero_stage > 0 && options.group.number() != 0)
+    throw Error("DataParallel: ZeRO divides among all ranks; it takes no group of some of them");
+  if (!options.group.is_distributed()) return;
   State& s = *state_;
   require_same("model",
                description(model) + fmt::format("gradients in buckets of {} bytes, in {}, ZeRO stage {}\n",
-                                                options.bucket_bytes, etna::name(options.dtype), options.zero_stage));
+                                                options.bucket_bytes, etna::name(options.dtype), options.zero_stage),
+               options.group);
   {
     const NoGrad off;
-    for (const Tensor& x : model.parameters()) broadcast_(x.detach());
+    for (const Tensor& x : model.parameters()) broadcast_(x.detach(), options.group);
   }
   broadcast_buffers();
   if (options.zero_stage > 0) s.sharding = std::make_shared<ZeroSharding>(options.zero_stage == 1, options.dtype);
@@ -398,7 +403,7 @@ void DataParallel::load_state_dict(const nn::StateDict& state) {
 
 void DataParallel::broadcast_buffers() {
   const NoGrad off;
-  for (const Tensor& x : state_->model.buffers()) broadcast_(x);
+  for (const Tensor& x : state_->model.buffers()) broadcast_(x, state_->options.group);
 }
 
 }  // namespace etna::distributed

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <etna/device/owned.h>
+#include <etna/dist/dist.h>
 #include <etna/dist/sharding.h>
 #include <etna/nn/module.h>
 #include <etna/tensor/tensor.h>
@@ -27,6 +28,8 @@ struct DataParallelOptions {
   /// a number, "blocks.0" ...
   std::vector<nn::Module*> blocks = {};
   bool prefetch = true;  ///< stage 3: gathers the next block while one runs, which takes the memory of one more
+  /// Ranks that have the same model, or the same part of one that is divided over others (model_parallel.h).
+  ProcessGroup group = {};
 };
 
 /// Trains one model on the batches of several ranks. While one lives, backward() leaves the mean over all ranks in each

@@ -1,0 +1,162 @@
+#include "ranks.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <exception>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <etna/autograd/autograd.h>
+#include <etna/device/internal/os/terminal.h>
+#include <etna/dist/dist.h>
+#include <etna/dist/internal/group.h>
+#include <etna/dist/internal/local_device.h>
+#include <etna/dist/internal/place.h>
+#include <etna/tensor/ops.h>
+#include <etna/train/progress.h>
+
+#include "arguments.h"
+#include "commands.h"
+#include "launch.h"
+#include "output.h"
+#include "receipt_option.h"
+
+namespace etna::cli {
+namespace {
+
+/// Ranks may read their weights from disks of different speed.
+constexpr double kWorkSeconds = 3600;
+
+const char* ranks_variable(const char* name) { return std::getenv(name); }
+
+/// Exit code and sentence of the exception that is handled now.
+std::pair<int, std::string> current_failure() {
+  try {
+    throw;
+  } catch (const RankFailed& error) {
+    return {error.code, error.what()};
+  } catch (const io::OutputExists& error) {
+    return {2, error.what()};
+  } catch (const DeviceError& error) {
+    return {3, error.what()};
+  } catch (const FormatError& error) {
+    return {4, error.what()};
+  } catch (const OutOfMemory& error) {
+    return {5, error.what()};
+  } catch (const std::bad_alloc&) {
+    return {5, "the host has no memory left"};
+  } catch (const models::SuspiciousWeights& error) {
+    return {kSuspicious, error.what()};
+  } catch (const std::exception& error) {
+    return {1, error.what()};
+  }
+}
+
+bool names_cpu(const std::string& device) {
+  const char* variable = std::getenv("ETNA_DEVICE");
+  return device == "cpu" || (device.empty() && variable != nullptr && std::string_view(variable) == "cpu");
+}
+
+/// Whether an argument asks for standard input, which else is not read where it is a terminal.
+bool reads_input(const std::vector<std::string>& arguments) {
+  return std::any_of(arguments.begin(), arguments.end(),
+                     [](const std::string& one) { return one == "-" || one.ends_with("=-"); });
+}
+
+/// Starts this command once more, in several processes. @throws DeviceError before any of them begins
+int start_ranks(const ModelOptions& options) {
+  if (options.strict) select_device_strictly(options.device);
+  const Device device = distributed::local_device(options.device, 0, options.gpus);
+  if (device.is_cpu() && !names_cpu(options.device))
+    throw DeviceError(
+        fmt::format("--gpus {}: this computer has no GPU that can be used; see etna devices. With "
+                    "--device cpu, {} processes share its cores",
+                    options.gpus, options.gpus));
+  Processes processes{.count = options.gpus,
+                      .command = command_line(),
+                      .forwards_input = !os::is_terminal(stdin) || reads_input(command_line()),
+                      .explains_exit_codes = false};
+  processes.command.at(0) = own_file();
+  return run_processes(processes);
+}
+
+int run_rank_of_group(const ModelOptions& options, const std::function<int()>& run) {
+  const int rank = distributed::rank(), ranks = distributed::size();
+  try {
+    if (options.gpus > 0 && options.gpus != ranks)
+      throw RankFailed(fmt::format("--gpus {} in a group of {} processes; leave it out", options.gpus, ranks), 2);
+    const int code = run();
+    distributed::finish();
+    return code;
+  } catch (const distributed::RankLost& error) {
+    if (distributed::reports_failure()) print_error(training::printable(error.what()));
+    return distributed::kRankLostExit;
+  } catch (const std::exception& error) {
+    const auto [code, text] = current_failure();
+    // All ranks know these; of others, each speaks for itself.
+    const bool known = dynamic_cast<const RankFailed*>(&error) != nullptr || code == kSuspicious || code == 2;
+    if (rank == 0 || !known)
+      print_error(training::printable(rank == 0 ? text : fmt::format("rank {}: {}", rank, text)));
+    if (known) distributed::finish();
+    return code;
+  }
+}
+
+}  // namespace
+
+void add_gpus_option(CLI::App& app, ModelOptions& options) {
+  app.add_option("--gpus", options.gpus,
+                 "divide the model over so many GPUs of this computer, a process for each; with --device cpu, over "
+                 "processes on the CPU")
+      ->check(number_in(training::integers(1, 1024)));
+}
+
+int run_on_ranks(ModelOptions& options, const std::function<int()>& run) {
+  if (distributed::find_place({}, ranks_variable).size == 1) return options.gpus > 1 ? start_ranks(options) : run();
+  distributed::init();
+  if (distributed::rank() != 0) options.quiet = true;
+  return run_rank_of_group(options, run);
+}
+
+void do_on_all_ranks(const std::function<void()>& work) {
+  distributed::Group* group = distributed::group();
+  if (group == nullptr) return work();
+  std::pair<int, std::string> failure{0, ""};
+  try {
+    work();
+  } catch (const distributed::RankLost&) {
+    throw;
+  } catch (const std::exception&) {
+    failure = current_failure();
+  }
+  static int calls = 0;
+  const std::vector<std::string> all = group->meeting().gather(
+      fmt::format("work/{}", ++calls), fmt::format("{} {}", failure.first, failure.second), kWorkSeconds);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const std::size_t space = all[i].find(' ');
+    const int code = std::atoi(all[i].substr(0, space).c_str());
+    const std::string text = all[i].substr(space + 1);
+    if (code != 0) throw RankFailed(i == 0 ? text : fmt::format("rank {}: {}", i, text), code);
+  }
+}
+
+std::vector<std::int32_t> tokens_of_first(const std::vector<std::int32_t>& tokens) {
+  if (!distributed::is_distributed()) return tokens;
+  const NoGrad no_grad;
+  const auto count = static_cast<std::int64_t>(distributed::number_of_first(static_cast<double>(tokens.size())));
+  if (count == 0) return {};
+  const Tensor mine = distributed::rank() == 0 ? from_vector(tokens) : zeros({count}, {i32, kCPU});
+  return distributed::broadcast(mine).to_vector<std::int32_t>();
+}
+
+std::uint64_t seed_of_first(std::uint64_t seed) {
+  if (!distributed::is_distributed()) return seed;
+  const auto half = [](std::uint64_t bits) {
+    return static_cast<std::uint64_t>(distributed::number_of_first(static_cast<double>(bits & 0xffffffffu)));
+  };
+  const std::uint64_t high = half(seed >> 32);
+  return high << 32 | half(seed);
+}
+
+}  // namespace etna::cli

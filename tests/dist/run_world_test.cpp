@@ -1,0 +1,125 @@
+#ifdef ETNA_WIKITEXT
+
+#include <gmock/gmock.h>
+
+#include <data/temporary_folder.h>
+#include <etna/models/model_file.h>
+#include <models/small_models.h>
+#include <models/some_tokenizer.h>
+
+#include "world.h"
+
+// `etna run` with a model that is divided over processes, as a person starts it.
+namespace etna {
+namespace {
+
+using testing::AllOf, testing::HasSubstr, testing::Not;
+
+class RunWorld : public testing::Test {
+ protected:
+  void SetUp() override {
+    const data::ModelTokenizer tokenizer = some_tokenizer();
+    models::DecoderConfig config = models::small_config("llama");
+    config.vocabulary = static_cast<std::int64_t>(tokenizer.size());
+    models::save_gguf_model(folder_ / "model.gguf", *models::small_model(config), &tokenizer,
+                            &quant::format_named("F32"));
+  }
+  std::string model() const { return "'" + (folder_ / "model.gguf").string() + "'"; }
+  std::string run(const std::string& more = "") const {
+    return "run -m " + model() + " --device cpu --cache f32 -n 40 --seed 3 " + more + " --prompt 'the river' ";
+  }
+  static Result etna(const std::string& arguments, const std::string& errors = "2>&1",
+                     const std::string& environment = "") {
+    return run_program(ETNA_PROGRAM, arguments, "-u ETNA_DEVICE -u ETNA_MEET -u ETNA_DIST " + environment, errors);
+  }
+  static std::string printed(const std::string& arguments) { return etna(arguments, "2>/dev/null").output; }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(RunWorld, WritesTheTextOfOneProcess) {
+  for (const char* sampling : {"--temperature 0", "--temperature 0.8", "--temperature 0 --guesses 3"}) {
+    const std::string wanted = printed(run(sampling));
+    ASSERT_THAT(wanted, HasSubstr("the river"));
+    EXPECT_EQ(printed(run(sampling) + "--gpus 2"), wanted) << sampling;
+  }
+  const std::string wanted = printed(run("--temperature 0"));
+  EXPECT_EQ(printed("launch -n 2 -- " ETNA_PROGRAM " " + run("--temperature 0")), wanted);
+  EXPECT_EQ(printed(run("--temperature 0") + "--gpus 1"), wanted);
+}
+
+TEST_F(RunWorld, SaysThingsOnce) {
+  const Result result = etna(run() + "--gpus 2");
+  EXPECT_EQ(result.code, 0) << result.output;
+  for (const char* words : {"device: ", "the river", "loaded in "}) {
+    const std::size_t at = result.output.find(words);
+    ASSERT_NE(at, std::string::npos) << result.output;
+    EXPECT_EQ(result.output.find(words, at + 1), std::string::npos) << result.output;
+  }
+}
+
+TEST_F(RunWorld, ReadsThePromptOfRankZero) {
+  const std::string options = "run -m " + model() + " --device cpu --cache f32 -n 20 --temperature 0 ";
+  folder_.write("prompt", "a river.\n");
+  const std::string input = "< '" + (folder_ / "prompt").string() + "' ";
+  const std::string wanted = printed(options + input);
+  ASSERT_THAT(wanted, HasSubstr("a river."));
+  EXPECT_EQ(printed(options + "--gpus 2 " + input), wanted);
+}
+
+TEST_F(RunWorld, ErrorsAreSaidOnceWithTheirExitCode) {
+  const Result missing = etna("run -m /nowhere.gguf --device cpu --prompt a --gpus 2");
+  EXPECT_EQ(missing.code, 4) << missing.output;
+  EXPECT_THAT(missing.output, HasSubstr("/nowhere.gguf: "));
+  EXPECT_EQ(missing.output.find("/nowhere.gguf: "), missing.output.rfind("/nowhere.gguf: ")) << missing.output;
+  EXPECT_THAT(missing.output, Not(HasSubstr("mpirun")));
+
+  const Result many = etna(run() + "--gpus 3");
+  EXPECT_EQ(many.code, 4) << many.output;
+  EXPECT_THAT(many.output, HasSubstr("cannot be divided over 3 ranks; it can over 2, 4"));
+
+  const Result others = etna("launch -n 2 -- " ETNA_PROGRAM " " + run("--gpus 4"));
+  EXPECT_EQ(others.code, 2) << others.output;
+  EXPECT_THAT(others.output, HasSubstr("--gpus 4 in a group of 2 processes; leave it out"));
+
+  const Result none = etna(run() + "--gpus 0");
+  EXPECT_EQ(none.code, 2) << none.output;
+
+  const Result adapter = etna(run("--adapter " + model()) + "--gpus 2");
+  EXPECT_NE(adapter.code, 0);
+  EXPECT_THAT(adapter.output, HasSubstr("an adapter's weights cannot be divided over processes"));
+}
+
+TEST_F(RunWorld, NeedsADeviceForEachProcess) {
+  const std::string options = "run -m " + model() + " -n 4 --prompt a --gpus 2 ";
+  const Result one = etna(options + "--device fake", "2>&1", "ETNA_STRICT=0 ETNA_FAKE_DEVICE=memory=1GiB");
+  EXPECT_EQ(one.code, 3) << one.output;
+  EXPECT_THAT(one.output, HasSubstr("2 processes run on this computer, which has 1 GPU for them"));
+  EXPECT_THAT(one.output, Not(HasSubstr("rank")));
+  const Result shared = etna(options + "--device fake:0", "2>&1", "ETNA_STRICT=0 ETNA_FAKE_DEVICE=memory=1GiB");
+  EXPECT_EQ(shared.code, 0) << shared.output;
+}
+
+TEST_F(RunWorld, CtrlCEndsAllProcesses) {
+  const Result result = run_program("/usr/bin/timeout",
+                                    "--foreground --preserve-status -s INT 3 " ETNA_PROGRAM " run -m " + model() +
+                                        " --device cpu -n 100000000 --endless --logit-bias 2=-inf -p a --gpus 2",
+                                    "-u ETNA_DEVICE -u ETNA_MEET -u ETNA_DIST");
+  EXPECT_EQ(result.code, 130);
+  EXPECT_THAT(result.output, Not(HasSubstr("the other ranks end, too")));
+}
+
+TEST_F(RunWorld, LayersThatDoNotFitStayOnTheCpu) {
+  const std::string wanted = printed(run("--temperature 0"));
+  const std::string options = "run -m " + model() +
+                              " --device fake:0 --cache f32 -n 40 --temperature 0 --prompt 'the river' --gpus 2 "
+                              "--gpu-layers 1";
+  const Result result = etna(options, "2>/dev/null", "ETNA_STRICT=0 ETNA_FAKE_DEVICE=memory=1GiB");
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.output, wanted);
+}
+
+}  // namespace
+}  // namespace etna
+
+#endif
