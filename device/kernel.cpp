@@ -124,7 +124,6 @@ void enqueue_foreign(Device device, const ForeignCall& call) {
     count_bytes(device, call.op);
   }
 }
-StoragePtr mapped_storage(Device device, std::size_t bytes) { return launcher(device).mapped_storage(device, bytes); }
 ForeignStream* foreign_stream(Device device, std::string& why) { return launcher(device).foreign_stream(device, why); }
 QueueStats queue_stats(Device device) { return DeviceQueue(device).stats(); }
 

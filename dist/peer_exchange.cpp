@@ -32,7 +32,7 @@ struct PeerExchange::Work final : gpu::ForeignWork {
 
   gpu::ForeignPlace place() const override { return gpu::ForeignPlace::host; }
   void check() override { exchange->require_alive(); }
-  std::function<bool()> begin(std::span<const std::uint64_t>, std::span<const std::uint64_t>) override {
+  std::function<bool()> begin() override {
     exchange->require_alive();
     const std::uint32_t time = ++exchange->times_[part];
     // The device is done with what came the last time, and the other rank's is when it says so.

@@ -61,13 +61,9 @@ gpu::ForeignStream* gpu::Launcher::foreign_stream(Device device, std::string& wh
   return nullptr;
 }
 void gpu::ForeignWork::queue(void*, std::span<const std::uint64_t>, std::span<const std::uint64_t>) {}
-std::function<bool()> gpu::ForeignWork::begin(std::span<const std::uint64_t>, std::span<const std::uint64_t>) {
+std::function<bool()> gpu::ForeignWork::begin() {
   return [] { return true; };
 }
-StoragePtr gpu::Launcher::mapped_storage(Device device, std::size_t) {
-  throw DeviceError(fmt::format("{} has no memory that it shares with the host", device.str()));
-}
-
 Backend& backend(DeviceType type) {
   Registry& r = registry();
   const auto at = static_cast<std::size_t>(type);

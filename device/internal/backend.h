@@ -62,7 +62,6 @@ class Launcher {
 
   /// foreign_work.h
   virtual ForeignStream* foreign_stream(Device, std::string& why);
-  virtual StoragePtr mapped_storage(Device device, std::size_t bytes);
 
   /// A graph takes this launch: checks it, and begins to build what it needs, so that compile() need not wait.
   /// @throws as dispatch() would

@@ -19,7 +19,7 @@ namespace etna::gpu {
 /// Who does it.
 enum class ForeignPlace : std::uint8_t {
   cuda,  ///< a CUDA stream of the same GPU
-  host,  ///< a thread, which waits for the device; the memory is mapped (mapped_storage())
+  host,  ///< a thread
 };
 inline constexpr std::size_t kForeignPlaces = 2;
 
@@ -32,8 +32,8 @@ class ForeignWork {
   /// @param reads, writes where the ranges begin, by CUDA's addresses @throws Error; the device goes on nevertheless
   virtual void queue(void* stream, std::span<const std::uint64_t> reads, std::span<const std::uint64_t> writes);
   /// ForeignPlace::host: what one run does, in steps. It is called, among others, until it returns true or throws, and
-  /// does not wait. @param reads, writes where mapped memory lies for the host; 0 for other memory
-  virtual std::function<bool()> begin(std::span<const std::uint64_t> reads, std::span<const std::uint64_t> writes);
+  /// does not wait.
+  virtual std::function<bool()> begin();
   /// Called when somebody has waited for the device. @throws Error if what was queued has failed meanwhile
   virtual void check() {}
 };
@@ -84,9 +84,6 @@ void share_memory();
 bool shares_memory();
 /// The device's stream; null, and `why`, where there is none: another vendor's GPU, no CUDA driver.
 ForeignStream* foreign_stream(Device device, std::string& why);
-
-/// Memory of the host that kernels and copies reach, too, and ForeignPlace::host works on. @throws DeviceError
-StoragePtr mapped_storage(Device device, std::size_t bytes);
 
 /// Queues the call behind everything queued so far on the device. Later commands that touch its ranges wait for it,
 /// others do not. A step that is being captured takes it as a command. @throws DeviceError where the device cannot

@@ -185,8 +185,6 @@ class VulkanBackend final : public Backend, public Launcher {
     return queue == nullptr ? nullptr : queue->stream();
   }
 
-  StoragePtr mapped_storage(Device device, std::size_t bytes) override { return vulkan::mapped_storage(device, bytes); }
-
   QueueStats stats(Device device) override {
     Context& context = Context::of(device);
     std::lock_guard lock(context.mutex);

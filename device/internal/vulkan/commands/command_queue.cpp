@@ -66,23 +66,6 @@ void expose_kernel_writes(const VolkDeviceTable& vk, VkCommandBuffer commands) {
                           nullptr, 0, nullptr);
 }
 
-namespace {
-
-void host_barrier(const VolkDeviceTable& vk, VkCommandBuffer commands, bool to_host) {
-  const VkPipelineStageFlags device = stages_of(kCompute | kTransfer), host = VK_PIPELINE_STAGE_HOST_BIT;
-  const VkAccessFlags written = VK_ACCESS_HOST_WRITE_BIT, touched = VK_ACCESS_HOST_READ_BIT | VK_ACCESS_HOST_WRITE_BIT;
-  auto memory = structure<VkMemoryBarrier>(VK_STRUCTURE_TYPE_MEMORY_BARRIER);
-  memory.srcAccessMask = to_host ? writes_of(kCompute | kTransfer) : written;
-  memory.dstAccessMask = to_host ? touched : accesses_of(kCompute | kTransfer);
-  vk.vkCmdPipelineBarrier(commands, to_host ? device : host, to_host ? host : device, 0, 1, &memory, 0, nullptr, 0,
-                          nullptr);
-}
-
-}  // namespace
-
-void expose_to_host(const VolkDeviceTable& vk, VkCommandBuffer commands) { host_barrier(vk, commands, true); }
-void take_from_host(const VolkDeviceTable& vk, VkCommandBuffer commands) { host_barrier(vk, commands, false); }
-
 CommandQueue::CommandQueue(LogicalDevice& device, const Pipelines& pipelines, const IndexErrors& index_errors,
                            BufferSegments& segments)
     : device_(device), pipelines_(pipelines), index_errors_(index_errors), segments_(segments), timestamps_(device) {
@@ -203,16 +186,14 @@ void CommandQueue::make_host_visible() {
   for_host_ = true;
 }
 
-/// The open batch into its command buffer. @param expose it is followed by work of the host
-void CommandQueue::encode_open(bool expose) {
+/// The open batch into its command buffer.
+void CommandQueue::encode_open() {
   Slot& slot = open();
   if (VkResult r = device_.vk.vkResetCommandPool(device_.handle, slot.pool, 0)) fail(r, "vkResetCommandPool");
   auto info = structure<VkCommandBufferBeginInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO);
   info.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
   if (VkResult r = device_.vk.vkBeginCommandBuffer(slot.buffer, &info)) fail(r, "vkBeginCommandBuffer");
   slot.timed.reset(timestamps_, slot.buffer, kBatchDispatches + 1);
-  if (std::exchange(from_host_, false) || awaited_[static_cast<std::size_t>(ForeignPlace::host)] > 0)
-    take_from_host(device_.vk, slot.buffer);
   VkPipeline bound = VK_NULL_HANDLE;
   for (std::size_t i = 0; i < slot.list.entries.size(); ++i) {
     const QueueEntry& c = slot.list.entries[i];
@@ -237,7 +218,6 @@ void CommandQueue::encode_open(bool expose) {
     }
   }
   slot.timed.finish(slot.buffer);
-  if (expose) expose_to_host(device_.vk, slot.buffer);
   if (index_errors_.in_use()) expose_kernel_writes(device_.vk, slot.buffer);
   if (VkResult r = device_.vk.vkEndCommandBuffer(slot.buffer)) fail(r, "vkEndCommandBuffer");
 }
@@ -256,7 +236,6 @@ std::uint64_t CommandQueue::execute(std::span<const GraphPiece> graph, std::uint
   begin(QueueEntry::Kind::mark, "captured step");
   wait_for_all_foreign();
   submit(graph);
-  from_host_ = graph.back().waits[static_cast<std::size_t>(ForeignPlace::host)] > 0;
   hazards_.fence();
   stats_.dispatches += dispatches;
   stats_.barriers += barriers;
@@ -298,9 +277,7 @@ void CommandQueue::submit(std::span<const GraphPiece> graph) {
   // Whatever happens below, the next command opens a new batch.
   open_batch_ = false;
   Slot& slot = open();
-  const auto of_host = [](const gpu::ForeignCall& call) { return call.work->place() == ForeignPlace::host; };
-  encode_open(!graph.empty() && graph[0].commands.empty() &&
-              std::any_of(graph[0].behind.begin(), graph[0].behind.end(), of_host));
+  encode_open();
   std::array<std::uint64_t, gpu::kForeignPlaces> before{};
   for (std::size_t place = 0; place < gpu::kForeignPlaces; ++place)
     if (foreign_[place]) before[place] = foreign_[place]->queued();

@@ -25,10 +25,6 @@ VkAccessFlags accesses_of(unsigned bits);
 
 /// Makes what kernels wrote to mapped memory visible to the host once the command buffer is done.
 void expose_kernel_writes(const VolkDeviceTable& vk, VkCommandBuffer commands);
-/// Around work of the host in the middle of what is queued: makes all writes before visible to the host, and what the
-/// host writes to all behind.
-void expose_to_host(const VolkDeviceTable& vk, VkCommandBuffer commands);
-void take_from_host(const VolkDeviceTable& vk, VkCommandBuffer commands);
 
 /// Registers an exit handler that shuts down the devices in use (context.cpp). May be called again.
 void leave_at_exit();
@@ -117,7 +113,7 @@ class CommandQueue {
   QueueEntry& begin(QueueEntry::Kind kind, std::string_view op);
   void add(std::span<const Range> reads, std::span<const Range> writes);
   bool is_busy();
-  void encode_open(bool expose);
+  void encode_open();
   void submit(std::span<const GraphPiece> behind);
   void add_batch(std::span<const VkCommandBuffer> commands, const std::array<std::uint64_t, gpu::kForeignPlaces>& waits,
                  std::span<const gpu::ForeignCall> behind);
@@ -138,7 +134,6 @@ class CommandQueue {
   std::size_t current_ = 0;
   bool open_batch_ = false;
   bool for_host_ = false;    ///< the open batch copies something to the host
-  bool from_host_ = false;   ///< the host has written something behind what was submitted last
   std::uint64_t bytes_ = 0;  ///< touched by the open batch
   std::vector<VkCommandBuffer> submitting_;
   /// One call's VkSubmitInfo with what it refers to.

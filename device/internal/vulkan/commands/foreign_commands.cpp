@@ -59,8 +59,7 @@ void CommandQueue::foreign(const gpu::ForeignCall& call) {
 ForeignQueue* CommandQueue::foreign_queue(ForeignPlace place, std::string& why) {
   auto& queue = foreign_[static_cast<std::size_t>(place)];
   if (queue == nullptr)
-    queue =
-        place == ForeignPlace::cuda ? make_cuda_queue(device_, segments_, why) : make_host_queue(device_, segments_);
+    queue = place == ForeignPlace::cuda ? make_cuda_queue(device_, segments_, why) : make_host_queue(device_);
   return queue.get();
 }
 

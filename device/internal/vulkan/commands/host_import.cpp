@@ -1,6 +1,5 @@
 #include <etna/device/internal/vulkan/commands/host_import.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <mutex>
@@ -64,15 +63,6 @@ StoragePtr adopt_buffer(Device device, Buffer buffer, std::shared_ptr<const void
         fmt::format("{}: the driver gave the address {:#x}, which is not canonical", device.str(), buffer.address));
   }
   return storage_of(device, buffer, std::move(owner));
-}
-
-StoragePtr mapped_storage(Device device, std::size_t bytes) {
-  Context& context = Context::of(device);
-  std::lock_guard lock(context.mutex);
-  context.logical.require_alive();
-  Buffer buffer;
-  check(make_buffer(context.logical, BufferUse::report, std::max<std::size_t>(bytes, 4), buffer), "mapped memory");
-  return adopt_buffer(device, buffer, nullptr);
 }
 
 StoragePtr import_host(Device device, std::span<const std::byte> bytes, std::shared_ptr<const void> owner) {

@@ -13,8 +13,6 @@ namespace etna::vulkan {
 StoragePtr import_host(Device device, std::span<const std::byte> bytes, std::shared_ptr<const void> owner);
 /// The storage of a buffer, which ends it; adopted by the segments, or destroyed. @throws DeviceError
 StoragePtr adopt_buffer(Device device, Buffer buffer, std::shared_ptr<const void> owner);
-/// gpu::mapped_storage()
-StoragePtr mapped_storage(Device device, std::size_t bytes);
 bool is_imported(const Storage& storage);
 
 }  // namespace etna::vulkan

@@ -231,11 +231,6 @@ void CommandBuffers::encode_all(Buffers& buffers, Timestamps* timestamps) {
 
 void CommandBuffers::encode(VkCommandBuffer commands, std::size_t buffer, TimedCommands* timed) {
   const auto [begin, end] = ranges_[buffer];
-  constexpr auto kHost = static_cast<std::size_t>(ForeignPlace::host);
-  const Part& part = *std::find_if(parts_.begin(), parts_.end(), [&](const Part& p) {
-    return buffer >= p.first_buffer && buffer < p.first_buffer + p.buffers;
-  });
-  if (buffer == part.first_buffer && part.piece.waits[kHost] > 0) take_from_host(context_.logical.vk, commands);
   VkPipeline bound = VK_NULL_HANDLE;
   const std::vector<graph::Command>& list = graph_.list().commands;
   // Foreign commands have no place in a command buffer; they come before the others of their group.
@@ -261,10 +256,6 @@ void CommandBuffers::encode(VkCommandBuffer commands, std::size_t buffer, TimedC
   }
   if (timed != nullptr) timed->finish(commands);
   if (everywhere) barrier(commands, kCompute | kTransfer, kCompute | kTransfer);
-  if (buffer + 1 == part.first_buffer + part.buffers &&
-      std::any_of(part.piece.behind.begin(), part.piece.behind.end(),
-                  [](const gpu::ForeignCall& call) { return call.work->place() == ForeignPlace::host; }))
-    expose_to_host(context_.logical.vk, commands);
   if (buffer + 1 == ranges_.size() && context_.index_errors.in_use())
     expose_kernel_writes(context_.logical.vk, commands);
 }

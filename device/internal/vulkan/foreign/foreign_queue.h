@@ -45,7 +45,7 @@ class ForeignQueue {
 
 /// A CUDA stream of the same GPU. Null, and `why`, where it cannot be.
 std::unique_ptr<ForeignQueue> make_cuda_queue(const LogicalDevice& device, BufferSegments& segments, std::string& why);
-/// A thread, for memory that is mapped.
-std::unique_ptr<ForeignQueue> make_host_queue(const LogicalDevice& device, BufferSegments& segments);
+/// A thread.
+std::unique_ptr<ForeignQueue> make_host_queue(const LogicalDevice& device);
 
 }  // namespace etna::vulkan

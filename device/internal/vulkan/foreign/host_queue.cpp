@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -6,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include <etna/device/internal/graph/schedule.h>
 #include <etna/device/internal/os/process.h>
 #include <etna/device/internal/vulkan/foreign/foreign_queue.h>
 
@@ -15,37 +17,26 @@ namespace {
 /// Never destroyed, like its device. At exit, what waits for the device is not begun.
 class HostQueue final : public ForeignQueue {
  public:
-  HostQueue(const LogicalDevice& device, BufferSegments& segments) : ForeignQueue(device, false), segments_(segments) {
+  explicit HostQueue(const LogicalDevice& device) : ForeignQueue(device, false) {
     std::thread([this] { loop(); }).detach();
   }
 
  private:
   struct Job {
     std::shared_ptr<ForeignWork> work;
-    std::vector<std::uint64_t> reads, writes;
+    std::vector<Range> reads, writes;
     std::uint64_t after, number;
     std::function<bool()> step = {};  ///< once it has begun
     bool ended = false;
   };
 
   void begin(std::uint64_t after, const gpu::ForeignCall& call, std::uint64_t number) override {
-    Job job{call.work, mapped(call.reads), mapped(call.writes), after, number};
+    Job job{call.work, {call.reads.begin(), call.reads.end()}, {call.writes.begin(), call.writes.end()}, after, number};
     {
       const std::lock_guard lock(mutex_);
       jobs_.push_back(std::move(job));
     }
     changed_.notify_one();
-  }
-
-  std::vector<std::uint64_t> mapped(std::span<const Range> ranges) const {
-    std::vector<std::uint64_t> places;
-    for (const Range& range : ranges) {
-      const Buffer* buffer = segments_.buffer_at(range.address);
-      places.push_back(buffer == nullptr || buffer->host == nullptr
-                           ? 0
-                           : reinterpret_cast<std::uintptr_t>(buffer->host + (range.address - buffer->address)));
-    }
-    return places;
   }
 
   void loop() {
@@ -82,6 +73,11 @@ class HostQueue final : public ForeignQueue {
     for (Job& job : running) {
       if (job.ended) continue;
       if (!job.step) {
+        const bool follows = std::any_of(running.begin(), running.end(), [&](const Job& earlier) {
+          return earlier.number < job.number && !earlier.ended &&
+                 graph::conflict({earlier.reads, earlier.writes}, {job.reads, job.writes});
+        });
+        if (follows) break;
         // Nothing else to do: the driver wakes this thread.
         const bool alone = &job == &running.front();
         const VkResult result = reached(job.after, alone ? 100'000'000 : 0);
@@ -91,7 +87,7 @@ class HostQueue final : public ForeignQueue {
       try {
         if (!job.step) {
           moved = true;
-          job.step = job.work->begin(job.reads, job.writes);
+          job.step = job.work->begin();
         }
         job.ended = lost || job.step();
       } catch (...) {
@@ -112,7 +108,6 @@ class HostQueue final : public ForeignQueue {
 
   static constexpr int kTurns = 2000;  ///< without anything to do, before it sleeps for moments
   int idle_ = 0;
-  BufferSegments& segments_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Job> jobs_;
@@ -120,8 +115,8 @@ class HostQueue final : public ForeignQueue {
 
 }  // namespace
 
-std::unique_ptr<ForeignQueue> make_host_queue(const LogicalDevice& device, BufferSegments& segments) {
-  return std::make_unique<HostQueue>(device, segments);
+std::unique_ptr<ForeignQueue> make_host_queue(const LogicalDevice& device) {
+  return std::make_unique<HostQueue>(device);
 }
 
 }  // namespace etna::vulkan
