@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <optional>
 #include <queue>
@@ -362,12 +363,20 @@ TensorList run_backward(std::span<const Tensor> roots, std::span<const Tensor> r
     throw GradError(
         "backward: nothing was recorded for this tensor; does any input require grad, and was grad mode on?");
 
-  // Leaves that wait for a node get nothing from it any more.
+  // Leaves that wait for a node get nothing from it any more. They are finished a few nodes later: what gives their
+  // gradients may be one kernel with what the next nodes compute.
+  constexpr std::int64_t kLater = 4;
+  std::deque<std::pair<std::size_t, std::int64_t>> final_leaves;
+  std::int64_t nodes = 0;
   const auto passed = [&](const Node& node) {
     if (!final_gradients) return;
+    ++nodes;
     for (const Tensor& leaf : final_gradients->after(node)) {
-      if (const auto at = leaf_index.find(leaf.impl()); at != leaf_index.end()) finish(at->second);
+      if (const auto at = leaf_index.find(leaf.impl()); at != leaf_index.end())
+        final_leaves.emplace_back(at->second, nodes + kLater);
     }
+    for (; !final_leaves.empty() && final_leaves.front().second <= nodes; final_leaves.pop_front())
+      finish(final_leaves.front().first);
   };
   while (!queue.empty()) {
     std::shared_ptr<Node> node = queue.top();

@@ -124,7 +124,11 @@ void enqueue_foreign(Device device, const ForeignCall& call) {
     count_bytes(device, call.op);
   }
 }
-ForeignStream* foreign_stream(Device device, std::string& why) { return launcher(device).foreign_stream(device, why); }
+ForeignStream* foreign_stream(Device device, std::string& why) {
+  if (runs_kernels(device)) return launcher(device).foreign_stream(device, why);
+  why = fmt::format("{} runs none of the GPU kernels of ops", device.str());
+  return nullptr;
+}
 QueueStats queue_stats(Device device) { return DeviceQueue(device).stats(); }
 
 }  // namespace etna::gpu
