@@ -8,7 +8,8 @@
 namespace etna::autograd {
 
 /// Calls `hook` with a leaf when backward() has put its whole gradient into grad(): soon after nothing else will add to
-/// it, a few nodes later. PyTorch's register_post_accumulate_grad_hook. Hooks of a leaf run in the order in which they were registered.
+/// it, a few nodes later. PyTorch's register_post_accumulate_grad_hook. Hooks of a leaf run in the order in which they
+/// were registered.
 /// @throws GradError unless the tensor is a leaf that requires grad
 HookHandle register_final_gradient_hook(const Tensor& leaf, std::function<void(const Tensor& leaf)> hook);
 

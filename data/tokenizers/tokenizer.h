@@ -75,7 +75,8 @@ class Tokenizer {
   virtual std::vector<std::int32_t> encode_parts(std::span<const TextPart> parts, bool add_special = true) const;
   /// Decodes one token and appends its text, like decode(). @throws FormatError for an id outside [0, size)
   virtual void decode_next(std::int32_t id, DecodeState& state, std::string& text) const;
-  /// Whether a token's text depends on those before it only through DecodeState::at_start, and no more when that is false.
+  /// Whether a token's text depends on those before it only through DecodeState::at_start, and no more once that is
+  /// false.
   virtual bool forgets() const { return false; }
   /// The BOS and EOS tokens.
   virtual std::optional<std::int32_t> bos() const { return std::nullopt; }

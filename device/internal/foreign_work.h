@@ -57,8 +57,8 @@ class ForeignStream {
   virtual std::uint64_t done() = 0;
   /// The time that finished work took on the device, of most of it.
   virtual double busy_seconds() = 0;
-  /// ---- Bytes between GPUs of one computer, moved by copy engines: the compute units go on, and so does what is queued
-  /// on them. @throws DeviceError
+  /// ---- Bytes between GPUs of one computer, moved by copy engines: the compute units go on with what is queued.
+  /// @throws DeviceError
   struct Shared {
     StoragePtr storage;         ///< of the device
     int descriptor = -1;        ///< for open(); the caller closes it

@@ -38,7 +38,8 @@ class KernelLog final : public gpu::CommandSink, public AllocationHook {
   KernelLog(const KernelLog&) = delete;
   KernelLog& operator=(const KernelLog&) = delete;
 
-  /// Those so far, in order, after running the calls held back. Copies and fills by commands, and foreign work, are not among them.
+  /// Those so far, in order, after running the calls held back. Copies and fills by commands, and foreign work, are not
+  /// among them.
   const std::vector<ChosenKernel>& kernels();
 
   Device device() const override { return device_; }

@@ -42,8 +42,8 @@ std::optional<std::pair<MemoryRange, MemoryRange>> copied(const graph::CommandLi
 }  // namespace
 
 /// Gives a storage whose only purpose is to be copied to memory from before the capture its place there, and leaves out
-/// the copy: a gradient that belongs into an arena. Nothing may touch the place from the first use of the storage to the
-/// copy, and nothing the storage behind it.
+/// the copy: a gradient that belongs into an arena. Nothing may touch the place from the first use of the storage to
+/// the copy, and nothing the storage behind it.
 void Graph::place_copied() {
   std::vector<CopiedUse> uses;
   for (const MemoryRange& storage : storages_.dropped()) uses.push_back({.storage = storage});

@@ -6,6 +6,7 @@
 #include <etna/device/error.h>
 #include <etna/device/internal/graph/schedule.h>
 #include <etna/device/internal/vulkan/commands/command_queue.h>
+#include <etna/device/internal/vulkan/commands/host_import.h>
 
 // What the queue does with foreign work.
 namespace etna::vulkan {
@@ -58,8 +59,9 @@ void CommandQueue::foreign(const gpu::ForeignCall& call) {
 
 ForeignQueue* CommandQueue::foreign_queue(ForeignPlace place, std::string& why) {
   auto& queue = foreign_[static_cast<std::size_t>(place)];
-  if (queue == nullptr)
-    queue = place == ForeignPlace::cuda ? make_cuda_queue(device_, segments_, why) : make_host_queue(device_);
+  if (queue != nullptr) return queue.get();
+  const auto adopt = [device = device_.device](const Buffer& buffer) { return adopt_buffer(device, buffer, nullptr); };
+  queue = place == ForeignPlace::cuda ? make_cuda_queue(device_, segments_, adopt, why) : make_host_queue(device_);
   return queue.get();
 }
 

@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
-#include <etna/device/internal/vulkan/commands/host_import.h>
 #include <etna/device/internal/vulkan/foreign/cuda_driver.h>
 #include <etna/device/internal/vulkan/foreign/foreign_queue.h>
 
@@ -21,8 +20,9 @@ constexpr std::uint64_t kSample = 16;  ///< of so many works, one is timed: an e
 
 class CudaQueue final : public ForeignQueue, public gpu::ForeignStream {
  public:
-  CudaQueue(const LogicalDevice& device, BufferSegments& segments, const cuda::Driver& driver, cuda::DeviceIndex gpu)
-      : ForeignQueue(device, true), segments_(segments), cuda_(driver), gpu_(gpu) {
+  CudaQueue(const LogicalDevice& device, BufferSegments& segments, AdoptBuffer adopt, const cuda::Driver& driver,
+            cuda::DeviceIndex gpu)
+      : ForeignQueue(device, true), segments_(segments), adopt_(std::move(adopt)), cuda_(driver), gpu_(gpu) {
     check(cuda_.retain_context(&context_, gpu), "cuDevicePrimaryCtxRetain");
     enter();
     int least = 0, most = 0;
@@ -84,7 +84,7 @@ class CudaQueue final : public ForeignQueue, public gpu::ForeignStream {
     vulkan::check(import_buffer(device_, for_device, bytes, buffer), "vkAllocateMemory of memory that CUDA shares");
     mapped_[buffer.address] = mapped;
     made.address = mapped.begin;
-    made.storage = adopt_buffer(device_.device, buffer, nullptr);
+    made.storage = adopt_(buffer);
     return made;
   }
   std::uint64_t open(int descriptor, std::size_t bytes) override {
@@ -269,6 +269,7 @@ class CudaQueue final : public ForeignQueue, public gpu::ForeignStream {
   }
 
   BufferSegments& segments_;
+  AdoptBuffer adopt_;
   const cuda::Driver& cuda_;
   const cuda::DeviceIndex gpu_;
   void* context_ = nullptr;
@@ -290,7 +291,8 @@ class CudaQueue final : public ForeignQueue, public gpu::ForeignStream {
 
 }  // namespace
 
-std::unique_ptr<ForeignQueue> make_cuda_queue(const LogicalDevice& device, BufferSegments& segments, std::string& why) {
+std::unique_ptr<ForeignQueue> make_cuda_queue(const LogicalDevice& device, BufferSegments& segments, AdoptBuffer adopt,
+                                              std::string& why) {
   if (!device.adapter.exports_memory) {
     why = fmt::format("the driver of {} shares no memory", device.device.str());
     return nullptr;
@@ -303,7 +305,7 @@ std::unique_ptr<ForeignQueue> make_cuda_queue(const LogicalDevice& device, Buffe
     cuda::DeviceIndex gpu = 0;
     cuda::Uuid uuid{};
     if (driver->device(&gpu, i) != 0 || driver->uuid(&uuid, gpu) != 0 || uuid.bytes != device.adapter.uuid) continue;
-    return std::make_unique<CudaQueue>(device, segments, *driver, gpu);
+    return std::make_unique<CudaQueue>(device, segments, std::move(adopt), *driver, gpu);
   }
   why = fmt::format("{} is none of CUDA's {} devices (CUDA_VISIBLE_DEVICES hides those that it does not name)",
                     device.device.str(), count);

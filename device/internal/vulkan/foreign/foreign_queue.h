@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -22,7 +23,7 @@ class ForeignQueue {
   ForeignQueue& operator=(const ForeignQueue&) = delete;
 
   /// Begins the call once `to` has reached `after`. It then raises `from` to the number of the call, the first is 1, or
-  /// a later one does, or raise() does, whatever happens. @throws what ForeignWork::queue() throws, after that was queued
+  /// a later one does, or raise() does, whatever happens. @throws what ForeignWork::queue() throws, once that is queued
   void run(std::uint64_t after, const gpu::ForeignCall& call) { begin(after, call, ++queued_); }
   /// `from` comes to queued(), if nothing fails.
   virtual void raise() {}
@@ -43,8 +44,11 @@ class ForeignQueue {
   std::atomic<std::uint64_t> queued_ = 0;
 };
 
+/// Makes an imported buffer a storage of the device.
+using AdoptBuffer = std::function<StoragePtr(const Buffer&)>;
 /// A CUDA stream of the same GPU. Null, and `why`, where it cannot be.
-std::unique_ptr<ForeignQueue> make_cuda_queue(const LogicalDevice& device, BufferSegments& segments, std::string& why);
+std::unique_ptr<ForeignQueue> make_cuda_queue(const LogicalDevice& device, BufferSegments& segments, AdoptBuffer adopt,
+                                              std::string& why);
 /// A thread.
 std::unique_ptr<ForeignQueue> make_host_queue(const LogicalDevice& device);
 
