@@ -371,11 +371,16 @@ void Group::leave() {
   ended = meeting_->failed();
   if (ended) {
     if (server_) server_->stop();
+    for (Part& part : parts_) part.device_engine.reset();
     device_engine_.reset();
     worker_.reset();
     for (Part& part : parts_) (void)part.engine.release();  // NOLINT: as below
     (void)engine_.release();                                // NOLINT: messages that nobody will answer refer to it
     return;
+  }
+  for (Part& part : parts_) {
+    if (part.device_engine != nullptr) part.device_engine->finish();
+    part.device_engine.reset();
   }
   if (device_engine_ != nullptr) device_engine_->finish();
   device_engine_.reset();

@@ -40,7 +40,7 @@ class CudaQueue final : public ForeignQueue, public gpu::ForeignStream {
   std::uint64_t done() override {
     // Unless a call is being made, which may take as long as another rank takes to come.
     if (const std::unique_lock lock(ordering_, std::try_to_lock); lock && cuda_.set_context(context_) == 0)
-      raise_to(ForeignQueue::queued());
+      raise_to(on_stream_);
     std::uint64_t value = 0;
     device_.vk.vkGetSemaphoreCounterValue(device_.handle, from(), &value);
     return value;
@@ -236,6 +236,7 @@ class CudaQueue final : public ForeignQueue, public gpu::ForeignStream {
       wrong = std::current_exception();
     }
     stop_timing(timed);
+    on_stream_ = number;
     if (call.awaited) raise_to(number);
     if (wrong) std::rethrow_exception(wrong);
   }
@@ -243,7 +244,7 @@ class CudaQueue final : public ForeignQueue, public gpu::ForeignStream {
   void raise() override {
     const std::lock_guard lock(ordering_);
     enter();
-    raise_to(ForeignQueue::queued());
+    raise_to(on_stream_);
   }
 
   // A signal takes as long as a small collective, so only what somebody waits for is signalled.
@@ -280,9 +281,10 @@ class CudaQueue final : public ForeignQueue, public gpu::ForeignStream {
   void* begin_ = nullptr;  ///< to(), as CUDA knows it
   void* end_ = nullptr;    ///< from()
   std::map<std::uint64_t, Mapped> mapped_;
-  std::mutex ordering_;        ///< of what is queued on the stream
-  std::uint64_t awaited_ = 0;  ///< by the stream, of the device
-  std::uint64_t raised_ = 0;   ///< the last number that the stream signals
+  std::mutex ordering_;          ///< of what is queued on the stream
+  std::uint64_t awaited_ = 0;    ///< by the stream, of the device
+  std::uint64_t on_stream_ = 0;  ///< the last number there: queued() comes to it before the work does
+  std::uint64_t raised_ = 0;     ///< the last number that the stream signals
   std::vector<std::uint64_t> reads_, writes_;
   std::mutex timing_;
   std::array<Timed, 64> timed_{};
