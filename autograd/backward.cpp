@@ -11,6 +11,7 @@
 
 #include <etna/autograd/autograd.h>
 #include <etna/autograd/internal/node.h>
+#include <etna/device/internal/pending.h>
 #include <etna/device/profile/profiler.h>
 #include <etna/tensor/autocast.h>
 #include <etna/tensor/internal/capture_hooks.h>
@@ -363,20 +364,23 @@ TensorList run_backward(std::span<const Tensor> roots, std::span<const Tensor> r
     throw GradError(
         "backward: nothing was recorded for this tensor; does any input require grad, and was grad mode on?");
 
-  // Leaves that wait for a node get nothing from it any more. They are finished a few nodes later: what gives their
-  // gradients may be one kernel with what the next nodes compute.
-  constexpr std::int64_t kLater = 4;
-  std::deque<std::pair<std::size_t, std::int64_t>> final_leaves;
+  // Leaves that wait for a node get nothing from it any more. They are finished after the next node, or some nodes later
+  // if work is held back by then: what gives their gradients may be one kernel with what the next nodes compute.
+  constexpr std::int64_t kLatest = 8;
+  std::deque<std::pair<std::size_t, std::int64_t>> final_leaves;  ///< and after which node
   std::int64_t nodes = 0;
   const auto passed = [&](const Node& node) {
     if (!final_gradients) return;
     ++nodes;
+    for (; !final_leaves.empty(); final_leaves.pop_front()) {
+      const auto& [leaf, since] = final_leaves.front();
+      if (has_pending() && nodes < since + kLatest) break;
+      finish(leaf);
+    }
     for (const Tensor& leaf : final_gradients->after(node)) {
       if (const auto at = leaf_index.find(leaf.impl()); at != leaf_index.end())
-        final_leaves.emplace_back(at->second, nodes + kLater);
+        final_leaves.emplace_back(at->second, nodes);
     }
-    for (; !final_leaves.empty() && final_leaves.front().second <= nodes; final_leaves.pop_front())
-      finish(final_leaves.front().first);
   };
   while (!queue.empty()) {
     std::shared_ptr<Node> node = queue.top();

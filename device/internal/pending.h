@@ -14,9 +14,11 @@ void run_pending();
 void run_pending_on_host();
 }  // namespace detail
 
+inline bool has_pending() { return detail::pending_work.load(std::memory_order_acquire) != 0; }
+
 /// Queues all work that was held back. Costs one load where there is none.
 inline void finish_pending() {
-  if (detail::pending_work.load(std::memory_order_acquire) != 0) detail::run_pending();
+  if (has_pending()) detail::run_pending();
 }
 
 /// Does what this thread holds back on the CPU: the host is about to read or write memory of storages.

@@ -44,8 +44,13 @@ struct ReducedParameter {
 /// What two ranks exchange at once.
 struct ExchangedPart {
   Tensor own, inbox;
-  Tensor flat;  ///< gets the mean
   std::int64_t index = 0;
+};
+
+/// Made of some parts, once they have arrived.
+struct ExchangedMean {
+  Tensor own, inbox;
+  Tensor flat;  ///< gets it
 };
 
 struct GradientBucket {
@@ -78,6 +83,7 @@ struct DataParallel::State {
   std::vector<ReducedParameter> parameters;  ///< the last of the model first: about as their gradients come
   std::vector<GradientBucket> buckets;
   std::vector<Tensor> arenas;  ///< one for each dtype and device
+  std::vector<ExchangedMean> means;
   std::shared_ptr<ZeroSharding> sharding;
   std::unique_ptr<BlockSchedule> schedule;  ///< of stage 3
   std::size_t started = 0;                  ///< buckets of this backward
@@ -182,10 +188,16 @@ void DataParallel::State::make_room(std::int64_t count, DType dtype, Device devi
     if (narrow) added[b].narrow = travels.slice(0, begin, end);
     added[b].exchange = exchange;
     if (exchange == nullptr) continue;
+    const auto add_mean = [&](std::int64_t first, std::int64_t stop) {
+      means.push_back({travels.slice(0, first, stop), inbox.slice(0, first, stop), arena.slice(0, first, stop)});
+    };
+    // While the last bucket travels, one op makes the means of all others.
+    const bool last = b + 1 == added.size();
+    if (last && begin > 0) add_mean(0, begin);
     for (std::int64_t at = begin; at < end; at += part) {
       const std::int64_t stop = std::min(at + part, end);
-      added[b].parts.push_back(
-          {travels.slice(0, at, stop), inbox.slice(0, at, stop), arena.slice(0, at, stop), next++});
+      added[b].parts.push_back({travels.slice(0, at, stop), inbox.slice(0, at, stop), next++});
+      if (last) add_mean(at, stop);
     }
   }
 }
@@ -302,10 +314,10 @@ void DataParallel::State::finish() {
   }
   if (schedule != nullptr) schedule->backward_ended();
   for (const Tensor& arena : arenas) finish_all_reduces_(arena);
+  // A sum of two is the same on both ranks.
+  for (ExchangedMean& mean : means)
+    mean.flat.copy_((mean.own.to(mean.flat.dtype()) + mean.inbox.to(mean.flat.dtype())) * 0.5);
   for (GradientBucket& bucket : buckets) {
-    // A sum of two is the same on both ranks.
-    for (ExchangedPart& part : bucket.parts)
-      part.flat.copy_((part.own.to(part.flat.dtype()) + part.inbox.to(part.flat.dtype())) * 0.5);
     if (bucket.exchange == nullptr && bucket.narrow.defined()) bucket.flat.copy_(bucket.narrow);
     bucket.arrived = 0;
   }

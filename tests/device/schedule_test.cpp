@@ -49,6 +49,18 @@ TEST(Schedule, WorkIsNotDrawnFurtherForwardThanItsReach) {
   EXPECT_EQ(groups_of(chain, 100).back(), 0u);
 }
 
+TEST(Schedule, WhatWaitsForForeignWorkStaysBehindWhatRunsMeanwhile) {
+  const std::vector<Touches> touches = {{{}, {a}},  {{a}, {b}}, {{}, {c}}, {{c}, {c}},
+                                        {{c}, {c}}, {{c}, {c}}, {{b}, {d}}};
+  EXPECT_EQ(groups_of(touches), (std::vector<std::uint32_t>{0, 1, 0, 1, 2, 3, 2}));
+  std::vector<Accesses> accesses;
+  for (const Touches& t : touches) accesses.push_back({t.reads, t.writes});
+  accesses[1].foreign = accesses[5].foreign = true;
+  EXPECT_EQ(group_commands(accesses), (std::vector<std::uint32_t>{0, 1, 0, 1, 2, 3, 3})) << "of two it waits for one";
+  accesses[6].reads = touches[5].reads;
+  EXPECT_EQ(group_commands(accesses).back(), 4u) << "never beside what it waits for";
+}
+
 TEST(Schedule, EmptyRangesClashWithNothing) {
   EXPECT_EQ(groups_of({{{}, {{1000, 0}}}, {{{1000, 0}}, {a}}, {{}, {b}}}), (std::vector<std::uint32_t>{0, 0, 0}));
 }

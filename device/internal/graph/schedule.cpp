@@ -91,7 +91,7 @@ std::vector<std::uint32_t> group_commands(std::span<const Accesses> commands, st
   std::uint32_t last = 0;
   for (const std::vector<std::uint32_t>& before : dependencies(commands)) {
     std::uint32_t group = last > reach ? last - reach : 0;
-    for (std::uint32_t p : before) group = std::max(group, groups[p] + 1);
+    for (std::uint32_t p : before) group = std::max({group, groups[p] + 1, commands[p].foreign ? last : 0});
     groups.push_back(group);
     last = std::max(last, group);
   }

@@ -12,6 +12,7 @@ namespace etna::graph {
 /// The memory that one command accesses.
 struct Accesses {
   std::span<const MemoryRange> reads, writes;
+  bool foreign = false;  ///< runs beside the others, and takes its time
 };
 
 /// Whether one of them writes what the other accesses.
@@ -24,7 +25,8 @@ std::vector<std::vector<std::uint32_t>> dependencies(std::span<const Accesses> c
 /// Assigns commands to groups 0, 1, 2 ... so that no two of a group conflict, and each command's group comes after
 /// those of all earlier commands it conflicts with; one barrier between groups is then enough. A command goes to the
 /// first possible group, but at most `reach` groups before the last: work that is ready long before it is needed would
-/// only hold memory.
+/// only hold memory. One that waits for a foreign command stays behind all that was recorded before it, which runs
+/// meanwhile.
 /// @return the group of each command
 std::vector<std::uint32_t> group_commands(std::span<const Accesses> commands, std::uint32_t reach = 8);
 
