@@ -31,6 +31,7 @@ struct PeerExchange::Work final : gpu::ForeignWork {
       : exchange(std::move(e)), part(p), offset(o), bytes(b) {}
 
   gpu::ForeignPlace place() const override { return gpu::ForeignPlace::host; }
+  bool uses_mapped_memory() const override { return false; }
   void check() override { exchange->require_alive(); }
   std::function<bool()> begin() override {
     exchange->require_alive();

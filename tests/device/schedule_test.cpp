@@ -35,6 +35,18 @@ TEST(Schedule, PartsOfOneTensorAreIndependent) {
             (std::vector<std::uint32_t>{0, 0, 1}));
 }
 
+TEST(Schedule, CommandsOfALineDoNotOvertake) {
+  // The third is ready at once, and the fourth only follows it.
+  const std::vector<Touches> commands{{{}, {a}}, {{a}, {b}}, {{}, {c}}, {{c}, {d}}};
+  EXPECT_EQ(groups_of(commands), (std::vector<std::uint32_t>{0, 1, 0, 1}));
+  std::vector<Accesses> accesses;
+  for (const Touches& t : commands) accesses.push_back({t.reads, t.writes});
+  accesses[1].line = accesses[2].line = 1;
+  EXPECT_EQ(group_commands(accesses), (std::vector<std::uint32_t>{0, 1, 1, 2}));
+  accesses[2].line = 0;
+  EXPECT_EQ(group_commands(accesses), (std::vector<std::uint32_t>{0, 1, 0, 1})) << "another line";
+}
+
 TEST(Schedule, BranchesRunSideBySide) {
   // Two chains from one start, queued one after the other.
   EXPECT_EQ(groups_of({{{}, {a}}, {{a}, {b}}, {{b}, {b}}, {{a}, {c}}, {{c}, {c}}, {{b, c}, {d}}}),

@@ -12,6 +12,7 @@ namespace etna::graph {
 /// The memory that one command accesses.
 struct Accesses {
   std::span<const MemoryRange> reads, writes;
+  int line = -1;  ///< commands of one line, from 0 on, are not to overtake each other
 };
 
 /// Whether one of them writes what the other accesses.
@@ -24,7 +25,7 @@ std::vector<std::vector<std::uint32_t>> dependencies(std::span<const Accesses> c
 /// Assigns commands to groups 0, 1, 2 ... so that no two of a group conflict, and each command's group comes after
 /// those of all earlier commands it conflicts with; one barrier between groups is then enough. A command goes to the
 /// first possible group, but at most `reach` groups before the last: work that is ready long before it is needed would
-/// only hold memory.
+/// only hold memory. No command of a line gets a group before that of the line's earlier ones.
 /// @return the group of each command
 std::vector<std::uint32_t> group_commands(std::span<const Accesses> commands, std::uint32_t reach = 8);
 

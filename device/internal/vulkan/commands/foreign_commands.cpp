@@ -19,6 +19,8 @@ constexpr std::size_t kMostRunning = 64;  ///< foreign works whose ranges are ke
 /// @param mark of the first piece
 void CommandQueue::run_foreign(std::span<const GraphPiece> graph, std::uint64_t mark) {
   std::exception_ptr wrong;
+  // Memory that ends with a work of before waits for the queue, and so for what is begun here.
+  std::array<std::shared_ptr<ForeignWork>, gpu::kForeignPlaces> before = last_foreign_;
   for (const GraphPiece& piece : graph) {
     for (const gpu::ForeignCall& call : piece.behind) {
       const auto place = static_cast<std::size_t>(call.work->place());

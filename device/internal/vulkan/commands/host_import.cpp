@@ -1,5 +1,6 @@
 #include <etna/device/internal/vulkan/commands/host_import.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <mutex>
@@ -84,6 +85,17 @@ StoragePtr import_host(Device device, std::span<const std::byte> bytes, std::sha
   auto storage = std::make_shared<Storage>(device, bytes.size(), nullptr, 0, nullptr);
   storage->rebind(whole, at - begin);
   return storage;
+}
+
+gpu::MappedMemory mapped_memory(Device device, std::size_t bytes) {
+  Context& context = Context::of(device);
+  std::lock_guard lock(context.mutex);
+  context.logical.require_alive();
+  Buffer buffer;
+  if (const VkResult result = make_buffer(context.logical, BufferUse::report, std::max<std::size_t>(bytes, 4), buffer))
+    throw OutOfMemory(fmt::format("{}: no {} of host memory that the GPU can see ({})", device.str(),
+                                  readable_bytes(bytes), str(result)));
+  return {adopt_buffer(device, buffer, nullptr), buffer.host};
 }
 
 bool is_imported(const Storage& storage) {
