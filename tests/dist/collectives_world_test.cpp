@@ -10,10 +10,19 @@ namespace {
 
 using testing::HasSubstr, testing::Not;
 
+// Layers of 2023 wait for seconds where the host signals a semaphore: with them, captured steps are tested apart.
 TEST(World, TwoProcesses) {
-  const Result result = run_world(2, "-Faults.*");
+  const Result result = run_world(2, "-Faults.*", "ETNA_VALIDATION=0");
   EXPECT_EQ(result.code, 0) << result.output;
   EXPECT_THAT(result.output, HasSubstr("tests ran"));
+}
+
+TEST(World, CapturedStepsOnAGpuAreValid) {
+  if (std::getenv("ETNA_TEST_VULKAN") == nullptr) GTEST_SKIP() << "no Vulkan device is asked for (ETNA_TEST_VULKAN)";
+  const Result result =
+      run_world(2, "Vulkan.*:CapturedGpu.EveryCollectiveIsReplayed:CapturedGpu.TrainingFollowsStepsOpByOp");
+  EXPECT_EQ(result.code, 0) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("3 tests ran"));
 }
 
 TEST(World, FourProcesses) {
