@@ -53,14 +53,14 @@ TEST(WorldFaults, AKilledFirstRankIsNamed) {
 
 TEST(WorldFaults, AKilledRankOfCapturedStepsOnAGpuIsNamed) {
   if (std::getenv("ETNA_TEST_VULKAN") == nullptr) GTEST_SKIP() << "no Vulkan device is asked for (ETNA_TEST_VULKAN)";
-  const Result result = run_world(2, "Faults.KilledRankOfCapturedSteps");
+  const Result result = run_world(2, "Faults.KilledRankOfCapturedSteps", "ETNA_VALIDATION=0");
   EXPECT_NE(result.code, 0);
   EXPECT_THAT(result.output, testing::ContainsRegex("rank 0 after [0-9]+ s: .*rank 1 .*has ended"));
 }
 
 TEST(WorldFaults, OtherShapesInCapturedStepsAreNamed) {
   if (std::getenv("ETNA_TEST_VULKAN") == nullptr) GTEST_SKIP() << "no Vulkan device is asked for (ETNA_TEST_VULKAN)";
-  const Result result = run_world(2, "Faults.OtherShapesInCapturedSteps", "ETNA_WORLD_LATE=10");
+  const Result result = run_world(2, "Faults.OtherShapesInCapturedSteps", "ETNA_WORLD_LATE=10 ETNA_VALIDATION=0");
   EXPECT_THAT(result.output,
               HasSubstr("the ranks do not call the same: rank 0 calls all_reduce(sum) of f32 [4]; rank 1 "
                         "calls all_reduce(sum) of f32 [5]"));

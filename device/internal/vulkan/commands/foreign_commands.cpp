@@ -62,7 +62,7 @@ void CommandQueue::foreign(const gpu::ForeignCall& call) {
 ForeignQueue* CommandQueue::foreign_queue(ForeignPlace place, std::string& why) {
   auto& queue = foreign_[static_cast<std::size_t>(place)];
   if (queue != nullptr) return queue.get();
-  const auto adopt = [device = device_.device](const Buffer& buffer) { return adopt_buffer(device, buffer, nullptr); };
+  const auto adopt = [device = device_.device](const Buffer& buffer) { return adopt_device_memory(device, buffer); };
   queue = place == ForeignPlace::cuda ? make_cuda_queue(device_, segments_, adopt, why) : make_host_queue(device_);
   return queue.get();
 }

@@ -47,9 +47,10 @@ void release(Device device, std::uint64_t address) noexcept {
 /// Which ends the buffer with itself.
 StoragePtr storage_of(Device device, const Buffer& buffer, std::shared_ptr<const void> owner) {
   return {new Storage(device, buffer.bytes, nullptr, buffer.address, nullptr),
-          [device, address = buffer.address, kept = std::move(owner)](Storage* own) {
+          [device, address = buffer.address, kept = std::move(owner)](Storage* own) mutable {
             release(device, address);
             delete own;
+            kept = nullptr;  // the deleter itself lives as long as somebody refers weakly to the storage
           }};
 }
 
@@ -64,6 +65,21 @@ StoragePtr adopt_buffer(Device device, Buffer buffer, std::shared_ptr<const void
         fmt::format("{}: the driver gave the address {:#x}, which is not canonical", device.str(), buffer.address));
   }
   return storage_of(device, buffer, std::move(owner));
+}
+
+StoragePtr adopt_device_memory(Device device, const Buffer& buffer) {
+  CachingAllocator& allocator = Context::of(device).allocator;
+  constexpr MemoryUse kUse = MemoryUse::gradients;
+  try {
+    allocator.add_outside(buffer.bytes, kUse);
+  } catch (...) {
+    destroy_buffer(Context::of(device).logical, buffer);
+    throw;
+  }
+  // Counted until the buffer has ended.
+  const std::shared_ptr<const void> counted(
+      nullptr, [&allocator, bytes = buffer.bytes](const void*) { allocator.remove_outside(bytes, kUse); });
+  return adopt_buffer(device, buffer, counted);
 }
 
 StoragePtr import_host(Device device, std::span<const std::byte> bytes, std::shared_ptr<const void> owner) {
