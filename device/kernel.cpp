@@ -129,6 +129,8 @@ ForeignStream* foreign_stream(Device device, std::string& why) {
   why = fmt::format("{} runs none of the GPU kernels of ops", device.str());
   return nullptr;
 }
+bool maps_memory(Device device) { return runs_kernels(device) && launcher(device).maps_memory(device); }
+MappedMemory mapped_memory(Device device, std::size_t bytes) { return launcher(device).mapped_memory(device, bytes); }
 QueueStats queue_stats(Device device) { return DeviceQueue(device).stats(); }
 
 }  // namespace etna::gpu

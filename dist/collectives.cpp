@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <etna/device/internal/foreign_work.h>
 #include <etna/dist/dist.h>
 #include <etna/dist/internal/collective_ops.h>
 #include <etna/dist/internal/group.h>
+#include <etna/dist/internal/staged_collective.h>
 #include <etna/tensor/internal/capture_hooks.h>
 #include <etna/tensor/internal/kernels.h>
 #include <etna/tensor/op.h>
@@ -76,6 +78,13 @@ void collective_cpu(const OpCall& call, std::span<Tensor> out) {
     group.run(c, a.kind == Kind::receive ? Tensor() : x, a.kind == Kind::send ? Tensor() : out[0]);
 }
 
+/// Takes a collective into the step that is being captured. @throws CaptureError for a device that cannot
+bool stage(const OpCall& call, const Collective& c, const Tensor& in, const Tensor& out) {
+  if (!gpu::maps_memory(call.in[0].device())) capture_hooks::forbid(op_name(call), "goes through host memory");
+  stage_collective(require_group(op_name(call)), c, op_name(call), in, out);
+  return true;
+}
+
 /// What was started and lies on a GPU: its copy on the host.
 struct Staged {
   Tensor host, device;
@@ -92,8 +101,11 @@ bool collective_gpu(const OpCall& call, std::span<Tensor> out) {
     collective_cpu(call, out);
     return true;
   }
-  capture_hooks::forbid(op_name(call), "goes through host memory");
   const Collective c{a.kind, a.reduce, a.peer, 0, a.group};
+  if (capturing()) {
+    const Tensor sent = a.kind == Kind::receive ? Tensor() : a.in_place ? out[0] : call.in[0].contiguous();
+    return stage(call, c, sent, a.kind == Kind::send ? Tensor() : out[0]);
+  }
   const Tensor x = a.kind == Kind::receive ? Tensor() : detail::host_copy(call.in[0]).contiguous();
   const Tensor y = a.in_place && x.defined() ? x : empty(out[0].shape(), {out[0].dtype(), kCPU});
   if (a.later) {
@@ -130,8 +142,8 @@ bool started_gpu(const OpCall& call, std::span<Tensor> out) {
     started_cpu(call, out);
     return true;
   }
-  capture_hooks::forbid(op_name(call), "goes through host memory");
   const auto a = call.as<CollectiveAttrs>();
+  if (capturing()) return stage(call, {a.kind, a.reduce, 0, 0}, call.in[1], out[0]);
   const Tensor host = empty(out[0].shape(), {out[0].dtype(), kCPU});
   group.start({a.kind, a.reduce, 0, 0}, detail::host_copy(call.in[1]), host);
   staged().push_back({host, out[0]});
@@ -142,8 +154,7 @@ void finish_cpu(const OpCall& call, std::span<Tensor>) { require_group(op_name(c
 
 bool finish_gpu(const OpCall& call, std::span<Tensor> out) {
   Group& group = require_group(op_name(call));
-  if (group.engine_on(out[0].device()) != nullptr) return true;
-  capture_hooks::forbid(op_name(call), "goes through host memory");
+  if (group.engine_on(out[0].device()) != nullptr || capturing()) return true;
   const std::vector<Staged> list = std::exchange(staged(), {});
   group.finish();
   for (const Staged& one : list) detail::write_back(one.host, one.device);

@@ -2,14 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <condition_variable>
 #include <cstdlib>
-#include <deque>
 #include <exception>
 #include <filesystem>
 #include <fstream>
-#include <functional>
-#include <mutex>
 #include <thread>
 
 #include <fmt/format.h>
@@ -92,66 +88,13 @@ std::string share_text(Transport& transport, std::string text, double seconds) {
 
 }  // namespace
 
-/// A thread that runs jobs in order. After one that throws, it runs no more.
-struct Group::Worker {
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::deque<std::function<void()>> jobs;
-  bool running = false, ended = false;
-  std::exception_ptr wrong;
-  std::thread thread{[this] { run(); }};
-
-  ~Worker() {
-    {
-      const std::lock_guard lock(mutex);
-      ended = true;
-    }
-    changed.notify_all();
-    thread.join();
-  }
-  void run() {
-    for (;;) {
-      std::function<void()> job;
-      {
-        std::unique_lock lock(mutex);
-        changed.wait(lock, [&] { return ended || !jobs.empty(); });
-        if (jobs.empty()) return;
-        job = std::move(jobs.front());
-        jobs.pop_front();
-        if (wrong) job = nullptr;
-        running = true;
-      }
-      std::exception_ptr thrown;
-      try {
-        if (job) job();
-      } catch (...) {
-        thrown = std::current_exception();
-      }
-      job = nullptr;  // releases its tensors before somebody waits no more
-      {
-        const std::lock_guard lock(mutex);
-        running = false;
-        if (thrown && !wrong) wrong = thrown;
-      }
-      changed.notify_all();
-    }
-  }
-  void start(std::function<void()> job) {
-    {
-      const std::lock_guard lock(mutex);
-      jobs.push_back(std::move(job));
-    }
-    changed.notify_all();
-  }
-  /// @throws what a job threw
-  void wait() {
-    std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return jobs.empty() && !running; });
-    if (wrong) std::rethrow_exception(wrong);
-  }
-};
-
-Group::Group(const Options& options, Place place) : place_(std::move(place)), options_(options) {
+Group::Group(const Options& options, Place place)
+    : id_([] {
+        static std::uint64_t groups = 0;
+        return ++groups;
+      }()),
+      place_(std::move(place)),
+      options_(options) {
   try {
     join(options);
   } catch (...) {
@@ -328,6 +271,16 @@ Engine& Group::engine_of(int number) {
   return *part(number).engine;
 }
 
+void Group::require_alive(const Collective& c) const {
+  if (meeting_->failed())
+    throw RankLost(fmt::format("distributed: {}: {}; the group has ended", str(c), meeting_->failure()));
+}
+
+void Group::number(Collective& c) {
+  if (c.kind != Kind::send && c.kind != Kind::receive)
+    c.number = c.group == 0 ? ++number_ : ++part(c.group).number_of_collective;
+}
+
 void Group::start(Collective c, const Tensor& in, const Tensor& out) {
   const Tensor& any = in.defined() ? in : out;
   if (c.kind == Kind::barrier && engine_ == nullptr) {
@@ -335,17 +288,42 @@ void Group::start(Collective c, const Tensor& in, const Tensor& out) {
     return;
   }
   Engine& engine = any.defined() && !any.device().is_cpu() ? *engine_on(any.device(), c.group) : engine_of(c.group);
-  if (meeting_->failed())
-    throw RankLost(fmt::format("distributed: {}: {}; the group has ended", str(c), meeting_->failure()));
-  if (c.kind != Kind::send && c.kind != Kind::receive)
-    c.number = c.group == 0 ? ++number_ : ++part(c.group).number_of_collective;
+  require_alive(c);
+  number(c);
   if (!engine.runs_anywhere()) return engine.run(c, in, out);
   worker_->start([&engine, c, in, out] { engine.run(c, in, out); });
+}
+
+std::shared_ptr<QueuedRun> Group::queue(Collective c, const Tensor& in, const Tensor& out) {
+  Engine& engine = engine_of(c.group);
+  check();
+  require_alive(c);
+  number(c);
+  struct Turn {
+    std::shared_ptr<QueuedRun> run = std::make_shared<QueuedRun>();
+    ~Turn() { run->end(); }
+  };
+  auto turn = std::make_shared<Turn>();
+  std::shared_ptr<QueuedRun> run = turn->run;
+  worker_->start([this, &engine, c, in, out, turn = std::move(turn)] {
+    turn->run->wait(*meeting_);
+    engine.run(c, in, out);
+  });
+  return run;
 }
 
 void Group::finish() {
   try {
     worker_->wait();
+  } catch (const Error& error) {
+    meeting_->fail(error.what());
+    throw;
+  }
+}
+
+void Group::check() {
+  try {
+    worker_->check();
   } catch (const Error& error) {
     meeting_->fail(error.what());
     throw;
@@ -449,7 +427,9 @@ int size() { return the_group ? the_group->place().size : 1; }
 int local_rank() { return the_group ? the_group->place().local_rank : 0; }
 int local_size() { return the_group ? the_group->place().local_size : 1; }
 std::string engine() { return the_group ? the_group->engines() : ""; }
-bool can_capture(Device device) { return !the_group || device.is_cpu() || the_group->engine_on(device) != nullptr; }
+bool can_capture(Device device) {
+  return !the_group || device.is_cpu() || the_group->engine_on(device) != nullptr || gpu::maps_memory(device);
+}
 
 bool reports_failure() {
   if (the_group == nullptr || !the_group->meeting().failed()) return true;

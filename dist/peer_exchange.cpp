@@ -24,6 +24,11 @@ bool both(Meeting& meeting, const std::string& step, const std::string& wrong, d
   return false;
 }
 
+struct Descriptors {
+  std::vector<int> list;
+  ~Descriptors() { close_descriptors(list); }
+};
+
 }  // namespace
 
 struct PeerExchange::Work final : gpu::ForeignWork {
@@ -31,6 +36,7 @@ struct PeerExchange::Work final : gpu::ForeignWork {
       : exchange(std::move(e)), part(p), offset(o), bytes(b) {}
 
   gpu::ForeignPlace place() const override { return gpu::ForeignPlace::host; }
+  bool uses_mapped_memory() const override { return false; }
   void check() override { exchange->require_alive(); }
   std::function<bool()> begin() override {
     exchange->require_alive();
@@ -81,37 +87,32 @@ std::shared_ptr<PeerExchange> PeerExchange::make(Meeting& meeting, const Place& 
   PeerExchange& e = *exchange;
   e.mine_.bytes = e.others_.bytes = (8 * parts + kPage - 1) / kPage * kPage;
   std::string wrong;
-  const int pages = make_shared_pages(e.mine_.bytes, wrong);
-  try {
-    if (wrong.empty()) {
-      e.own_ = stream.share(bytes);
-      e.inbox_ = stream.share(bytes);
-    }
-  } catch (const Error& error) {
-    wrong = error.what();
-  }
-  std::vector<int> others;
-  bool good = both(meeting, name + "/made", wrong, seconds, why);
-  if (good) {
-    const int own[] = {e.inbox_.descriptor, pages};
-    others = swap_descriptors(meeting, place.rank, own, seconds, wrong);
+  // Whatever happens, also where the other rank is lost: descriptors are closed here, and the exchange unmaps.
+  Descriptors own{{make_shared_pages(e.mine_.bytes, wrong)}}, others;
+  const auto try_to = [&](const auto& step) {
     try {
-      if (wrong.empty()) {
-        e.other_inbox_ = stream.open(others[0], e.inbox_.bytes);
-        for (auto [words, descriptor] : {std::pair{&e.mine_, pages}, std::pair{&e.others_, others[1]}}) {
-          words->here = static_cast<std::uint32_t*>(map_shared_pages(descriptor, words->bytes));
-          if (words->here == nullptr) throw Error("shared pages cannot be mapped");
-        }
-      }
+      if (wrong.empty()) step();
     } catch (const Error& error) {
       wrong = error.what();
     }
-    good = both(meeting, name + "/opened", wrong, seconds, why);
-  }
-  close_descriptors(others);
-  const int own[] = {pages, e.own_.descriptor, e.inbox_.descriptor};
-  close_descriptors(own);
-  return good ? exchange : nullptr;
+  };
+  try_to([&] {
+    for (gpu::ForeignStream::Shared* shared : {&e.inbox_, &e.own_}) {
+      *shared = stream.share(bytes);
+      own.list.push_back(shared->descriptor);
+    }
+  });
+  if (!both(meeting, name + "/made", wrong, seconds, why)) return nullptr;
+  const int pages = own.list[0], sent[] = {e.inbox_.descriptor, pages};
+  others.list = swap_descriptors(meeting, place.rank, sent, seconds, wrong);
+  try_to([&] {
+    e.other_inbox_ = stream.open(others.list[0], e.inbox_.bytes);
+    for (auto [words, descriptor] : {std::pair{&e.mine_, pages}, std::pair{&e.others_, others.list[1]}}) {
+      words->here = static_cast<std::uint32_t*>(map_shared_pages(descriptor, words->bytes));
+      if (words->here == nullptr) throw Error("shared pages cannot be mapped");
+    }
+  });
+  return both(meeting, name + "/opened", wrong, seconds, why) ? exchange : nullptr;
 }
 
 PeerExchange::~PeerExchange() {

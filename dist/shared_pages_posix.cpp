@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -77,7 +78,9 @@ std::vector<int> swap_descriptors(Meeting& meeting, int rank, std::span<const in
   const std::string key = fmt::format("swap/{}", ++swaps);
   Handle listening, connected;
   timeval limit{};
-  limit.tv_sec = static_cast<time_t>(seconds);
+  // Both come here at once: one that does not connect has failed.
+  constexpr double kMostSeconds = 30;
+  limit.tv_sec = static_cast<time_t>(std::clamp(seconds, 1.0, kMostSeconds));
   socklen_t length = 0;
   if (rank == 0) {
     std::random_device random;

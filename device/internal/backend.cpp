@@ -64,6 +64,15 @@ void gpu::ForeignWork::queue(void*, std::span<const std::uint64_t>, std::span<co
 std::function<bool()> gpu::ForeignWork::begin() {
   return [] { return true; };
 }
+std::function<bool()> gpu::ForeignWork::prepare() {
+  return [this, step = std::function<bool()>()]() mutable {
+    if (!step) step = begin();
+    return step();
+  };
+}
+gpu::MappedMemory gpu::Launcher::mapped_memory(Device device, std::size_t) {
+  throw DeviceError(fmt::format("{} has no memory that it shares with the host", device.str()));
+}
 Backend& backend(DeviceType type) {
   Registry& r = registry();
   const auto at = static_cast<std::size_t>(type);

@@ -27,6 +27,7 @@ class Graph;
 namespace gpu {
 struct ForeignCall;
 class ForeignStream;
+struct MappedMemory;
 }  // namespace gpu
 
 inline constexpr std::size_t kMostBytesLater = 4096;  ///< of one PendingBytes
@@ -62,6 +63,8 @@ class Launcher {
 
   /// foreign_work.h
   virtual ForeignStream* foreign_stream(Device, std::string& why);
+  virtual bool maps_memory(Device) { return false; }
+  virtual MappedMemory mapped_memory(Device device, std::size_t bytes);
 
   /// A graph takes this launch: checks it, and begins to build what it needs, so that compile() need not wait.
   /// @throws as dispatch() would

@@ -218,12 +218,38 @@ StoragePtr CachingAllocator::allocate(std::size_t wanted, MemoryUse use) {
   stats_.in_use += block->bytes;
   stats_.cached -= block->bytes;
   if (block->reserved) reserved_free_ -= block->bytes;
-  if (stats_.in_use > stats_.peak) {
-    stats_.peak = stats_.in_use;
-    stats_.at_peak = stats_.by_use;
-  }
+  note_peak();
   std::byte* host = block->segment.host ? block->segment.host + block->offset : nullptr;
   return std::make_shared<Storage>(device_, wanted, host, block->segment.address + block->offset, block);
+}
+
+void CachingAllocator::note_peak() {
+  if (stats_.in_use <= stats_.peak) return;
+  stats_.peak = stats_.in_use;
+  stats_.at_peak = stats_.by_use;
+}
+
+void CachingAllocator::add_outside(std::uint64_t bytes, MemoryUse use) {
+  std::lock_guard lock(mutex_);
+  read_settings();
+  const std::uint64_t limit = memory_limit();
+  const auto fits = [&] { return bytes <= limit && stats_.reserved() <= limit - bytes; };
+  if (!fits() && stats_.cached > 0) release_free_segments();
+  if (!fits())
+    throw OutOfMemory(
+        fmt::format("{}: no room for {} of {} that are shared with another process ({}; {} cached): "
+                    "ETNA_MEMORY_LIMIT is {}",
+                    device_.str(), readable_bytes(bytes), name(use), stats_.str(), readable_bytes(stats_.cached),
+                    readable_bytes(limit)));
+  stats_.in_use += bytes;
+  stats_.by_use[static_cast<std::size_t>(use)] += bytes;
+  note_peak();
+}
+
+void CachingAllocator::remove_outside(std::uint64_t bytes, MemoryUse use) {
+  std::lock_guard lock(mutex_);
+  stats_.in_use -= bytes;
+  stats_.by_use[static_cast<std::size_t>(use)] -= bytes;
 }
 
 void CachingAllocator::free(Block* block) {

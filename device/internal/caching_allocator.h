@@ -50,6 +50,10 @@ class CachingAllocator {
   StoragePtr allocate(std::size_t bytes, MemoryUse use);
   void free(Block* block);
   void set_use(Block* block, MemoryUse use);
+  /// Counts memory of the device that another API allocates: it is in use, and within the limit. What is cached makes
+  /// room. @throws OutOfMemory where that is not enough
+  void add_outside(std::uint64_t bytes, MemoryUse use);
+  void remove_outside(std::uint64_t bytes, MemoryUse use);
   /// @return bytes given back
   std::uint64_t empty_cache();
   /// memory_control.h has these.
@@ -89,6 +93,7 @@ class CachingAllocator {
   void enforce_cache_limit();
   void reserve_locked(std::uint64_t bytes);
   void read_settings();
+  void note_peak();
 
   mutable std::mutex mutex_;
   Device device_;

@@ -28,12 +28,18 @@ class ForeignWork {
  public:
   virtual ~ForeignWork() = default;
   virtual ForeignPlace place() const = 0;
+  /// Whether the host itself reads or writes mapped memory: the device then orders its own accesses to it.
+  virtual bool uses_mapped_memory() const { return place() == ForeignPlace::host; }
   /// ForeignPlace::cuda: queues the work. @param stream a CUstream, whose context is current
   /// @param reads, writes where the ranges begin, by CUDA's addresses @throws Error; the device goes on nevertheless
   virtual void queue(void* stream, std::span<const std::uint64_t> reads, std::span<const std::uint64_t> writes);
   /// ForeignPlace::host: what one run does, in steps. It is called, among others, until it returns true or throws, and
   /// does not wait.
   virtual std::function<bool()> begin();
+  /// ForeignPlace::host: called whenever a run is queued, by who queues it, so in the same order. It returns what the
+  /// run does, as begin() does, which by default it calls with the first step.
+  /// @throws Error; the device goes on nevertheless
+  virtual std::function<bool()> prepare();
   /// Called when somebody has waited for the device. @throws Error if what was queued has failed meanwhile
   virtual void check() {}
 };
@@ -84,6 +90,16 @@ void share_memory();
 bool shares_memory();
 /// The device's stream; null, and `why`, where there is none: another vendor's GPU, no CUDA driver.
 ForeignStream* foreign_stream(Device device, std::string& why);
+
+/// Memory of the host that the device reaches, for ForeignPlace::host.
+struct MappedMemory {
+  StoragePtr storage;         ///< as the device sees it
+  std::byte* host = nullptr;  ///< as the host does; nothing needs to be flushed
+};
+/// Whether the device takes work of the host, and has such memory.
+bool maps_memory(Device device);
+/// @throws DeviceError where it does not, OutOfMemory
+MappedMemory mapped_memory(Device device, std::size_t bytes);
 
 /// Queues the call behind everything queued so far on the device. Later commands that touch its ranges wait for it,
 /// others do not. A step that is being captured takes it as a command. @throws DeviceError where the device cannot

@@ -7,6 +7,8 @@
 #include <etna/dist/internal/engine.h>
 #include <etna/dist/internal/meeting.h>
 #include <etna/dist/internal/place.h>
+#include <etna/dist/internal/queued_run.h>
+#include <etna/dist/internal/worker.h>
 
 namespace etna::distributed {
 
@@ -18,6 +20,8 @@ class Group {
   ~Group();
 
   const Place& place() const { return place_; }
+  /// No other group of this process has it.
+  std::uint64_t id() const { return id_; }
   /// That of tensors on the host. @throws Error where the group has none
   Engine& engine();
   /// That of tensors on a GPU; null: they go through the host's. All ranks come here with their first such tensor.
@@ -46,16 +50,23 @@ class Group {
   /// The same without waiting: tensors are not to be touched before finish(). An engine that cannot run on another
   /// thread queues it and returns.
   void start(Collective collective, const Tensor& in, const Tensor& out);
+  /// The same when a device comes to it: QueuedRun::reach(). It takes its turn now: whatever is started later is done
+  /// later, on all ranks. @param in, out on the host @throws what an earlier one threw
+  std::shared_ptr<QueuedRun> queue(Collective collective, const Tensor& in, const Tensor& out);
   /// Waits for everything that was started. @throws what the first of it threw
   void finish();
+  /// The same without waiting.
+  void check();
   /// Sleeps until every rank does; ends what belongs to the group.
   void leave();
 
  private:
-  struct Worker;
+  void require_alive(const Collective& collective) const;
+  void number(Collective& collective);
   void join(const Options& options);
   void count_local_ranks(double seconds);
 
+  const std::uint64_t id_;
   Place place_;
   Options options_;
   std::unique_ptr<Engine> engine_;

@@ -35,6 +35,18 @@ TEST(Schedule, PartsOfOneTensorAreIndependent) {
             (std::vector<std::uint32_t>{0, 0, 1}));
 }
 
+TEST(Schedule, CommandsOfALineDoNotOvertake) {
+  // The third is ready at once, and the fourth only follows it.
+  const std::vector<Touches> commands{{{}, {a}}, {{a}, {b}}, {{}, {c}}, {{c}, {d}}};
+  EXPECT_EQ(groups_of(commands), (std::vector<std::uint32_t>{0, 1, 0, 1}));
+  std::vector<Accesses> accesses;
+  for (const Touches& t : commands) accesses.push_back({t.reads, t.writes});
+  accesses[1].line = accesses[2].line = 1;
+  EXPECT_EQ(group_commands(accesses), (std::vector<std::uint32_t>{0, 1, 1, 2}));
+  accesses[2].line = 0;
+  EXPECT_EQ(group_commands(accesses), (std::vector<std::uint32_t>{0, 1, 0, 1})) << "another line";
+}
+
 TEST(Schedule, BranchesRunSideBySide) {
   // Two chains from one start, queued one after the other.
   EXPECT_EQ(groups_of({{{}, {a}}, {{a}, {b}}, {{b}, {b}}, {{a}, {c}}, {{c}, {c}}, {{b, c}, {d}}}),
@@ -55,7 +67,7 @@ TEST(Schedule, WhatWaitsForForeignWorkStaysBehindWhatRunsMeanwhile) {
   EXPECT_EQ(groups_of(touches), (std::vector<std::uint32_t>{0, 1, 0, 1, 2, 3, 2}));
   std::vector<Accesses> accesses;
   for (const Touches& t : touches) accesses.push_back({t.reads, t.writes});
-  accesses[1].foreign = accesses[5].foreign = true;
+  accesses[1].line = accesses[5].line = 0;
   EXPECT_EQ(group_commands(accesses), (std::vector<std::uint32_t>{0, 1, 0, 1, 2, 3, 3})) << "of two it waits for one";
   accesses[6].reads = touches[5].reads;
   EXPECT_EQ(group_commands(accesses).back(), 4u) << "never beside what it waits for";

@@ -88,6 +88,33 @@ TEST_F(VulkanMemory, IsTakenWhenItIsFirstUsed) {
     EXPECT_THAT(message_of<OutOfMemory>([&] { huge->address(); }), HasSubstr("1024.0 TiB"));
 }
 
+TEST_F(VulkanMemory, WhatAnotherApiAllocatesIsInUseAndWithinTheLimit) {
+  CachingAllocator& allocator = backend(kVulkan).allocator(kVulkan);
+  constexpr auto kGradients = static_cast<std::size_t>(MemoryUse::gradients);
+  empty_cache(kVulkan);
+  const MemoryStats before = memory_stats(kVulkan);
+  allocator.add_outside(std::uint64_t{1} << 40, MemoryUse::gradients);
+  const MemoryStats with = memory_stats(kVulkan);
+  EXPECT_EQ(with.in_use - before.in_use, std::uint64_t{1} << 40);
+  EXPECT_EQ(with.by_use[kGradients] - before.by_use[kGradients], std::uint64_t{1} << 40);
+  EXPECT_GE(with.peak, with.in_use);
+  allocator.remove_outside(std::uint64_t{1} << 40, MemoryUse::gradients);
+  EXPECT_EQ(memory_stats(kVulkan).in_use, before.in_use);
+
+  allocate(kVulkan, std::size_t{100} << 20);  // cached
+  ASSERT_GT(memory_stats(kVulkan).cached, std::uint64_t{90} << 20);
+  ::setenv("ETNA_MEMORY_LIMIT", std::to_string(before.in_use + (std::uint64_t{101} << 20)).c_str(), 1);
+  allocator.add_outside(std::uint64_t{60} << 20, MemoryUse::gradients);
+  EXPECT_EQ(memory_stats(kVulkan).cached, 0u) << "the cache makes room";
+  EXPECT_THAT(message_of<OutOfMemory>([&] { allocator.add_outside(std::uint64_t{60} << 20, MemoryUse::gradients); }),
+              HasSubstr("no room for 60.0 MiB of gradients that are shared with another process"));
+  EXPECT_THROW(allocate(kVulkan, std::size_t{60} << 20), OutOfMemory);
+  allocator.remove_outside(std::uint64_t{60} << 20, MemoryUse::gradients);
+  EXPECT_NE(allocate(kVulkan, std::size_t{60} << 20)->address(), 0u);
+  ::unsetenv("ETNA_MEMORY_LIMIT");
+  empty_cache(kVulkan);
+}
+
 TEST_F(VulkanMemory, OutOfMemoryNamesTheLimit) {
   EXPECT_THAT(message_of<OutOfMemory>([] { allocate(kVulkan, std::size_t{1} << 50); }), HasSubstr("at most"));
   empty_cache(kVulkan);

@@ -1,3 +1,5 @@
+#include <cstdlib>
+
 #include <gmock/gmock.h>
 
 #include "world.h"
@@ -8,10 +10,19 @@ namespace {
 
 using testing::HasSubstr, testing::Not;
 
+// Layers of 2023 wait for seconds where the host signals a semaphore: with them, captured steps are tested apart.
 TEST(World, TwoProcesses) {
-  const Result result = run_world(2, "-Faults.*");
+  const Result result = run_world(2, "-Faults.*", "ETNA_VALIDATION=0");
   EXPECT_EQ(result.code, 0) << result.output;
   EXPECT_THAT(result.output, HasSubstr("tests ran"));
+}
+
+TEST(World, CapturedStepsOnAGpuAreValid) {
+  if (std::getenv("ETNA_TEST_VULKAN") == nullptr) GTEST_SKIP() << "no Vulkan device is asked for (ETNA_TEST_VULKAN)";
+  const Result result =
+      run_world(2, "Vulkan.*:CapturedGpu.EveryCollectiveIsReplayed:CapturedGpu.TrainingFollowsStepsOpByOp");
+  EXPECT_EQ(result.code, 0) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("3 tests ran"));
 }
 
 TEST(World, FourProcesses) {
@@ -38,6 +49,21 @@ TEST(WorldFaults, AKilledFirstRankIsNamed) {
   const Result result = run_world(2, "Faults.KilledFirstRank");
   EXPECT_NE(result.code, 0);
   EXPECT_THAT(result.output, testing::ContainsRegex("rank 1 after 0 s: .*rank 0 .*process [0-9]+. has ended"));
+}
+
+TEST(WorldFaults, AKilledRankOfCapturedStepsOnAGpuIsNamed) {
+  if (std::getenv("ETNA_TEST_VULKAN") == nullptr) GTEST_SKIP() << "no Vulkan device is asked for (ETNA_TEST_VULKAN)";
+  const Result result = run_world(2, "Faults.KilledRankOfCapturedSteps", "ETNA_VALIDATION=0");
+  EXPECT_NE(result.code, 0);
+  EXPECT_THAT(result.output, testing::ContainsRegex("rank 0 after [0-9]+ s: .*rank 1 .*has ended"));
+}
+
+TEST(WorldFaults, OtherShapesInCapturedStepsAreNamed) {
+  if (std::getenv("ETNA_TEST_VULKAN") == nullptr) GTEST_SKIP() << "no Vulkan device is asked for (ETNA_TEST_VULKAN)";
+  const Result result = run_world(2, "Faults.OtherShapesInCapturedSteps", "ETNA_WORLD_LATE=10 ETNA_VALIDATION=0");
+  EXPECT_THAT(result.output,
+              HasSubstr("the ranks do not call the same: rank 0 calls all_reduce(sum) of f32 [4]; rank 1 "
+                        "calls all_reduce(sum) of f32 [5]"));
 }
 
 TEST(WorldFaults, AStoppedRankIsNamed) {

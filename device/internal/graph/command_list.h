@@ -88,7 +88,7 @@ struct CommandList {
 
   std::span<const MemoryRange> reads(const Command& c) const { return of(ranges, c.reads); }
   std::span<const MemoryRange> writes(const Command& c) const { return of(ranges, c.writes); }
-  Accesses accesses(const Command& c) const { return {reads(c), writes(c), c.foreign() != nullptr}; }
+  Accesses accesses(const Command& c) const { return {reads(c), writes(c)}; }
   std::span<const std::byte> arguments(const Command& c) const { return of(bytes, c.arguments); }
   std::span<const std::uint32_t> addresses(const Command& c) const { return of(offsets, c.addresses); }
   std::span<const std::uint32_t> spec(const DispatchCommand& d) const { return of(constants, d.spec); }

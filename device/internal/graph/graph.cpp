@@ -93,7 +93,11 @@ void Graph::group() {
     for (std::uint32_t i = 0; i < list_.commands.size(); ++i) groups.push_back(i);
   } else {
     std::vector<graph::Accesses> accesses;
-    for (const Command& c : list_.commands) accesses.push_back(list_.accesses(c));
+    for (const Command& c : list_.commands) {
+      accesses.push_back(list_.accesses(c));
+      // Ranks call their collectives in the same order, whatever else each of them captures.
+      if (c.foreign() != nullptr) accesses.back().line = static_cast<int>(c.foreign()->work->place());
+    }
     groups = graph::group_commands(accesses);
   }
   for (std::size_t i = 0; i < groups.size(); ++i) {

@@ -87,11 +87,16 @@ std::vector<std::vector<std::uint32_t>> dependencies(std::span<const Accesses> c
 }
 
 std::vector<std::uint32_t> group_commands(std::span<const Accesses> commands, std::uint32_t reach) {
-  std::vector<std::uint32_t> groups;
+  std::vector<std::uint32_t> groups, lines;
   std::uint32_t last = 0;
   for (const std::vector<std::uint32_t>& before : dependencies(commands)) {
     std::uint32_t group = last > reach ? last - reach : 0;
-    for (std::uint32_t p : before) group = std::max({group, groups[p] + 1, commands[p].foreign ? last : 0});
+    for (std::uint32_t p : before) group = std::max({group, groups[p] + 1, commands[p].line >= 0 ? last : 0});
+    if (const int line = commands[groups.size()].line; line >= 0) {
+      if (lines.size() <= static_cast<std::size_t>(line)) lines.resize(static_cast<std::size_t>(line) + 1, 0);
+      std::uint32_t& least = lines[static_cast<std::size_t>(line)];
+      least = group = std::max(group, least);
+    }
     groups.push_back(group);
     last = std::max(last, group);
   }

@@ -185,6 +185,11 @@ class VulkanBackend final : public Backend, public Launcher {
     return queue == nullptr ? nullptr : queue->stream();
   }
 
+  bool maps_memory(Device) override { return true; }
+  gpu::MappedMemory mapped_memory(Device device, std::size_t bytes) override {
+    return vulkan::mapped_memory(device, bytes);
+  }
+
   QueueStats stats(Device device) override {
     Context& context = Context::of(device);
     std::lock_guard lock(context.mutex);

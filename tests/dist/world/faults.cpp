@@ -6,7 +6,9 @@
 
 #include <unistd.h>
 
+#include <etna/device/device.h>
 #include <etna/dist/dist.h>
+#include <etna/tensor/capture.h>
 
 #include "world.h"
 
@@ -65,6 +67,32 @@ TEST(Faults, LateRank) {
   report([&] {
     if (++calls == 20 && rank() == 1) std::this_thread::sleep_for(std::chrono::seconds(30));
     distributed::all_reduce(ones({1000}));
+  });
+}
+
+/// A rank that ends while others wait within captured steps on a GPU.
+TEST(Faults, KilledRankOfCapturedSteps) {
+  const Device device = select_device("vulkan:0");
+  auto step = capture([](const Tensor& x) { return distributed::all_reduce(x * 2.0); }, {.device = device});
+  const Tensor x = ones({1000}, {f32, device});
+  int calls = 0;
+  report([&] {
+    if (++calls == 20 && rank() == 1) ::kill(::getpid(), SIGKILL);
+    step(x).to(kCPU);
+  });
+}
+
+TEST(Faults, OtherShapesInCapturedSteps) {
+  const Device device = select_device("vulkan:0");
+  auto step = capture([](const Tensor& x) { return distributed::all_reduce(x * 2.0); }, {.device = device});
+  const Tensor same = ones({4}, {f32, device}), other = ones({4 + rank()}, {f32, device});
+  auto changed = capture([](const Tensor& a) { return distributed::all_reduce(a).slice(0, 0, 4); }, {.device = device});
+  int calls = 0;
+  report([&] {
+    if (++calls < 5)
+      step(same).to(kCPU);
+    else
+      changed(other).to(kCPU);
   });
 }
 

@@ -1,7 +1,10 @@
+#include <string_view>
+
 #include <gtest/gtest.h>
 
 #include <etna/dist/dist.h>
 
+#include "relay.h"
 #include "world.h"
 
 // Runs tests in every process of a group. Each process runs the same ones, in the same order.
@@ -26,6 +29,7 @@ class FailuresOnly : public testing::EmptyTestEventListener {
 }  // namespace etna
 
 int main(int argc, char** argv) {
+  if (argc > 1 && std::string_view(argv[1]) == "--relay") return etna::relay(argc - 2, argv + 2);
   testing::InitGoogleTest(&argc, argv);
   auto& listeners = testing::UnitTest::GetInstance()->listeners();
   delete listeners.Release(listeners.default_result_printer());

@@ -66,6 +66,47 @@ void expose_kernel_writes(const VolkDeviceTable& vk, VkCommandBuffer commands) {
                           nullptr, 0, nullptr);
 }
 
+// A semaphore orders all stages. The barrier waits for it because all stages are among its own: a barrier of the host's
+// stage alone may come before the semaphore.
+void expose_to_host(const VolkDeviceTable& vk, VkCommandBuffer commands) {
+  auto memory = structure<VkMemoryBarrier>(VK_STRUCTURE_TYPE_MEMORY_BARRIER);
+  memory.srcAccessMask = VK_ACCESS_MEMORY_WRITE_BIT;
+  memory.dstAccessMask = VK_ACCESS_HOST_READ_BIT | VK_ACCESS_HOST_WRITE_BIT;
+  vk.vkCmdPipelineBarrier(commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT,
+                          VK_PIPELINE_STAGE_HOST_BIT | VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, 0, 1, &memory, 0, nullptr, 0,
+                          nullptr);
+}
+
+void take_from_host(const VolkDeviceTable& vk, VkCommandBuffer commands) {
+  auto memory = structure<VkMemoryBarrier>(VK_STRUCTURE_TYPE_MEMORY_BARRIER);
+  memory.srcAccessMask = VK_ACCESS_HOST_WRITE_BIT | VK_ACCESS_MEMORY_WRITE_BIT;
+  memory.dstAccessMask = VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT;
+  vk.vkCmdPipelineBarrier(commands, VK_PIPELINE_STAGE_HOST_BIT | VK_PIPELINE_STAGE_ALL_COMMANDS_BIT,
+                          VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, 0, 1, &memory, 0, nullptr, 0, nullptr);
+}
+
+namespace {
+
+/// Whether work of the host begins before the first command of a graph.
+bool begins_with_host_work(std::span<const GraphPiece> graph) {
+  for (const GraphPiece& piece : graph) {
+    if (!piece.commands.empty()) return false;
+    if (piece.begins_host_work()) return true;
+  }
+  return false;
+}
+
+/// Whether it is waited for behind the last one.
+bool ends_with_host_work(std::span<const GraphPiece> graph) {
+  if (std::none_of(graph.begin(), graph.end(), [](const GraphPiece& piece) { return piece.begins_host_work(); }))
+    return false;
+  for (std::size_t i = graph.size(); i > 0 && graph[i - 1].commands.empty(); --i)
+    if (graph[i - 1].waits[static_cast<std::size_t>(ForeignPlace::host)] > 0) return true;
+  return false;
+}
+
+}  // namespace
+
 CommandQueue::CommandQueue(LogicalDevice& device, const Pipelines& pipelines, const IndexErrors& index_errors,
                            BufferSegments& segments)
     : device_(device), pipelines_(pipelines), index_errors_(index_errors), segments_(segments), timestamps_(device) {
@@ -186,14 +227,16 @@ void CommandQueue::make_host_visible() {
   for_host_ = true;
 }
 
-/// The open batch into its command buffer.
-void CommandQueue::encode_open() {
+/// The open batch into its command buffer. @param expose work of the host follows it
+void CommandQueue::encode_open(bool expose) {
   Slot& slot = open();
   if (VkResult r = device_.vk.vkResetCommandPool(device_.handle, slot.pool, 0)) fail(r, "vkResetCommandPool");
   auto info = structure<VkCommandBufferBeginInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO);
   info.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
   if (VkResult r = device_.vk.vkBeginCommandBuffer(slot.buffer, &info)) fail(r, "vkBeginCommandBuffer");
   slot.timed.reset(timestamps_, slot.buffer, kBatchDispatches + 1);
+  if (std::exchange(from_host_, false) || awaited_[static_cast<std::size_t>(ForeignPlace::host)] > 0)
+    take_from_host(device_.vk, slot.buffer);
   VkPipeline bound = VK_NULL_HANDLE;
   for (std::size_t i = 0; i < slot.list.entries.size(); ++i) {
     const QueueEntry& c = slot.list.entries[i];
@@ -218,6 +261,7 @@ void CommandQueue::encode_open() {
     }
   }
   slot.timed.finish(slot.buffer);
+  if (expose) expose_to_host(device_.vk, slot.buffer);
   if (index_errors_.in_use()) expose_kernel_writes(device_.vk, slot.buffer);
   if (VkResult r = device_.vk.vkEndCommandBuffer(slot.buffer)) fail(r, "vkEndCommandBuffer");
 }
@@ -235,8 +279,8 @@ std::uint64_t CommandQueue::execute(std::span<const GraphPiece> graph, std::uint
                                     std::uint64_t barriers) {
   begin(QueueEntry::Kind::mark, "captured step");
   wait_for_all_foreign();
+  hazards_.fence();  // first: foreign work that fails is reported when all is submitted
   submit(graph);
-  hazards_.fence();
   stats_.dispatches += dispatches;
   stats_.barriers += barriers;
   return submitted_;
@@ -277,7 +321,8 @@ void CommandQueue::submit(std::span<const GraphPiece> graph) {
   // Whatever happens below, the next command opens a new batch.
   open_batch_ = false;
   Slot& slot = open();
-  encode_open();
+  encode_open(begins_with_host_work(graph));
+  from_host_ = ends_with_host_work(graph);
   std::array<std::uint64_t, gpu::kForeignPlaces> before{};
   for (std::size_t place = 0; place < gpu::kForeignPlaces; ++place)
     if (foreign_[place]) before[place] = foreign_[place]->queued();

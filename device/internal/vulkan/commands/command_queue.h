@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -25,6 +26,10 @@ VkAccessFlags accesses_of(unsigned bits);
 
 /// Makes what kernels wrote to mapped memory visible to the host once the command buffer is done.
 void expose_kernel_writes(const VolkDeviceTable& vk, VkCommandBuffer commands);
+/// Around work of the host in the middle of what is queued: makes what the device wrote before visible to the host, and
+/// what the host wrote to the device. A submit alone does it only for what the host wrote before the submit.
+void expose_to_host(const VolkDeviceTable& vk, VkCommandBuffer commands);
+void take_from_host(const VolkDeviceTable& vk, VkCommandBuffer commands);
 
 /// Registers an exit handler that shuts down the devices in use (context.cpp). May be called again.
 void leave_at_exit();
@@ -34,6 +39,11 @@ struct GraphPiece {
   std::span<const VkCommandBuffer> commands;
   std::array<std::uint64_t, gpu::kForeignPlaces> waits{};  ///< so much of the graph's foreign work must be done before
   std::vector<gpu::ForeignCall> behind;                    ///< foreign work that begins when the commands are done
+
+  /// Whether some of that work is the host's, on mapped memory.
+  bool begins_host_work() const {
+    return std::any_of(behind.begin(), behind.end(), [](const auto& call) { return call.work->uses_mapped_memory(); });
+  }
 };
 
 /// The only code that queues commands and emits barriers. Work is queued in order. It is submitted once about a
@@ -113,7 +123,7 @@ class CommandQueue {
   QueueEntry& begin(QueueEntry::Kind kind, std::string_view op);
   void add(std::span<const Range> reads, std::span<const Range> writes);
   bool is_busy();
-  void encode_open();
+  void encode_open(bool expose);
   void submit(std::span<const GraphPiece> behind);
   void add_batch(std::span<const VkCommandBuffer> commands, const std::array<std::uint64_t, gpu::kForeignPlaces>& waits,
                  std::span<const gpu::ForeignCall> behind);
@@ -134,6 +144,7 @@ class CommandQueue {
   std::size_t current_ = 0;
   bool open_batch_ = false;
   bool for_host_ = false;    ///< the open batch copies something to the host
+  bool from_host_ = false;   ///< the host writes something behind the commands that were submitted last
   std::uint64_t bytes_ = 0;  ///< touched by the open batch
   std::vector<VkCommandBuffer> submitting_;
   /// One call's VkSubmitInfo with what it refers to.

@@ -19,6 +19,8 @@ constexpr std::size_t kMostRunning = 64;  ///< foreign works whose ranges are ke
 /// @param mark of the first piece
 void CommandQueue::run_foreign(std::span<const GraphPiece> graph, std::uint64_t mark) {
   std::exception_ptr wrong;
+  // Memory that ends with a work of before waits for the queue, and so for what is begun here.
+  std::array<std::shared_ptr<ForeignWork>, gpu::kForeignPlaces> before = last_foreign_;
   for (const GraphPiece& piece : graph) {
     for (const gpu::ForeignCall& call : piece.behind) {
       const auto place = static_cast<std::size_t>(call.work->place());
@@ -60,7 +62,7 @@ void CommandQueue::foreign(const gpu::ForeignCall& call) {
 ForeignQueue* CommandQueue::foreign_queue(ForeignPlace place, std::string& why) {
   auto& queue = foreign_[static_cast<std::size_t>(place)];
   if (queue != nullptr) return queue.get();
-  const auto adopt = [device = device_.device](const Buffer& buffer) { return adopt_buffer(device, buffer, nullptr); };
+  const auto adopt = [device = device_.device](const Buffer& buffer) { return adopt_device_memory(device, buffer); };
   queue = place == ForeignPlace::cuda ? make_cuda_queue(device_, segments_, adopt, why) : make_host_queue(device_);
   return queue.get();
 }

@@ -1,5 +1,6 @@
 #include <etna/device/internal/vulkan/commands/host_import.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <mutex>
@@ -46,9 +47,10 @@ void release(Device device, std::uint64_t address) noexcept {
 /// Which ends the buffer with itself.
 StoragePtr storage_of(Device device, const Buffer& buffer, std::shared_ptr<const void> owner) {
   return {new Storage(device, buffer.bytes, nullptr, buffer.address, nullptr),
-          [device, address = buffer.address, kept = std::move(owner)](Storage* own) {
+          [device, address = buffer.address, kept = std::move(owner)](Storage* own) mutable {
             release(device, address);
             delete own;
+            kept = nullptr;  // the deleter itself lives as long as somebody refers weakly to the storage
           }};
 }
 
@@ -63,6 +65,21 @@ StoragePtr adopt_buffer(Device device, Buffer buffer, std::shared_ptr<const void
         fmt::format("{}: the driver gave the address {:#x}, which is not canonical", device.str(), buffer.address));
   }
   return storage_of(device, buffer, std::move(owner));
+}
+
+StoragePtr adopt_device_memory(Device device, const Buffer& buffer) {
+  CachingAllocator& allocator = Context::of(device).allocator;
+  constexpr MemoryUse kUse = MemoryUse::gradients;
+  try {
+    allocator.add_outside(buffer.bytes, kUse);
+  } catch (...) {
+    destroy_buffer(Context::of(device).logical, buffer);
+    throw;
+  }
+  // Counted until the buffer has ended.
+  const std::shared_ptr<const void> counted(
+      nullptr, [&allocator, bytes = buffer.bytes](const void*) { allocator.remove_outside(bytes, kUse); });
+  return adopt_buffer(device, buffer, counted);
 }
 
 StoragePtr import_host(Device device, std::span<const std::byte> bytes, std::shared_ptr<const void> owner) {
@@ -84,6 +101,17 @@ StoragePtr import_host(Device device, std::span<const std::byte> bytes, std::sha
   auto storage = std::make_shared<Storage>(device, bytes.size(), nullptr, 0, nullptr);
   storage->rebind(whole, at - begin);
   return storage;
+}
+
+gpu::MappedMemory mapped_memory(Device device, std::size_t bytes) {
+  Context& context = Context::of(device);
+  std::lock_guard lock(context.mutex);
+  context.logical.require_alive();
+  Buffer buffer;
+  if (const VkResult result = make_buffer(context.logical, BufferUse::report, std::max<std::size_t>(bytes, 4), buffer))
+    throw OutOfMemory(fmt::format("{}: no {} of host memory that the GPU can see ({})", device.str(),
+                                  readable_bytes(bytes), str(result)));
+  return {adopt_buffer(device, buffer, nullptr), buffer.host};
 }
 
 bool is_imported(const Storage& storage) {

@@ -1,6 +1,7 @@
 #include <etna/device/internal/vulkan/executable/command_buffers.h>
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -146,6 +147,25 @@ void CommandBuffers::divide() {
       ranges_.emplace_back(at, std::min(at + kCommandsABuffer, part.end));
     part.buffers = ranges_.size() - part.first_buffer;
   }
+  note_host_work();
+}
+
+/// Finds the parts that need barriers against work of the host. What is before the first part that has commands, and
+/// behind the last, is the queue's.
+void CommandBuffers::note_host_work() {
+  constexpr auto kHost = static_cast<std::size_t>(ForeignPlace::host);
+  const auto begins = [](const Part& part) { return part.piece.begins_host_work(); };
+  if (std::none_of(parts_.begin(), parts_.end(), begins)) return;
+  Part* before = nullptr;
+  bool waited = false;
+  for (Part& part : parts_) {
+    waited = waited || part.piece.waits[kHost] > 0;
+    if (part.buffers > 0) {
+      part.from_host = std::exchange(waited, false);
+      before = &part;
+    }
+    if (before != nullptr) before->to_host = before->to_host || begins(part);
+  }
 }
 
 BufferSpan CommandBuffers::buffer_of(const Range& range) const {
@@ -231,6 +251,10 @@ void CommandBuffers::encode_all(Buffers& buffers, Timestamps* timestamps) {
 
 void CommandBuffers::encode(VkCommandBuffer commands, std::size_t buffer, TimedCommands* timed) {
   const auto [begin, end] = ranges_[buffer];
+  const Part& part = *std::find_if(parts_.begin(), parts_.end(), [&](const Part& p) {
+    return buffer >= p.first_buffer && buffer < p.first_buffer + p.buffers;
+  });
+  if (part.from_host && buffer == part.first_buffer) take_from_host(context_.logical.vk, commands);
   VkPipeline bound = VK_NULL_HANDLE;
   const std::vector<graph::Command>& list = graph_.list().commands;
   // Foreign commands have no place in a command buffer; they come before the others of their group.
@@ -256,6 +280,7 @@ void CommandBuffers::encode(VkCommandBuffer commands, std::size_t buffer, TimedC
   }
   if (timed != nullptr) timed->finish(commands);
   if (everywhere) barrier(commands, kCompute | kTransfer, kCompute | kTransfer);
+  if (part.to_host && buffer + 1 == part.first_buffer + part.buffers) expose_to_host(context_.logical.vk, commands);
   if (buffer + 1 == ranges_.size() && context_.index_errors.in_use())
     expose_kernel_writes(context_.logical.vk, commands);
 }

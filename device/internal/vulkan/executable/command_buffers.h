@@ -29,6 +29,7 @@ class CommandBuffers final : public Executable {
     std::size_t begin = 0, end = 0;  ///< commands
     std::size_t first_buffer = 0, buffers = 0;
     GraphPiece piece;
+    bool from_host = false, to_host = false;  ///< work of the host was waited for before, or begins behind
   };
   /// The commands, a few hundred per buffer; with timestamps, if requested.
   struct Buffers {
@@ -39,6 +40,7 @@ class CommandBuffers final : public Executable {
   };
   QueueEntry resolved(const graph::Command& command) const;
   void divide();
+  void note_host_work();
   std::span<const GraphPiece> pieces_of(const Buffers& buffers);
   void encode_all(Buffers& buffers, Timestamps* timestamps);
   void encode(VkCommandBuffer commands, std::size_t buffer, TimedCommands* timed);

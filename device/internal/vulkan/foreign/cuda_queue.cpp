@@ -6,6 +6,10 @@
 #include <utility>
 #include <vector>
 
+#ifndef _WIN32
+#include <unistd.h>
+#endif
+
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
@@ -15,6 +19,25 @@
 // The device's memory and semaphores as CUDA sees them: exported as file descriptors, and imported.
 namespace etna::vulkan {
 namespace {
+
+/// Undoes what was done, unless it is told otherwise.
+struct Undo {
+  std::function<void()> undo;
+  Undo(std::function<void()> f) : undo(std::move(f)) {}
+  ~Undo() {
+    if (undo) undo();
+  }
+  Undo(const Undo&) = delete;
+  Undo& operator=(const Undo&) = delete;
+  void keep() { undo = nullptr; }
+};
+
+void close_shared(int& descriptor) {
+#ifndef _WIN32
+  if (descriptor >= 0) ::close(descriptor);
+#endif
+  descriptor = -1;
+}
 
 constexpr std::uint64_t kSample = 16;  ///< of so many works, one is timed: an event costs as much as a short copy
 
@@ -78,13 +101,18 @@ class CudaQueue final : public ForeignQueue, public gpu::ForeignStream {
     Mapped mapped;
     mapped.reserved = bytes;
     mapped.begin = map_here(handle, bytes);
+    Undo mapping([&] { close(mapped.begin, bytes); });
     int for_device = -1;
+    Undo descriptors([&] { close_shared(made.descriptor), close_shared(for_device); });
     check(cuda_.export_memory(&made.descriptor, handle, cuda::kFileDescriptor, 0), "cuMemExportToShareableHandle");
     check(cuda_.export_memory(&for_device, handle, cuda::kFileDescriptor, 0), "cuMemExportToShareableHandle");
     vulkan::check(import_buffer(device_, for_device, bytes, buffer), "vkAllocateMemory of memory that CUDA shares");
+    for_device = -1;  // the device's now
     mapped_[buffer.address] = mapped;
+    Undo known([&] { mapped_.erase(buffer.address); });
     made.address = mapped.begin;
     made.storage = adopt_(buffer);
+    for (Undo* undo : {&mapping, &descriptors, &known}) undo->keep();
     return made;
   }
   std::uint64_t open(int descriptor, std::size_t bytes) override {
@@ -92,9 +120,8 @@ class CudaQueue final : public ForeignQueue, public gpu::ForeignStream {
     cuda::Handle handle = 0;
     void* as_pointer = reinterpret_cast<void*>(static_cast<std::intptr_t>(descriptor));
     check(cuda_.import_shareable(&handle, as_pointer, cuda::kFileDescriptor), "cuMemImportFromShareableHandle");
-    const cuda::Address at = map_here(handle, bytes);
-    cuda_.release_memory(handle);
-    return at;
+    const Undo released([&] { cuda_.release_memory(handle); });  // what is mapped stays
+    return map_here(handle, bytes);
   }
   void close(std::uint64_t at, std::size_t bytes) override {
     cuda_.set_context(context_);

@@ -44,7 +44,7 @@ class ForeignQueue {
   std::atomic<std::uint64_t> queued_ = 0;
 };
 
-/// Makes an imported buffer a storage of the device.
+/// Makes an imported buffer a storage of the device, which counts as its memory; or destroys it. @throws OutOfMemory
 using AdoptBuffer = std::function<StoragePtr(const Buffer&)>;
 /// A CUDA stream of the same GPU. Null, and `why`, where it cannot be.
 std::unique_ptr<ForeignQueue> make_cuda_queue(const LogicalDevice& device, BufferSegments& segments, AdoptBuffer adopt,

@@ -2,6 +2,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <exception>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -26,17 +27,24 @@ class HostQueue final : public ForeignQueue {
     std::shared_ptr<ForeignWork> work;
     std::vector<Range> reads, writes;
     std::uint64_t after, number;
-    std::function<bool()> step = {};  ///< once it has begun
-    bool ended = false;
+    std::function<bool()> step = {};  ///< empty: it was refused
+    bool begun = false, ended = false;
   };
 
   void begin(std::uint64_t after, const gpu::ForeignCall& call, std::uint64_t number) override {
     Job job{call.work, {call.reads.begin(), call.reads.end()}, {call.writes.begin(), call.writes.end()}, after, number};
+    std::exception_ptr wrong;
+    try {
+      job.step = call.work->prepare();
+    } catch (...) {
+      wrong = std::current_exception();
+    }
     {
       const std::lock_guard lock(mutex_);
       jobs_.push_back(std::move(job));
     }
     changed_.notify_one();
+    if (wrong) std::rethrow_exception(wrong);
   }
 
   void loop() {
@@ -72,7 +80,7 @@ class HostQueue final : public ForeignQueue {
     bool moved = false, lost = false;
     for (Job& job : running) {
       if (job.ended) continue;
-      if (!job.step) {
+      if (!job.begun) {
         const bool follows = std::any_of(running.begin(), running.end(), [&](const Job& earlier) {
           return earlier.number < job.number && !earlier.ended &&
                  graph::conflict({earlier.reads, earlier.writes}, {job.reads, job.writes});
@@ -83,13 +91,10 @@ class HostQueue final : public ForeignQueue {
         const VkResult result = reached(job.after, alone ? 100'000'000 : 0);
         if (result == VK_TIMEOUT) break;
         lost = result != VK_SUCCESS;  // it reaches nothing any more, and nobody waits for it
+        job.begun = moved = true;
       }
       try {
-        if (!job.step) {
-          moved = true;
-          job.step = job.work->begin();
-        }
-        job.ended = lost || job.step();
+        job.ended = lost || !job.step || job.step();
       } catch (...) {
         job.ended = true;  // its check() tells; the device goes on
       }
