@@ -24,7 +24,8 @@ class PeerPath::Send final : public gpu::ForeignWork {
   Send(std::shared_ptr<PeerPath> path, std::shared_ptr<Passage> passage, std::size_t at, std::size_t bytes)
       : path_(std::move(path)), passage_(std::move(passage)), at_(at), bytes_(bytes) {}
   gpu::ForeignPlace place() const override { return gpu::ForeignPlace::host; }
-  void check() override { path_->require_good(); }
+  bool uses_mapped_memory() const override { return false; }
+  void check() override { path_->tell(); }
   void abandon() noexcept override { passage_->ended = true; }
   std::function<bool()> begin() override {
     return [path = path_, passage = passage_, at = at_, bytes = bytes_, started = false,
@@ -57,7 +58,8 @@ class PeerPath::Receive final : public gpu::ForeignWork {
   Receive(std::shared_ptr<PeerPath> path, std::shared_ptr<Passage> passage)
       : path_(std::move(path)), passage_(std::move(passage)) {}
   gpu::ForeignPlace place() const override { return gpu::ForeignPlace::host; }
-  void check() override { path_->require_good(); }
+  bool uses_mapped_memory() const override { return false; }
+  void check() override { path_->tell(); }
   void abandon() noexcept override { passage_->ended = true; }
   std::function<bool()> begin() override {
     passage_->room = true;
@@ -76,10 +78,10 @@ std::shared_ptr<PeerPath> PeerPath::make(Device from, gpu::ForeignStream& sends,
                                          gpu::ForeignStream& receives, std::size_t slot) {
   std::shared_ptr<PeerPath> made(new PeerPath(from, sends, to, slot));
   made->own_ = sends.share(slot * kSlots);
-  os::close_descriptor(std::exchange(made->own_.descriptor, -1));
+  os::close_descriptors(std::span(&made->own_.descriptor, 1));
   made->inbox_ = receives.share(slot * kSlots);
-  const auto closed = [&](int* descriptor) { os::close_descriptor(*descriptor); };
-  const std::unique_ptr<int, decltype(closed)> held(&made->inbox_.descriptor, closed);
+  const auto close = [&](PeerPath*) { os::close_descriptors(std::span(&made->inbox_.descriptor, 1)); };
+  const std::unique_ptr<PeerPath, decltype(close)> closed(made.get(), close);
   made->inbox_here_ = sends.open(made->inbox_.descriptor, made->inbox_.bytes);
   return made;
 }
@@ -90,7 +92,7 @@ PeerPath::~PeerPath() {
 
 void PeerPath::copy(const Storage& from, std::size_t from_offset, Storage& to, std::size_t to_offset,
                     std::size_t bytes) {
-  require_good();
+  if (failed()) throw DeviceError(failure_);
   for (std::size_t at = 0; at < bytes; at += slot_) {
     const std::size_t part = std::min(slot_, bytes - at), place = parts_++ % kSlots * slot_;
     const auto passage = std::make_shared<Passage>();
@@ -98,8 +100,13 @@ void PeerPath::copy(const Storage& from, std::size_t from_offset, Storage& to, s
     gpu::enqueue_copy(from_, from, from_offset + at, *own_.storage, place, part);
     gpu::enqueue_foreign(
         from_, {"send", std::make_shared<Send>(shared_from_this(), passage, place, part), std::span(&read, 1), {}});
-    gpu::enqueue_foreign(
-        to_, {"receive", std::make_shared<Receive>(shared_from_this(), passage), {}, std::span(&write, 1)});
+    try {
+      gpu::enqueue_foreign(
+          to_, {"receive", std::make_shared<Receive>(shared_from_this(), passage), {}, std::span(&write, 1)});
+    } catch (...) {
+      passage->ended = true;
+      throw;
+    }
     gpu::enqueue_copy(to_, *inbox_.storage, place, to, to_offset + at, part);
   }
 }
@@ -114,9 +121,9 @@ void PeerPath::fail(const std::string& why) {
   if (failure_.empty()) failure_ = fmt::format("copy from {} to {}: {}", from_.str(), to_.str(), why);
 }
 
-void PeerPath::require_good() const {
+void PeerPath::tell() {
   const std::lock_guard lock(mutex_);
-  if (!failure_.empty()) throw DeviceError(failure_);
+  if (!failure_.empty() && !std::exchange(told_, true)) throw DeviceError(failure_);
 }
 
 bool copy_to_peer(const Storage& from, std::size_t from_offset, Storage& to, std::size_t to_offset, std::size_t bytes) {
@@ -137,14 +144,13 @@ bool copy_to_peer(const Storage& from, std::size_t from_offset, Storage& to, std
       std::string why;
       gpu::ForeignStream* sends = gpu::foreign_stream(from.device(), why);
       gpu::ForeignStream* receives = gpu::foreign_stream(to.device(), why);
-      if (sends != nullptr && receives != nullptr)
-        made = PeerPath::make(from.device(), *sends, to.device(), *receives);
+      if (sends != nullptr && receives != nullptr) made = PeerPath::make(from.device(), *sends, to.device(), *receives);
     } catch (const Error&) {
       // They do not reach each other, or memory is short: the host does.
     }
     found = paths.emplace(names, std::move(made)).first;
   }
-  if (found->second == nullptr) return false;
+  if (found->second == nullptr || found->second->failed()) return false;
   found->second->copy(from, from_offset, to, to_offset, bytes);
   return true;
 }

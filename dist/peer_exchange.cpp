@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
+#include <etna/device/internal/os/files.h>
 
 namespace etna::distributed {
 namespace {
@@ -26,7 +27,7 @@ bool both(Meeting& meeting, const std::string& step, const std::string& wrong, d
 
 struct Descriptors {
   std::vector<int> list;
-  ~Descriptors() { close_descriptors(list); }
+  ~Descriptors() { os::close_descriptors(list); }
 };
 
 }  // namespace

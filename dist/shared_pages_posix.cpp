@@ -13,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include <etna/device/internal/os/files.h>
 #include <etna/dist/internal/peer_exchange.h>
 
 namespace etna::distributed {
@@ -106,7 +107,7 @@ std::vector<int> swap_descriptors(Meeting& meeting, int rank, std::span<const in
   if (why.empty() && connected.number >= 0 && send_descriptors(connected.number, own))
     others = receive_descriptors(connected.number);
   if (others.size() == own.size()) return others;
-  close_descriptors(others);
+  os::close_descriptors(others);
   if (why.empty()) why = "the other rank sent no descriptors";
   return {};
 }
@@ -127,10 +128,5 @@ void* map_shared_pages(int descriptor, std::size_t bytes) {
 }
 
 void unmap_shared_pages(void* pages, std::size_t bytes) { ::munmap(pages, bytes); }
-
-void close_descriptors(std::span<const int> descriptors) {
-  for (const int d : descriptors)
-    if (d >= 0) ::close(d);
-}
 
 }  // namespace etna::distributed

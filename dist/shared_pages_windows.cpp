@@ -12,6 +12,5 @@ int make_shared_pages(std::size_t, std::string& why) {
 }
 void* map_shared_pages(int, std::size_t) { return nullptr; }
 void unmap_shared_pages(void*, std::size_t) {}
-void close_descriptors(std::span<const int>) {}
 
 }  // namespace etna::distributed

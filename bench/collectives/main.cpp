@@ -39,7 +39,7 @@ int main(int argc, char** argv) {
   CLI::App app{"Times all_reduce of f32 tensors over the processes of a group."};
   std::string device_name;
   std::vector<std::int64_t> sizes{64, 1024, 16384, 262144};
-  int calls = 50;
+  int calls = 500;
   app.add_option("--device", device_name, "each process's (default: a GPU of its own)");
   app.add_option("--kib", sizes, "bytes of a tensor in KiB, several by commas")->delimiter(',')->capture_default_str();
   app.add_option("--calls", calls, "between two waits")->check(CLI::PositiveNumber)->capture_default_str();

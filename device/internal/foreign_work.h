@@ -40,6 +40,8 @@ class ForeignWork {
   /// run does, as begin() does, which by default it calls with the first step.
   /// @throws Error; the device goes on nevertheless
   virtual std::function<bool()> prepare();
+  /// ForeignPlace::host: called in place of the first step where the device was lost before it came to the work.
+  virtual void abandon() noexcept {}
   /// Called when somebody has waited for the device. @throws Error if what was queued has failed meanwhile
   virtual void check() {}
 };

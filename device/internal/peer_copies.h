@@ -23,6 +23,7 @@ class PeerPath : public std::enable_shared_from_this<PeerPath> {
   ~PeerPath();
 
   /// Queues the copy on both devices. One thread after another calls it, for all paths together.
+  /// @throws DeviceError where an earlier one has failed
   void copy(const Storage& from, std::size_t from_offset, Storage& to, std::size_t to_offset, std::size_t bytes);
   bool failed() const;
 
@@ -33,7 +34,8 @@ class PeerPath : public std::enable_shared_from_this<PeerPath> {
   PeerPath(Device from, gpu::ForeignStream& sends, Device to, std::size_t slot)
       : from_(from), to_(to), sends_(sends), slot_(slot) {}
   void fail(const std::string& why);
-  void require_good() const;
+  /// @throws DeviceError once, where a copy has failed
+  void tell();
 
   const Device from_, to_;
   gpu::ForeignStream& sends_;
@@ -42,12 +44,14 @@ class PeerPath : public std::enable_shared_from_this<PeerPath> {
   std::uint64_t inbox_here_ = 0;            ///< as the sending device maps it
   std::uint64_t parts_ = 0;                 ///< that were copied
   mutable std::mutex mutex_;
-  std::string failure_;
+  std::string failure_;  ///< of the first that failed
+  bool told_ = false;
 };
 
 /// Queues a copy between two GPUs that does not pass through the host. Its first large copy between two devices makes
 /// their path, which takes 64 MiB on each, and what the other API takes there.
-/// @return false, and nothing is queued, where there is no such path @throws DeviceError of an earlier copy
+/// @return false, and nothing is queued, where there is no such path, or a copy there has failed, of which who waits for
+/// one of the devices is told
 bool copy_to_peer(const Storage& from, std::size_t from_offset, Storage& to, std::size_t to_offset, std::size_t bytes);
 
 }  // namespace etna

@@ -58,6 +58,5 @@ int make_shared_pages(std::size_t bytes, std::string& why);
 /// Null where that fails.
 void* map_shared_pages(int descriptor, std::size_t bytes);
 void unmap_shared_pages(void* pages, std::size_t bytes);
-void close_descriptors(std::span<const int> descriptors);
 
 }  // namespace etna::distributed

@@ -82,4 +82,7 @@ class File {
   [[maybe_unused]] bool appends_ = false;  ///< POSIX leaves that to the file's own mode
 };
 
+/// POSIX only: of memory that other processes or APIs open. Those below 0 are left out.
+void close_descriptors(std::span<const int> descriptors);
+
 }  // namespace etna::os

@@ -151,4 +151,9 @@ const std::byte* File::map(std::size_t bytes, std::error_code& error) const {
 
 void File::unmap(const std::byte* at, std::size_t bytes) { ::munmap(const_cast<std::byte*>(at), bytes); }
 
+void close_descriptors(std::span<const int> descriptors) {
+  for (const int d : descriptors)
+    if (d >= 0) ::close(d);
+}
+
 }  // namespace etna::os

@@ -173,4 +173,6 @@ const std::byte* File::map(std::size_t bytes, std::error_code& error) const {
 
 void File::unmap(const std::byte* at, std::size_t) { ::UnmapViewOfFile(at); }
 
+void close_descriptors(std::span<const int>) {}
+
 }  // namespace etna::os

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <etna/device/internal/peer_copies.h>
 #include <etna/tensor/internal/capture_hooks.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
@@ -161,7 +162,7 @@ TensorList to_direct(const OpCall& call) {
     upload(x.storage()->host() + offset, *y.storage(), 0, bytes);
   } else if (device.is_cpu()) {
     download(*x.storage(), offset, y.storage()->host(), bytes);
-  } else {
+  } else if (!copy_to_peer(*x.storage(), offset, *y.storage(), 0, bytes)) {
     std::vector<std::byte> staged(bytes);
     download(*x.storage(), offset, staged.data(), bytes);
     upload(staged.data(), *y.storage(), 0, bytes);

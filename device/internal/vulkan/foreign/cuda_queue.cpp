@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <exception>
 #include <map>
 #include <memory>
@@ -6,13 +7,10 @@
 #include <utility>
 #include <vector>
 
-#ifndef _WIN32
-#include <unistd.h>
-#endif
-
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
+#include <etna/device/internal/os/files.h>
 #include <etna/device/internal/vulkan/foreign/cuda_driver.h>
 #include <etna/device/internal/vulkan/foreign/foreign_queue.h>
 
@@ -31,13 +29,6 @@ struct Undo {
   Undo& operator=(const Undo&) = delete;
   void keep() { undo = nullptr; }
 };
-
-void close_shared(int& descriptor) {
-#ifndef _WIN32
-  if (descriptor >= 0) ::close(descriptor);
-#endif
-  descriptor = -1;
-}
 
 constexpr std::uint64_t kSample = 16;  ///< of so many works, one is timed: an event costs as much as a short copy
 
@@ -103,7 +94,7 @@ class CudaQueue final : public ForeignQueue, public gpu::ForeignStream {
     mapped.begin = map_here(handle, bytes);
     Undo mapping([&] { close(mapped.begin, bytes); });
     int for_device = -1;
-    Undo descriptors([&] { close_shared(made.descriptor), close_shared(for_device); });
+    Undo descriptors([&] { os::close_descriptors(std::array{made.descriptor, for_device}); });
     check(cuda_.export_memory(&made.descriptor, handle, cuda::kFileDescriptor, 0), "cuMemExportToShareableHandle");
     check(cuda_.export_memory(&for_device, handle, cuda::kFileDescriptor, 0), "cuMemExportToShareableHandle");
     vulkan::check(import_buffer(device_, for_device, bytes, buffer), "vkAllocateMemory of memory that CUDA shares");

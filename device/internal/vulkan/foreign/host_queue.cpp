@@ -92,6 +92,7 @@ class HostQueue final : public ForeignQueue {
         if (result == VK_TIMEOUT) break;
         lost = result != VK_SUCCESS;  // it reaches nothing any more, and nobody waits for it
         job.begun = moved = true;
+        if (lost) job.work->abandon();
       }
       try {
         job.ended = lost || !job.step || job.step();
