@@ -143,6 +143,12 @@ struct MeetingServer::State {
                               .take());
         }
         break;
+      case FrameKind::announcement: {
+        const std::string passed_on = FrameWriter(FrameKind::announcement).text(frame.text()).take();
+        for (const Connection& other : connections)
+          if (other.rank >= 0 && other.rank != one.rank && other.socket.is_open()) other.socket.send(passed_on);
+        break;
+      }
       case FrameKind::leave:
         seat.left = true;
         tell_all(FrameWriter(FrameKind::left).number(static_cast<std::uint64_t>(one.rank)).take());
