@@ -8,12 +8,14 @@
 #include <etna/data/tokenizers/internal/chat/jinja_template.h>
 #include <etna/device/error.h>
 #include <etna/device/output_file.h>
+#include <etna/dist/dist.h>
 #include <etna/train/progress.h>
 
 #include "commands.h"
 #include "generation.h"
 #include "line_reader.h"
 #include "output.h"
+#include "ranks.h"
 #include "receipt_option.h"
 #include "text_answer.h"
 
@@ -169,10 +171,12 @@ class Chat {
 };
 
 int chat(const TextOptions& options) try {
-  const auto receipt = begin_receipt(options);
-  const AnswerForm form(options.form);
+  const bool first = distributed::rank() == 0;
+  const auto receipt = on_all_ranks([&] { return first ? begin_receipt(options) : nullptr; });
+  const AnswerForm form = on_all_ranks([&] { return AnswerForm(options.form); });
   if (receipt && !form.file().empty()) receipt->file("form", form.file());
   LoadedModel model = open_model(options);
+  if (!leads(model)) return 0;
   if (receipt) {
     receipt->device(options.device, model.device);
     if (options.seed->count() > 0) receipt->seed("sampling", options.sampling.seed);
@@ -198,6 +202,7 @@ Command add_chat(CLI::App& app) {
   const auto options = std::make_shared<TextOptions>();
   CLI::App* chat = app.add_subcommand("chat", "Talk with a language model; /help lists what it takes");
   add_model_options(*chat, *options);
+  add_gpus_option(*chat, *options);
   add_guess_options(*chat, *options);
   chat->add_option("--system", options->system, "the system message before the conversation");
   chat->add_option("--format", options->format,
@@ -206,7 +211,7 @@ Command add_chat(CLI::App& app) {
       ->check(CLI::IsMember(formats()));
   add_sampling_options(*chat, *options);
   add_receipt_option(*chat, options->receipt, options->force);
-  return {chat, [options] { return cli::chat(*options); }};
+  return {chat, [options] { return run_on_ranks(*options, [options] { return cli::chat(*options); }); }};
 }
 
 }  // namespace etna::cli

@@ -7,13 +7,12 @@
 
 #include <fmt/format.h>
 
-#include <etna/autograd/autograd.h>
+#include <etna/device/internal/os/process.h>
 #include <etna/device/internal/os/terminal.h>
 #include <etna/dist/dist.h>
 #include <etna/dist/internal/group.h>
 #include <etna/dist/internal/local_device.h>
 #include <etna/dist/internal/place.h>
-#include <etna/tensor/ops.h>
 #include <etna/train/progress.h>
 
 #include "arguments.h"
@@ -73,9 +72,12 @@ int start_ranks(const ModelOptions& options) {
         fmt::format("--gpus {}: this computer has no GPU that can be used; see etna devices. With "
                     "--device cpu, {} processes share its cores",
                     options.gpus, options.gpus));
+  const bool terminal = os::is_terminal(stdin), reads_terminal = terminal && reads_input(command_line());
+  // In the background, where Ctrl-C does not reach it, mpirun cannot read the terminal.
   Processes processes{.count = options.gpus,
                       .command = command_line(),
-                      .forwards_input = !os::is_terminal(stdin) || reads_input(command_line()),
+                      .forwards_input = !terminal || reads_terminal,
+                      .asks_to_end = !reads_terminal,
                       .explains_exit_codes = false};
   processes.command.at(0) = own_file();
   return run_processes(processes);
@@ -112,11 +114,28 @@ void add_gpus_option(CLI::App& app, ModelOptions& options) {
       ->check(number_in(training::integers(1, 1024)));
 }
 
-int run_on_ranks(ModelOptions& options, const std::function<int()>& run) {
-  if (distributed::find_place({}, ranks_variable).size == 1) return options.gpus > 1 ? start_ranks(options) : run();
+bool is_first_rank(const ModelOptions& options) {
+  const distributed::Place place = distributed::find_place({}, ranks_variable);
+  return place.size == 1 ? options.gpus <= 1 : place.rank == 0;
+}
+
+int run_on_ranks(ModelOptions& options, const std::function<int()>& run, const std::function<void()>& refuse) {
+  if (distributed::find_place({}, ranks_variable).size == 1) {
+    if (options.gpus <= 1) return run();
+    try {
+      if (refuse) refuse();
+    } catch (const RankFailed& error) {
+      print_error(training::printable(error.what()));
+      return error.code;
+    }
+    return start_ranks(options);
+  }
   distributed::init();
   if (distributed::rank() != 0) options.quiet = true;
-  return run_rank_of_group(options, run);
+  return run_rank_of_group(options, [&] {
+    if (refuse) refuse();
+    return run();
+  });
 }
 
 void do_on_all_ranks(const std::function<void()>& work) {
@@ -141,22 +160,15 @@ void do_on_all_ranks(const std::function<void()>& work) {
   }
 }
 
-std::vector<std::int32_t> tokens_of_first(const std::vector<std::int32_t>& tokens) {
-  if (!distributed::is_distributed()) return tokens;
-  const NoGrad no_grad;
-  const auto count = static_cast<std::int64_t>(distributed::number_of_first(static_cast<double>(tokens.size())));
-  if (count == 0) return {};
-  const Tensor mine = distributed::rank() == 0 ? from_vector(tokens) : zeros({count}, {i32, kCPU});
-  return distributed::broadcast(mine).to_vector<std::int32_t>();
-}
-
-std::uint64_t seed_of_first(std::uint64_t seed) {
-  if (!distributed::is_distributed()) return seed;
-  const auto half = [](std::uint64_t bits) {
-    return static_cast<std::uint64_t>(distributed::number_of_first(static_cast<double>(bits & 0xffffffffu)));
-  };
-  const std::uint64_t high = half(seed >> 32);
-  return high << 32 | half(seed);
+bool leads(LoadedModel& model) {
+  if (!distributed::is_distributed()) return true;
+  if (distributed::rank() == 0) {
+    model.generator->lead();
+    return true;
+  }
+  const os::EndSignals ignored([](int) {});  // rank 0 gets them, too, and decides
+  model.generator->follow();
+  return false;
 }
 
 }  // namespace etna::cli
