@@ -7,10 +7,12 @@
 #include <etna/data/tokenizers/chat_template.h>
 #include <etna/data/tokenizers/internal/chat/jinja_template.h>
 #include <etna/device/error.h>
+#include <etna/device/internal/os/process.h>
 #include <etna/device/output_file.h>
 #include <etna/dist/dist.h>
 #include <etna/train/progress.h>
 
+#include "chat_terminal.h"
 #include "commands.h"
 #include "generation.h"
 #include "line_reader.h"
@@ -170,6 +172,15 @@ class Chat {
   std::vector<data::ChatMessage> messages_;
 };
 
+/// The next line. Where another process reads them on a terminal, it is told to, and handles Ctrl-C meanwhile.
+std::optional<std::string> next_line(LineReader& reader) {
+  const std::string mark = waits_for_line();
+  if (mark.empty()) return reader.next();
+  const os::EndSignals ignored([](int) {});
+  print_now(mark);
+  return reader.next();
+}
+
 int chat(const TextOptions& options) try {
   const bool first = distributed::rank() == 0;
   const auto receipt = on_all_ranks([&] { return first ? begin_receipt(options) : nullptr; });
@@ -183,7 +194,7 @@ int chat(const TextOptions& options) try {
   }
   Chat chat(model, options, form);
   LineReader reader;
-  while (const std::optional<std::string> line = reader.next()) {
+  while (const std::optional<std::string> line = next_line(reader)) {
     if (!chat.line(*line)) break;
   }
   if (receipt) {
@@ -211,7 +222,9 @@ Command add_chat(CLI::App& app) {
       ->check(CLI::IsMember(formats()));
   add_sampling_options(*chat, *options);
   add_receipt_option(*chat, options->receipt, options->force);
-  return {chat, [options] { return run_on_ranks(*options, [options] { return cli::chat(*options); }); }};
+  return {chat, [options] {
+            return run_on_ranks(*options, [options] { return cli::chat(*options); }, {.reads_lines = true});
+          }};
 }
 
 }  // namespace etna::cli

@@ -14,6 +14,7 @@
 #include <etna/train/progress.h>
 
 #include "arguments.h"
+#include "chat_terminal.h"
 #include "commands.h"
 #include "launch.h"
 #include "output.h"
@@ -107,8 +108,8 @@ int run_processes(const Processes& options) {
   // mpirun asks whether root means it; whoever starts a program as root does.
   for (const char* name : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"})
     if (os::is_root()) environment.emplace_back(name, "1");
-  const os::ChildEnd end =
-      os::run_child(command, {.environment = environment, .asks_by_user_signal = options.asks_to_end});
+  const os::ChildOptions child{.environment = environment, .asks_by_user_signal = options.asks_to_end};
+  const os::ChildEnd end = options.on_terminal ? talk_to_ranks(command, child) : os::run_child(command, child);
   if (!end.error.empty()) {
     print_error(fmt::format("launch: mpirun cannot be started: {}; install Open MPI (Debian: openmpi-bin)", end.error));
     return 1;

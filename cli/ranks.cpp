@@ -64,7 +64,7 @@ bool reads_input(const std::vector<std::string>& arguments) {
 }
 
 /// Starts this command once more, in several processes. @throws DeviceError before any of them begins
-int start_ranks(const ModelOptions& options) {
+int start_ranks(const ModelOptions& options, const RanksOptions& ranks) {
   if (options.strict) select_device_strictly(options.device);
   const Device device = distributed::local_device(options.device, 0, options.gpus);
   if (device.is_cpu() && !names_cpu(options.device))
@@ -72,11 +72,13 @@ int start_ranks(const ModelOptions& options) {
         fmt::format("--gpus {}: this computer has no GPU that can be used; see etna devices. With "
                     "--device cpu, {} processes share its cores",
                     options.gpus, options.gpus));
-  const bool terminal = os::is_terminal(stdin), reads_terminal = terminal && reads_input(command_line());
+  const bool terminal = os::is_terminal(stdin), talks = terminal && ranks.reads_lines,
+             reads_terminal = terminal && !talks && reads_input(command_line());
   // In the background, where Ctrl-C does not reach it, mpirun cannot read the terminal.
   Processes processes{.count = options.gpus,
                       .command = command_line(),
-                      .forwards_input = !terminal || reads_terminal,
+                      .forwards_input = !terminal || talks || reads_terminal,
+                      .on_terminal = talks,
                       .asks_to_end = !reads_terminal,
                       .explains_exit_codes = false};
   processes.command.at(0) = own_file();
@@ -119,21 +121,21 @@ bool is_first_rank(const ModelOptions& options) {
   return place.size == 1 ? options.gpus <= 1 : place.rank == 0;
 }
 
-int run_on_ranks(ModelOptions& options, const std::function<int()>& run, const std::function<void()>& refuse) {
+int run_on_ranks(ModelOptions& options, const std::function<int()>& run, const RanksOptions& ranks) {
   if (distributed::find_place({}, ranks_variable).size == 1) {
     if (options.gpus <= 1) return run();
     try {
-      if (refuse) refuse();
+      if (ranks.refuse) ranks.refuse();
     } catch (const RankFailed& error) {
       print_error(training::printable(error.what()));
       return error.code;
     }
-    return start_ranks(options);
+    return start_ranks(options, ranks);
   }
   distributed::init();
   if (distributed::rank() != 0) options.quiet = true;
   return run_rank_of_group(options, [&] {
-    if (refuse) refuse();
+    if (ranks.refuse) ranks.refuse();
     return run();
   });
 }

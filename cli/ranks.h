@@ -18,11 +18,15 @@ namespace etna::cli {
 
 void add_gpus_option(CLI::App& app, ModelOptions& options);
 
+struct RanksOptions {
+  std::function<void()> refuse = {};  ///< throws RankFailed for what cannot be done in several processes; may be empty
+  bool reads_lines = false;           ///< rank 0 prints waits_for_line() before it reads one
+};
+
 /// Runs a command in as many processes as --gpus says, or a launcher started: this process starts them and waits, or is
-/// one of them. Ranks other than 0 print nothing. @param refuse throws RankFailed for what cannot be done in several
-/// @return the exit code @throws DeviceError where the computer has too few devices, and what `run` throws where this
-/// process is alone
-int run_on_ranks(ModelOptions& options, const std::function<int()>& run, const std::function<void()>& refuse = {});
+/// one of them. Ranks other than 0 print nothing. @return the exit code @throws DeviceError where the computer has too
+/// few devices, and what `run` throws where this process is alone
+int run_on_ranks(ModelOptions& options, const std::function<int()>& run, const RanksOptions& ranks = {});
 /// Whether this process will be rank 0, or alone; no process that starts the ranks.
 bool is_first_rank(const ModelOptions& options);
 

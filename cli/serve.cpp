@@ -304,8 +304,8 @@ Command add_serve(CLI::App& app) {
   return {command, [options] {
             if (is_first_rank(*options))
               data::start_template_process();  // while this process is small, with one thread
-            return run_on_ranks(
-                *options, [options] { return serve_models(*options); }, [options] { refuse_divided(*options); });
+            return run_on_ranks(*options, [options] { return serve_models(*options); },
+                                {.refuse = [options] { refuse_divided(*options); }});
           }};
 }
 

@@ -17,6 +17,7 @@ struct ChildEnd {
 
 struct ChildOptions {
   std::vector<std::pair<std::string, std::string>> environment = {};  ///< variables to set for it
+  int input = -1, output = -1;  ///< files that become its standard streams, and are closed here; -1: this process's
   /// The child is mpirun, which kills its processes at SIGINT and SIGTERM, but hands SIGUSR1 on to them: it gets that
   /// instead. It is in a process group of its own, where Ctrl-C does not reach it, and ends with this process (Linux).
   bool asks_by_user_signal = false;

@@ -79,6 +79,8 @@ ChildEnd run_child(const std::vector<std::string>& command, const ChildOptions& 
     if (options.asks_by_user_signal) stand_apart(parent);
     if (options.interrupts_at_user_signal) ::signal(SIGUSR1, SIG_IGN);
     ::close(wrong[0]);
+    if (options.input >= 0) ::dup2(options.input, STDIN_FILENO), ::close(options.input);
+    if (options.output >= 0) ::dup2(options.output, STDOUT_FILENO), ::close(options.output);
     for (const auto& [name, value] : options.environment) ::setenv(name.c_str(), value.c_str(), 1);
     // Closed by a successful exec.
     const int report = ::dup(wrong[1]);
@@ -90,6 +92,8 @@ ChildEnd run_child(const std::vector<std::string>& command, const ChildOptions& 
     ::_exit(127);
   }
   ::close(wrong[1]);
+  for (const int given : {options.input, options.output})
+    if (given >= 0) ::close(given);
   if (child < 0) {
     end.error = std::strerror(errno);
   } else {
