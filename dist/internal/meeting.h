@@ -63,7 +63,7 @@ class Meeting {
   /// The values of all ranks under one name, which each rank puts once.
   std::vector<std::string> gather(const std::string& name, const std::string& value, double seconds);
 
-  /// Sends a text to all other ranks, which get those of rank 0 in their order. Does not wait for them.
+  /// Sends a text to all other ranks that have come; they get those of rank 0 in their order. Does not wait for them.
   /// @throws RankLost once the group has ended; Error for more than 60 MiB
   void announce(const std::string& text);
   /// Waits for rank 0's next announcement, without using a core. @return nothing where none comes in so many seconds

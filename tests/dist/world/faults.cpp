@@ -7,6 +7,9 @@
 #include <unistd.h>
 
 #include <etna/dist/dist.h>
+#include <etna/models/generator.h>
+#include <etna/models/model_file.h>
+#include <models/small_models.h>
 
 #include "world.h"
 
@@ -119,6 +122,22 @@ TEST(Faults, OneCollectiveFewer) {
 }
 
 TEST(Quiet, NothingIsWrong) { distributed::barrier(); }
+
+/// One rank has less room for keys and values.
+TEST(Faults, GeneratorThatDiffers) {
+  std::signal(SIGTERM, SIG_IGN);
+  const models::DecoderConfig config = models::small_config("llama");
+  const auto part = models::decoder_of(config, models::small_model(config)->state_dict(), {.split = {rank(), size()}});
+  models::Generator generator(*part, {.slots = 2, .cache = {.tokens = rank() == 0 ? 256 : 128}});
+  try {
+    if (rank() != 0) return generator.follow();
+    generator.lead();
+    for (int i = 0; i < 2; ++i) generator.begin(models::some_text(90, 97), {});
+    for (;;) generator.step();
+  } catch (const Error& error) {
+    std::fprintf(stderr, "rank %d: %s\n", rank(), error.what());
+  }
+}
 
 }  // namespace
 }  // namespace etna
