@@ -63,6 +63,17 @@ bool reads_input(const std::vector<std::string>& arguments) {
                      [](const std::string& one) { return one == "-" || one.ends_with("=-"); });
 }
 
+/// What several processes cannot do. @throws RankFailed
+void refuse_in_ranks(const ModelOptions& options, const RanksOptions& ranks) {
+  if (options.gpu_layers != "auto" && names_cpu(options.device)) {
+    throw RankFailed(
+        fmt::format("--gpu-layers {}: on the CPU no layer is on a GPU; leave this option or the device out",
+                    options.gpu_layers),
+        2);
+  }
+  if (ranks.refuse) ranks.refuse();
+}
+
 /// Starts this command once more, in several processes. @throws DeviceError before any of them begins
 int start_ranks(const ModelOptions& options, const RanksOptions& ranks) {
   if (options.strict) select_device_strictly(options.device);
@@ -125,7 +136,7 @@ int run_on_ranks(ModelOptions& options, const std::function<int()>& run, const R
   if (distributed::find_place({}, ranks_variable).size == 1) {
     if (options.gpus <= 1) return run();
     try {
-      if (ranks.refuse) ranks.refuse();
+      refuse_in_ranks(options, ranks);
     } catch (const RankFailed& error) {
       print_error(training::printable(error.what()));
       return error.code;
@@ -135,7 +146,7 @@ int run_on_ranks(ModelOptions& options, const std::function<int()>& run, const R
   distributed::init();
   if (distributed::rank() != 0) options.quiet = true;
   return run_rank_of_group(options, [&] {
-    if (ranks.refuse) ranks.refuse();
+    refuse_in_ranks(options, ranks);
     return run();
   });
 }

@@ -74,6 +74,12 @@ TEST(WorldFaults, ARankThatGivesSomethingElseThanRankZeroEndsTheGroup) {
   EXPECT_THAT(result.output, testing::ContainsRegex("rank 0: .*rank 1"));
 }
 
+TEST(WorldFaults, ARankWithoutMemoryEndsTheGroup) {
+  const Result result = run_world(2, "Faults.GeneratorOutOfMemory", "ETNA_WORLD_LATE=10");
+  EXPECT_THAT(result.output, testing::ContainsRegex("rank 1: .*cpu: no room for"));
+  EXPECT_THAT(result.output, testing::ContainsRegex("rank 0: .*rank 1 "));
+}
+
 void PrintTo(const Fault& fault, std::ostream* out) { *out << fault.test; }
 
 class Mismatch : public testing::TestWithParam<Fault> {};

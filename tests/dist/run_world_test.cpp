@@ -58,6 +58,16 @@ TEST_F(RunWorld, ErrorsAreSaidOnceWithTheirExitCode) {
   const Result none = etna(run() + "--gpus 0");
   EXPECT_EQ(none.code, 2) << none.output;
 
+  const Result layers = etna(run("--gpu-layers 1") + "--gpus 2");
+  EXPECT_EQ(layers.code, 2) << layers.output;
+  EXPECT_THAT(layers.output, HasSubstr("--gpu-layers 1: on the CPU no layer is on a GPU"));
+
+  for (const char* wrong : {"-1", "1025", "two", "1.5", "nan", ""}) {
+    const Result number = etna(run() + "--gpus '" + wrong + "'");
+    EXPECT_EQ(number.code, 2) << number.output;
+    EXPECT_THAT(number.output, HasSubstr("--gpus")) << wrong;
+  }
+
   const Result adapter = etna(run("--adapter " + model()) + "--gpus 2");
   EXPECT_NE(adapter.code, 0);
   EXPECT_THAT(adapter.output, HasSubstr("an adapter's weights cannot be divided over processes"));
@@ -69,6 +79,12 @@ TEST_F(RunWorld, NeedsADeviceForEachProcess) {
   EXPECT_EQ(one.code, 3) << one.output;
   EXPECT_THAT(one.output, HasSubstr("2 processes run on this computer, which has 1 GPU for them"));
   EXPECT_THAT(one.output, Not(HasSubstr("rank")));
+  const std::string rest = " -m " + model() + " --gpus 2 --device fake ";
+  for (const std::string command : {"chat", "serve --port 0", "bench", "perplexity -f /nowhere"}) {
+    const Result other = etna(command + rest, "2>&1", "ETNA_STRICT=0 ETNA_FAKE_DEVICE=memory=1GiB");
+    EXPECT_EQ(other.code, 3) << command << other.output;
+    EXPECT_THAT(other.output, HasSubstr("2 processes run on this computer, which has 1 GPU for them")) << command;
+  }
   const Result shared = etna(options + "--device fake:0", "2>&1", "ETNA_STRICT=0 ETNA_FAKE_DEVICE=memory=1GiB");
   EXPECT_EQ(shared.code, 0) << shared.output;
 }

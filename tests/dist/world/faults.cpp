@@ -6,6 +6,7 @@
 
 #include <unistd.h>
 
+#include <etna/device/memory_control.h>
 #include <etna/dist/dist.h>
 #include <etna/models/generator.h>
 #include <etna/models/model_file.h>
@@ -133,7 +134,26 @@ TEST(Faults, GeneratorThatDiffers) {
     if (rank() != 0) return generator.follow();
     generator.lead();
     for (int i = 0; i < 2; ++i) generator.begin(models::some_text(90, 97), {});
-    for (;;) generator.step();
+    while (generator.busy()) generator.step();
+  } catch (const Error& error) {
+    std::fprintf(stderr, "rank %d: %s\n", rank(), error.what());
+  }
+}
+
+/// One rank has memory for its part of the model, and not for a prompt.
+TEST(Faults, GeneratorOutOfMemory) {
+  std::signal(SIGTERM, SIG_IGN);
+  models::DecoderConfig config = models::small_config("llama");
+  config.feed_forward = 8192;
+  const auto part = models::decoder_of(config, models::small_model(config)->state_dict(), {.split = {rank(), size()}});
+  models::Generator generator(*part, {.slots = 2, .cache = {.tokens = 512}});
+  trim_memory(kCPU);
+  if (rank() == 1) ::setenv("ETNA_MEMORY_LIMIT", "1MiB", 1);  // what it has stays
+  try {
+    if (rank() != 0) return generator.follow();
+    generator.lead();
+    generator.begin(models::some_text(250, 97), {});
+    while (generator.busy()) generator.step();
   } catch (const Error& error) {
     std::fprintf(stderr, "rank %d: %s\n", rank(), error.what());
   }
