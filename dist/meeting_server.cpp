@@ -145,8 +145,12 @@ struct MeetingServer::State {
         break;
       case FrameKind::announcement: {
         const std::string passed_on = FrameWriter(FrameKind::announcement).text(frame.text()).take();
-        for (const Connection& other : connections)
-          if (other.rank >= 0 && other.rank != one.rank && other.socket.is_open()) other.socket.send(passed_on);
+        std::vector<int> deaf;
+        for (const Connection& other : connections) {
+          const bool told = other.rank >= 0 && other.rank != one.rank && other.socket.is_open();
+          if (told && !other.socket.send(passed_on)) deaf.push_back(other.rank);
+        }
+        for (const int rank : deaf) lose(rank, "does not take what it is sent");
         break;
       }
       case FrameKind::leave:

@@ -11,6 +11,23 @@
 
 namespace etna::os {
 
+#if defined(__EMSCRIPTEN__)
+
+struct PipedChild::State {
+  ChildEnd end;
+};
+
+PipedChild::PipedChild(std::vector<std::string> command, ChildOptions options) : state_(std::make_unique<State>()) {
+  state_->end = run_child(command, options);
+}
+PipedChild::~PipedChild() = default;
+bool PipedChild::write(const std::string&) { return false; }
+void PipedChild::close_input() {}
+std::string PipedChild::read() { return {}; }
+ChildEnd PipedChild::wait() { return state_->end; }
+
+#else
+
 struct PipedChild::State {
   int in = -1, out = -1;
   ChildEnd end;
@@ -81,5 +98,7 @@ ChildEnd PipedChild::wait() {
   if (state_->thread.joinable()) state_->thread.join();
   return state_->end;
 }
+
+#endif
 
 }  // namespace etna::os
