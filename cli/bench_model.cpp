@@ -12,6 +12,7 @@
 #include <etna/device/output_file.h>
 #include <etna/device/profile/profile.h>
 #include <etna/device/profile/profiler.h>
+#include <etna/dist/dist.h>
 #include <etna/train/progress.h>
 
 #include "arguments.h"
@@ -19,6 +20,7 @@
 #include "commands.h"
 #include "generation.h"
 #include "output.h"
+#include "ranks.h"
 #include "receipt_option.h"
 #include "text_answer.h"
 
@@ -59,6 +61,7 @@ Speed measure(ModelBenchOptions options, const std::string& device, const traini
   options.device = device;
   if (options.context == 0) options.context = options.prompt + options.tokens + kProfiled + 1;
   LoadedModel model = open_model(options, options.sequences);
+  if (!leads(model)) return {};
   if (options.prompt > model.room()) {
     throw std::invalid_argument(
         fmt::format("-p asks for a prompt of {} tokens, {} fit at once", options.prompt, model.room()));
@@ -74,7 +77,7 @@ Speed measure(ModelBenchOptions options, const std::string& device, const traini
     while (!interrupt.requested() && !generator.step().empty()) {}
     for (const models::Generator::Id id : ids) generator.leave(id);
     models::GenerationTimes took = generator.times();
-    generator.cache().forget();
+    generator.forget_prefixes();
     took.prompt_tokens -= before.prompt_tokens, took.tokens -= before.tokens;
     took.guessed -= before.guessed, took.guessed_right -= before.guessed_right;
     took.prompt_seconds -= before.prompt_seconds, took.decode_seconds -= before.decode_seconds;
@@ -103,6 +106,12 @@ Speed measure(ModelBenchOptions options, const std::string& device, const traini
   return speed;
 }
 
+/// "2 x cpu" of a model that two processes share.
+std::string place_of(Device device) {
+  const int ranks = distributed::size();
+  return ranks > 1 ? fmt::format("{} x {}", ranks, device.str()) : device.str();
+}
+
 std::string op_table(const std::vector<Speed>& speeds) {
   std::map<std::string, std::vector<double>> rows;
   for (std::size_t i = 0; i < speeds.size(); ++i) {
@@ -128,26 +137,33 @@ std::string op_table(const std::vector<Speed>& speeds) {
 }
 
 int bench_model(const ModelBenchOptions& options) try {
-  io::require_output({"--json", options.json, json_marks(kBench)}, options.force, models_of(options));
-  const auto receipt = begin_receipt(options);
+  const bool first = distributed::rank() == 0, divided = distributed::is_distributed();
+  const auto receipt = on_all_ranks([&]() -> std::unique_ptr<training::Receipt> {
+    if (!first) return nullptr;
+    io::require_output({"--json", options.json, json_marks(kBench)}, options.force, models_of(options));
+    return begin_receipt(options);
+  });
   training::Interrupt interrupt;
-  const Device device = device_of(options);
+  const Device device = on_all_ranks([&] { return device_of(options); });
   if (receipt) receipt->device(options.device, device);
   std::vector<Speed> speeds;
-  if (!device.is_cpu() && options.cpu) speeds.push_back(measure(options, "cpu", interrupt));
-  if (!interrupt.requested()) speeds.push_back(measure(options, device.str(), interrupt));
+  if (!device.is_cpu() && options.cpu && !divided) speeds.push_back(measure(options, "cpu", interrupt));
+  if (!interrupt.requested() || divided)
+    speeds.push_back(measure(options, divided ? options.device : device.str(), interrupt));
+  if (!first) return 0;
   if (interrupt.requested()) return interrupt.exit_code();
   std::string text;
   nlohmann::json json;
   for (const Speed& speed : speeds) {
     text += fmt::format("{:<10} prompt of {}: {:.1f} tokens/s   decode{}: {:.1f} tokens/s   loaded in {:.2f} s\n",
-                        speed.device.str(), options.prompt, speed.prompt,
+                        place_of(speed.device), options.prompt, speed.prompt,
                         options.sequences > 1 ? fmt::format(" of {} sequences", options.sequences) : "", speed.decode,
                         speed.load_seconds);
     if (speed.times.guessed > 0) text += guesses_line(speed.times) + "\n";
     json[speed.device.str()] = {{kCommandKey, kBench},
                                 {"prompt_tokens", options.prompt},
                                 {"sequences", options.sequences},
+                                {"ranks", distributed::size()},
                                 {"prompt_tokens_per_second", speed.prompt},
                                 {"decode_tokens_per_second", speed.decode},
                                 {"guessed", speed.times.guessed},
@@ -179,6 +195,7 @@ Command add_bench(CLI::App& app) {
   const auto options = std::make_shared<ModelBenchOptions>();
   CLI::App* bench = app.add_subcommand("bench", "How fast a language model reads and writes");
   add_model_options(*bench, *options);
+  add_gpus_option(*bench, *options);
   add_guess_options(*bench, *options);
   bench->add_option("-p,--prompt", options->prompt, "tokens to read at once")
       ->check(number_in(training::integers(1)))
@@ -194,10 +211,10 @@ Command add_bench(CLI::App& app) {
   bench->add_option("--repeat", options->repeat, "runs, after one that does not count; medians are shown")
       ->check(number_in(training::integers(1, 1000)))
       ->capture_default_str();
-  bench->add_flag("--no-cpu{false}", options->cpu, "leave out the CPU, which a GPU is compared with");
+  bench->add_flag("--no-cpu{false}", options->cpu, "leave out the CPU, which one GPU is compared with");
   add_output(*bench, "--json", options->json, "also write the figures to this file", options->force);
   add_receipt_option(*bench, options->receipt, options->force);
-  return {bench, [options] { return bench_model(*options); }};
+  return {bench, [options] { return run_on_ranks(*options, [options] { return bench_model(*options); }); }};
 }
 
 }  // namespace etna::cli

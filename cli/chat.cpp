@@ -7,13 +7,17 @@
 #include <etna/data/tokenizers/chat_template.h>
 #include <etna/data/tokenizers/internal/chat/jinja_template.h>
 #include <etna/device/error.h>
+#include <etna/device/internal/os/process.h>
 #include <etna/device/output_file.h>
+#include <etna/dist/dist.h>
 #include <etna/train/progress.h>
 
+#include "chat_terminal.h"
 #include "commands.h"
 #include "generation.h"
 #include "line_reader.h"
 #include "output.h"
+#include "ranks.h"
 #include "receipt_option.h"
 #include "text_answer.h"
 
@@ -168,18 +172,29 @@ class Chat {
   std::vector<data::ChatMessage> messages_;
 };
 
+/// The next line. Where another process reads them on a terminal, it is told to, and handles Ctrl-C meanwhile.
+std::optional<std::string> next_line(LineReader& reader) {
+  const std::string mark = waits_for_line();
+  if (mark.empty()) return reader.next();
+  const os::EndSignals ignored([](int) {});
+  print_now(mark);
+  return reader.next();
+}
+
 int chat(const TextOptions& options) try {
-  const auto receipt = begin_receipt(options);
-  const AnswerForm form(options.form);
+  const bool first = distributed::rank() == 0;
+  const auto receipt = on_all_ranks([&] { return first ? begin_receipt(options) : nullptr; });
+  const AnswerForm form = on_all_ranks([&] { return AnswerForm(options.form); });
   if (receipt && !form.file().empty()) receipt->file("form", form.file());
   LoadedModel model = open_model(options);
+  if (!leads(model)) return 0;
   if (receipt) {
     receipt->device(options.device, model.device);
     if (options.seed->count() > 0) receipt->seed("sampling", options.sampling.seed);
   }
   Chat chat(model, options, form);
   LineReader reader;
-  while (const std::optional<std::string> line = reader.next()) {
+  while (const std::optional<std::string> line = next_line(reader)) {
     if (!chat.line(*line)) break;
   }
   if (receipt) {
@@ -198,6 +213,7 @@ Command add_chat(CLI::App& app) {
   const auto options = std::make_shared<TextOptions>();
   CLI::App* chat = app.add_subcommand("chat", "Talk with a language model; /help lists what it takes");
   add_model_options(*chat, *options);
+  add_gpus_option(*chat, *options);
   add_guess_options(*chat, *options);
   chat->add_option("--system", options->system, "the system message before the conversation");
   chat->add_option("--format", options->format,
@@ -206,7 +222,9 @@ Command add_chat(CLI::App& app) {
       ->check(CLI::IsMember(formats()));
   add_sampling_options(*chat, *options);
   add_receipt_option(*chat, options->receipt, options->force);
-  return {chat, [options] { return cli::chat(*options); }};
+  return {chat, [options] {
+            return run_on_ranks(*options, [options] { return cli::chat(*options); }, {.reads_lines = true});
+          }};
 }
 
 }  // namespace etna::cli

@@ -8,6 +8,7 @@
 
 #include <etna/data/text_file.h>
 #include <etna/device/error.h>
+#include <etna/dist/dist.h>
 #include <etna/models/model_file.h>
 #include <etna/tensor/ops.h>
 #include <etna/train/progress.h>
@@ -16,6 +17,7 @@
 #include "commands.h"
 #include "generation.h"
 #include "output.h"
+#include "ranks.h"
 #include "receipt_option.h"
 #include "text_answer.h"
 
@@ -31,11 +33,13 @@ struct PerplexityOptions : ModelOptions {
   std::int64_t most = 0;
 };
 int perplexity(PerplexityOptions& options) try {
-  const auto receipt = begin_receipt(options);
+  const bool first = distributed::rank() == 0;
+  const auto receipt = on_all_ranks([&] { return first ? begin_receipt(options) : nullptr; });
   if (receipt) receipt->file("text", options.file);
-  const std::string text = data::read_text_file(options.file);
+  const std::string text = on_all_ranks([&] { return first ? data::read_text_file(options.file) : std::string(); });
   options.logits = options.chunk;
   LoadedModel model = open_model(options);
+  if (!leads(model)) return 0;
   if (receipt) receipt->device(options.device, model.device);
   const auto started = std::chrono::steady_clock::now();
   const data::Tokenizer& tokenizer = tokenizer_of(model, options.model);
@@ -43,18 +47,18 @@ int perplexity(PerplexityOptions& options) try {
   const std::int64_t context = std::min(model.model.decoder->config.context, model.generator->cache().capacity());
   const std::int64_t chunk = std::min(options.chunk, context);
   const std::vector<std::int32_t> begin = tokenizer.encode_prompt("", {});
-  const auto first = static_cast<std::int64_t>(begin.size());
+  const auto special = static_cast<std::int64_t>(begin.size());
   std::int64_t all = static_cast<std::int64_t>(ids.size());
   if (options.most > 0) all = std::min(all, options.most);
-  if (all < 2 || chunk <= first) throw FormatError(fmt::format("{}: the text is too short", options.file));
+  if (all < 2 || chunk <= special) throw FormatError(fmt::format("{}: the text is too short", options.file));
   training::Interrupt interrupt;
   std::optional<training::Progress> progress;
   if (!options.quiet)
     progress.emplace(all, training::ProgressOptions{.title = "perplexity", .keep = false, .out = stderr});
   double sum = 0, squares = 0;
   std::int64_t count = 0;
-  for (std::int64_t at = 0; at < all && !interrupt.requested(); at += chunk - first) {
-    const std::int64_t end = std::min(all, at + chunk - first);
+  for (std::int64_t at = 0; at < all && !interrupt.requested(); at += chunk - special) {
+    const std::int64_t end = std::min(all, at + chunk - special);
     std::vector<std::int32_t> part(begin);
     part.insert(part.end(), ids.begin() + at, ids.begin() + end);
     if (part.size() < 2) break;
@@ -96,6 +100,7 @@ Command add_perplexity(CLI::App& app) {
   const auto options = std::make_shared<PerplexityOptions>();
   CLI::App* perplexity = app.add_subcommand("perplexity", "How well a language model foretells a text");
   add_model_options(*perplexity, *options);
+  add_gpus_option(*perplexity, *options);
   perplexity->add_option("-f,--file", options->file, "the text")->required();
   perplexity
       ->add_option("--chunk", options->chunk, "the text is cut into pieces of so many tokens, each read for itself")
@@ -104,7 +109,7 @@ Command add_perplexity(CLI::App& app) {
   perplexity->add_option("-n,--tokens", options->most, "stop after about so many; 0: all")
       ->check(number_in(training::integers(0)));
   add_receipt_option(*perplexity, options->receipt, options->force);
-  return {perplexity, [options] { return cli::perplexity(*options); }};
+  return {perplexity, [options] { return run_on_ranks(*options, [options] { return cli::perplexity(*options); }); }};
 }
 
 }  // namespace etna::cli

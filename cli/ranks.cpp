@@ -7,13 +7,12 @@
 
 #include <fmt/format.h>
 
-#include <etna/autograd/autograd.h>
+#include <etna/device/internal/os/process.h>
 #include <etna/device/internal/os/terminal.h>
 #include <etna/dist/dist.h>
 #include <etna/dist/internal/group.h>
 #include <etna/dist/internal/local_device.h>
 #include <etna/dist/internal/place.h>
-#include <etna/tensor/ops.h>
 #include <etna/train/progress.h>
 
 #include "arguments.h"
@@ -64,8 +63,19 @@ bool reads_input(const std::vector<std::string>& arguments) {
                      [](const std::string& one) { return one == "-" || one.ends_with("=-"); });
 }
 
+/// What several processes cannot do. @throws RankFailed
+void refuse_in_ranks(const ModelOptions& options, const RanksOptions& ranks) {
+  if (options.gpu_layers != "auto" && names_cpu(options.device)) {
+    throw RankFailed(
+        fmt::format("--gpu-layers {}: on the CPU no layer is on a GPU; leave this option or the device out",
+                    options.gpu_layers),
+        2);
+  }
+  if (ranks.refuse) ranks.refuse();
+}
+
 /// Starts this command once more, in several processes. @throws DeviceError before any of them begins
-int start_ranks(const ModelOptions& options) {
+int start_ranks(const ModelOptions& options, const RanksOptions& ranks) {
   if (options.strict) select_device_strictly(options.device);
   const Device device = distributed::local_device(options.device, 0, options.gpus);
   if (device.is_cpu() && !names_cpu(options.device))
@@ -73,9 +83,14 @@ int start_ranks(const ModelOptions& options) {
         fmt::format("--gpus {}: this computer has no GPU that can be used; see etna devices. With "
                     "--device cpu, {} processes share its cores",
                     options.gpus, options.gpus));
+  const bool terminal = os::is_terminal(stdin), talks = terminal && ranks.reads_lines,
+             reads_terminal = terminal && !talks && reads_input(command_line());
+  // In the background, where Ctrl-C does not reach it, mpirun cannot read the terminal.
   Processes processes{.count = options.gpus,
                       .command = command_line(),
-                      .forwards_input = !os::is_terminal(stdin) || reads_input(command_line()),
+                      .forwards_input = !terminal || talks || reads_terminal,
+                      .on_terminal = talks,
+                      .asks_to_end = !reads_terminal,
                       .explains_exit_codes = false};
   processes.command.at(0) = own_file();
   return run_processes(processes);
@@ -112,11 +127,28 @@ void add_gpus_option(CLI::App& app, ModelOptions& options) {
       ->check(number_in(training::integers(1, 1024)));
 }
 
-int run_on_ranks(ModelOptions& options, const std::function<int()>& run) {
-  if (distributed::find_place({}, ranks_variable).size == 1) return options.gpus > 1 ? start_ranks(options) : run();
+bool is_first_rank(const ModelOptions& options) {
+  const distributed::Place place = distributed::find_place({}, ranks_variable);
+  return place.size == 1 ? options.gpus <= 1 : place.rank == 0;
+}
+
+int run_on_ranks(ModelOptions& options, const std::function<int()>& run, const RanksOptions& ranks) {
+  if (distributed::find_place({}, ranks_variable).size == 1) {
+    if (options.gpus <= 1) return run();
+    try {
+      refuse_in_ranks(options, ranks);
+    } catch (const RankFailed& error) {
+      print_error(training::printable(error.what()));
+      return error.code;
+    }
+    return start_ranks(options, ranks);
+  }
   distributed::init();
   if (distributed::rank() != 0) options.quiet = true;
-  return run_rank_of_group(options, run);
+  return run_rank_of_group(options, [&] {
+    refuse_in_ranks(options, ranks);
+    return run();
+  });
 }
 
 void do_on_all_ranks(const std::function<void()>& work) {
@@ -141,22 +173,15 @@ void do_on_all_ranks(const std::function<void()>& work) {
   }
 }
 
-std::vector<std::int32_t> tokens_of_first(const std::vector<std::int32_t>& tokens) {
-  if (!distributed::is_distributed()) return tokens;
-  const NoGrad no_grad;
-  const auto count = static_cast<std::int64_t>(distributed::number_of_first(static_cast<double>(tokens.size())));
-  if (count == 0) return {};
-  const Tensor mine = distributed::rank() == 0 ? from_vector(tokens) : zeros({count}, {i32, kCPU});
-  return distributed::broadcast(mine).to_vector<std::int32_t>();
-}
-
-std::uint64_t seed_of_first(std::uint64_t seed) {
-  if (!distributed::is_distributed()) return seed;
-  const auto half = [](std::uint64_t bits) {
-    return static_cast<std::uint64_t>(distributed::number_of_first(static_cast<double>(bits & 0xffffffffu)));
-  };
-  const std::uint64_t high = half(seed >> 32);
-  return high << 32 | half(seed);
+bool leads(LoadedModel& model) {
+  if (!distributed::is_distributed()) return true;
+  if (distributed::rank() == 0) {
+    model.generator->lead();
+    return true;
+  }
+  const os::EndSignals ignored([](int) {});  // rank 0 gets them, too, and decides
+  model.generator->follow();
+  return false;
 }
 
 }  // namespace etna::cli

@@ -18,10 +18,17 @@ namespace etna::cli {
 
 void add_gpus_option(CLI::App& app, ModelOptions& options);
 
+struct RanksOptions {
+  std::function<void()> refuse = {};  ///< throws RankFailed for what cannot be done in several processes; may be empty
+  bool reads_lines = false;           ///< rank 0 prints waits_for_line() before it reads one
+};
+
 /// Runs a command in as many processes as --gpus says, or a launcher started: this process starts them and waits, or is
 /// one of them. Ranks other than 0 print nothing. @return the exit code @throws DeviceError where the computer has too
 /// few devices, and what `run` throws where this process is alone
-int run_on_ranks(ModelOptions& options, const std::function<int()>& run);
+int run_on_ranks(ModelOptions& options, const std::function<int()>& run, const RanksOptions& ranks = {});
+/// Whether this process will be rank 0, or alone; no process that starts the ranks.
+bool is_first_rank(const ModelOptions& options);
 
 /// A rank could not do its part. Rank 0 says which one and why, and all end.
 struct RankFailed : Error {
@@ -38,8 +45,8 @@ auto on_all_ranks(F work) {
   return std::move(*result);
 }
 
-/// Rank 0's values, on all ranks.
-std::vector<std::int32_t> tokens_of_first(const std::vector<std::int32_t>& tokens);
-std::uint64_t seed_of_first(std::uint64_t seed);
+/// Lets rank 0 alone use a model. All ranks call it.
+/// @return true on rank 0, whose generator the others follow as long as it lives; elsewhere false, once it has ended
+bool leads(LoadedModel& model);
 
 }  // namespace etna::cli

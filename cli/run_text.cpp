@@ -51,15 +51,13 @@ int run_text(const TextOptions& options) try {
     receipt->file("prompt", options.prompt_file);
   if (receipt && !form.file().empty()) receipt->file("form", form.file());
   LoadedModel model = open_model(options);
+  if (!leads(model)) return 0;
   const data::Tokenizer& tokenizer = tokenizer_of(model, options.model);
   std::vector<std::int32_t> ids = tokenizer.encode_prompt(prompt, {.add_special = !options.no_special});
   if (ids.empty()) ids.push_back(tokenizer.bos().value_or(tokenizer.eos().value_or(0)));
-  ids = tokens_of_first(ids);
   if (std::ssize(ids) > model.room()) {
-    if (first)
-      print_error(fmt::format("the prompt has {} tokens, {} fit at once; give a shorter one{}", ids.size(),
-                              model.room(),
-                              model.room() < model.model.decoder->config.context ? ", or a larger --context" : ""));
+    print_error(fmt::format("the prompt has {} tokens, {} fit at once; give a shorter one{}", ids.size(), model.room(),
+                            model.room() < model.model.decoder->config.context ? ", or a larger --context" : ""));
     return 2;
   }
   training::Interrupt interrupt;

@@ -14,6 +14,8 @@
 #include <etna/data/tokenizers/internal/chat/jinja_template.h>
 #include <etna/device/error.h>
 #include <etna/device/output_file.h>
+#include <etna/dist/dist.h>
+#include <etna/dist/internal/group.h>
 #include <etna/serve/cache_file.h>
 #include <etna/serve/engine.h>
 #include <etna/serve/http_server.h>
@@ -24,6 +26,7 @@
 #include "commands.h"
 #include "generation.h"
 #include "output.h"
+#include "ranks.h"
 #include "serve_receipt.h"
 #include "text_answer.h"
 
@@ -81,10 +84,8 @@ void read_adapters(ServeOptions& options) {
 /// The model, and a name for it with each of the named adapters.
 class Models {
  public:
-  explicit Models(const ServeOptions& options) {
-    io::require_output({"--cache-file", options.cache_file, {"etna kv cache"}}, options.force, models_of(options));
-    loaded_ = open_model(options, options.parallel);
-    loaded_.model.decoder->eval();
+  /// @param loaded the others of its ranks follow
+  Models(const ServeOptions& options, LoadedModel& loaded) : loaded_(loaded) {
     const auto begin = std::chrono::steady_clock::now();
     if (!options.no_warm_up) loaded_.generator->warm_up();
     seconds_ = loaded_.seconds + std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -92,7 +93,8 @@ class Models {
     const std::int64_t context = options.context > 0 ? std::min(options.context, most) : most;
     const auto serve = [&](const std::string& name) {
       served_.push_back({name, loaded_.model.decoder.get(), loaded_.generator.get(), loaded_.model.tokenizer.get(),
-                         loaded_.device, options.parallel, context, std::ssize(served_) - 1, options.cache_file});
+                         loaded_.device, options.parallel, context, std::ssize(served_) - 1, distributed::size(),
+                         options.cache_file});
     };
     serve(options.alias);
     for (const std::string& name : options.names) serve(name);
@@ -117,7 +119,7 @@ class Models {
     }
   }
 
-  LoadedModel loaded_;
+  LoadedModel& loaded_;
   std::vector<serve::ServedModel> served_;
   double seconds_ = 0;
 };
@@ -132,14 +134,40 @@ void keep_little_freed_memory() {
 #endif
 }
 
-int serve_models(ServeOptions options) try {
-  read_adapters(options);
-  keep_little_freed_memory();
+/// What a model that is divided over processes cannot do. @throws RankFailed
+void refuse_divided(const ServeOptions& options) {
+  if (!options.adapters.empty()) {
+    throw RankFailed(
+        "--adapter: an adapter's weights cannot be divided over processes; merge them into the model, or serve on one "
+        "device",
+        2);
+  }
+  if (!options.cache_file.empty()) {
+    throw RankFailed(
+        "--cache-file: a model that is divided over processes has a part of the prefixes in each, which are not saved; "
+        "leave it out",
+        2);
+  }
+}
+
+/// Why the processes that a model is divided over cannot go on; empty: they can.
+std::string ranks_failure() {
+  distributed::Group* group = distributed::group();
+  return group == nullptr ? "" : group->meeting().failure();
+}
+
+/// What rank 0 reads before it loads a model.
+std::unique_ptr<ServeReceipts> prepare(ServeOptions& options) {
   if (!options.key_file.empty()) options.http.keys = serve::read_keys(options.key_file);
-  data::start_template_process();  // while this process is small and has one thread
+  io::require_output({"--cache-file", options.cache_file, {"etna kv cache"}}, options.force, models_of(options));
+  return std::make_unique<ServeReceipts>(options, options.receipts, options.names);
+}
+
+/// Serves until a signal or, if the model's ranks cannot go on, until that. @return the exit code
+/// @throws distributed::RankLost
+int serve_until_end(ServeOptions& options, LoadedModel& loaded, ServeReceipts& receipts) {
   const training::Interrupt interrupt;
-  ServeReceipts receipts(options, options.receipts, options.names);
-  const Models models(options);
+  const Models models(options, loaded);
   options.service.receipts = receipts.loaded(models.served());
   options.engine.queue_time = std::chrono::seconds(options.queue_seconds);
   options.engine.answer_time = std::chrono::seconds(options.answer_seconds);
@@ -152,11 +180,16 @@ int serve_models(ServeOptions options) try {
   const int port = server.start();
   const serve::ServedModel& first = models.served().front();
   const bool v6 = options.http.host.find(':') != std::string::npos;
-  print_now(fmt::format("serving {} on http://{}{}{}:{}, {} slots of {} tokens\n", printable(first.name), v6 ? "[" : "",
-                        options.http.host, v6 ? "]" : "", port, first.slots, first.context));
+  print_now(fmt::format("serving {} on http://{}{}{}:{}, {} slots of {} tokens{}\n", printable(first.name),
+                        v6 ? "[" : "", options.http.host, v6 ? "]" : "", port, first.slots, first.context,
+                        first.ranks > 1 ? fmt::format(", divided over {} processes", first.ranks) : ""));
   if (!options.quiet) std::fprintf(stderr, "ready after %.1f s; Ctrl-C or SIGTERM ends it\n", models.seconds());
   const auto pause = [] { std::this_thread::sleep_for(std::chrono::milliseconds(50)); };
-  const auto failed = [&] { return options.exit_on_failure && !engine.state().failure.empty(); };
+  const auto failed = [&] {
+    // Ranks cannot begin again.
+    if (first.ranks > 1 && (!ranks_failure().empty() || !engine.state().failure.empty())) return true;
+    return options.exit_on_failure && !engine.state().failure.empty();
+  };
   while (!interrupt.requested() && !failed()) pause();
   engine.drain();
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(options.drain_seconds);
@@ -167,6 +200,7 @@ int serve_models(ServeOptions options) try {
   for (int i = 0; i < 10 && service.connections > 0; ++i) pause();
   server.stop();
   receipts.write(engine, service, models.seconds());
+  if (const std::string lost = ranks_failure(); !lost.empty()) throw distributed::RankLost("distributed: " + lost);
   if (failed()) {
     print_error(engine.state().failure);
     return 3;
@@ -174,6 +208,16 @@ int serve_models(ServeOptions options) try {
   if (!engine.state().failure.empty()) return 0;
   if (!first.cache_file.empty()) serve::save_cache_file(first);
   return 0;
+}
+
+int serve_models(ServeOptions options) try {
+  read_adapters(options);
+  keep_little_freed_memory();
+  const bool first = distributed::rank() == 0;
+  const auto receipts = on_all_ranks([&] { return first ? prepare(options) : nullptr; });
+  LoadedModel loaded = open_model(options, options.parallel);
+  loaded.model.decoder->eval();
+  return leads(loaded) ? serve_until_end(options, loaded, *receipts) : 0;
 } catch (const FormatError& error) {
   print_error(printable(error.what()));
   return 4;
@@ -225,6 +269,7 @@ Command add_serve(CLI::App& app) {
   const auto options = std::make_shared<ServeOptions>();
   CLI::App* command = app.add_subcommand("serve", "Serve a language model over HTTP, as OpenAI's API");
   add_model_options(*command, *options);
+  add_gpus_option(*command, *options);
   command->remove_option(command->get_option("--adapter"));
   command->add_option("--alias", options->alias, "the model's name for clients (default: that of its file)");
   command
@@ -256,7 +301,12 @@ Command add_serve(CLI::App& app) {
   add_guess_options(*command, *options);
   add_limits(*command, *options);
   add_serve_receipt_options(*command, *options, options->receipts);
-  return {command, [options] { return serve_models(*options); }};
+  return {command, [options] {
+            if (is_first_rank(*options))
+              data::start_template_process();  // while this process is small, with one thread
+            return run_on_ranks(*options, [options] { return serve_models(*options); },
+                                {.refuse = [options] { refuse_divided(*options); }});
+          }};
 }
 
 }  // namespace etna::cli

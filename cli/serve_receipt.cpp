@@ -72,6 +72,7 @@ void ServeReceipts::write(const serve::Engine& engine, const serve::Service& ser
     sum.decode_seconds += times.decode_seconds;
   }
   number("load_seconds", load_seconds);
+  if (engine.models().front().ranks > 1) number("ranks", engine.models().front().ranks);
   number("requests", requests);
   number("requests_refused_or_failed", failed);
   number("sequences_finished", state.finished);

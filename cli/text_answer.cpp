@@ -13,7 +13,6 @@
 
 #include "arguments.h"
 #include "output.h"
-#include "ranks.h"
 
 namespace etna::cli {
 namespace {
@@ -137,7 +136,7 @@ Answer::Answer(models::Generator& generator, const data::Tokenizer& tokenizer, c
       seed_(options.sampling.seed) {
   if (options.seed == nullptr || options.seed->count() == 0) {
     std::random_device device;
-    seed_ = seed_of_first(static_cast<std::uint64_t>(device()) << 32 | device());
+    seed_ = static_cast<std::uint64_t>(device()) << 32 | device();
   }
 }
 
@@ -160,7 +159,7 @@ std::vector<std::int32_t> Answer::write(std::span<const std::int32_t> prompt) {
   reason_ = generator_.generate(prompt, options, [&](std::int32_t token) {
     tokens.push_back(token);
     show(stops.push(decoder.push(token)));
-    return !stops.stopped() && !distributed::any_rank(interrupt_.requested());
+    return !stops.stopped() && !interrupt_.requested();
   });
   show(stops.push(decoder.finish()) + stops.finish());
   return tokens;

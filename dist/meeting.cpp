@@ -4,6 +4,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <sstream>
@@ -20,6 +21,10 @@
 
 namespace etna::distributed {
 namespace {
+
+/// Bytes of an announcement.
+constexpr std::size_t kMostAnnounced = std::size_t{60} << 20;
+static_assert(kMostAnnounced + 1024 < FrameBuffer::kMost);
 
 /// Of MeetingServer::address(), or of a user.
 struct MeetingPlace {
@@ -64,6 +69,7 @@ struct Meeting::State {
   mutable std::mutex mutex;
   std::condition_variable changed;
   std::map<std::string, std::string> values;
+  std::deque<std::string> announcements;  ///< of rank 0
   std::vector<Member> members;
   std::size_t told = 0;  ///< members that an answer brought so far
   std::string failure;
@@ -144,6 +150,8 @@ struct Meeting::State {
       if (frame.kind() == FrameKind::value) {
         const std::string key = frame.text();
         values[key] = frame.text();
+      } else if (frame.kind() == FrameKind::announcement) {
+        announcements.push_back(frame.text());
       } else if (frame.kind() == FrameKind::left) {
         if (const auto who = frame.number(); who < members.size()) members[who].left = true;
       } else if (frame.kind() == FrameKind::member) {
@@ -244,6 +252,28 @@ std::vector<std::string> Meeting::gather(const std::string& name, const std::str
     throw RankLost(fmt::format("distributed: of {} ranks, {} did not come within {:g} seconds", state_->size,
                                fmt::join(missing, ", "), seconds));
   return found;
+}
+
+void Meeting::announce(const std::string& text) {
+  if (state_->failed) throw RankLost("distributed: " + failure());
+  if (text.size() > kMostAnnounced) {
+    throw Error(fmt::format("distributed: {} MiB are announced to other ranks; at most {} fit", text.size() >> 20,
+                            kMostAnnounced >> 20));
+  }
+  state_->send(FrameWriter(FrameKind::announcement).text(text).take());
+}
+
+std::optional<std::string> Meeting::next_announcement(double seconds) {
+  State& s = *state_;
+  std::unique_lock lock(s.mutex);
+  const bool came = s.changed.wait_for(lock, std::chrono::duration<double>(seconds),
+                                       [&] { return !s.announcements.empty() || s.failed || s.members[0].left; });
+  if (!came) return {};
+  if (s.announcements.empty())
+    throw RankLost("distributed: " + (s.failed ? s.failure : std::string("rank 0 has left the group")));
+  std::string text = std::move(s.announcements.front());
+  s.announcements.pop_front();
+  return text;
 }
 
 bool Meeting::failed() const { return state_->failed; }

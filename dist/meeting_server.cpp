@@ -143,6 +143,16 @@ struct MeetingServer::State {
                               .take());
         }
         break;
+      case FrameKind::announcement: {
+        const std::string passed_on = FrameWriter(FrameKind::announcement).text(frame.text()).take();
+        std::vector<int> deaf;
+        for (const Connection& other : connections) {
+          const bool told = other.rank >= 0 && other.rank != one.rank && other.socket.is_open();
+          if (told && !other.socket.send(passed_on)) deaf.push_back(other.rank);
+        }
+        for (const int rank : deaf) lose(rank, "does not take what it is sent");
+        break;
+      }
       case FrameKind::leave:
         seat.left = true;
         tell_all(FrameWriter(FrameKind::left).number(static_cast<std::uint64_t>(one.rank)).take());

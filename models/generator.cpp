@@ -6,6 +6,7 @@
 
 #include <etna/autograd/autograd.h>
 #include <etna/models/internal/draft.h>
+#include <etna/models/internal/generator_ranks.h>
 #include <etna/models/internal/generator_slots.h>
 #include <etna/models/internal/model_hash.h>
 #include <etna/tensor/ops.h>
@@ -91,7 +92,12 @@ Generator::Generator(const Decoder& model, const GeneratorOptions& options)
   widen(kGeneratorFirstWidth);
 }
 
-Generator::~Generator() = default;
+Generator::~Generator() {
+  try {
+    stop_leading();
+  } catch (const std::exception&) {  // NOLINT: the group has ended, which the ranks know
+  }
+}
 
 KvCache* Generator::draft_cache() { return draft_ ? &draft_->cache() : nullptr; }
 
@@ -223,7 +229,9 @@ void Generator::finish(Slot& slot, StopReason reason, const std::string& error) 
   table_.select(0, index).fill_(-1);
 }
 
+/// Called where an error is handled. @throws that error where it may have come in this rank alone: others go on
 void Generator::fail(Slot& slot, const std::exception& error) {
+  if (model_.split.is_split() && is_of_one_rank(error)) throw;
   const Id sequence = slot.sequence;
   finish(slot, StopReason::failed, error.what());
   ended_.at(sequence).memory = dynamic_cast<const OutOfMemory*>(&error) != nullptr;
@@ -240,7 +248,15 @@ std::int64_t Generator::load_cache(const FilePath& path) {
 }
 
 void Generator::leave(Id sequence) {
-  if (Slot* slot = slot_of(sequence)) finish(*slot, StopReason::left);
+  if (slot_of(sequence) == nullptr) return;
+  on_all_ranks(
+      RankCall::leave, [&](CallWriter& call) { call.put(sequence); },
+      [&] { finish(*slot_of(sequence), StopReason::left); });
+}
+
+void Generator::forget_prefixes() {
+  on_all_ranks(
+      RankCall::forget_prefixes, [](CallWriter&) {}, [&] { cache_.forget(); });
 }
 
 StopReason Generator::generate(std::span<const std::int32_t> prompt, const GenerationOptions& options,

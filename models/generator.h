@@ -17,9 +17,11 @@
 
 namespace etna::models {
 
+class CallReader;
 class Draft;
 class TextReading;
 class TokenGrammar;
+enum class RankCall : std::uint8_t;
 struct StepKind;
 
 struct GeneratorOptions {
@@ -81,7 +83,9 @@ struct GenerationTimes {
 /// that sequence only. Not thread-safe.
 ///
 /// A model that is divided over ranks (LoadOptions::split) has a generator in each of them, with the same options. All
-/// ranks call the same functions with the same arguments, and get the same tokens: those of rank 0.
+/// ranks call the same functions with the same arguments, and get the same tokens: those of rank 0. Or rank 0 alone is
+/// called: after lead(), and with all other ranks in follow(), it has them repeat what it is asked to do. An error in
+/// one rank alone, such as OutOfMemory, ends the group then: what comes later throws distributed::RankLost.
 class Generator {
  public:
   using Id = std::int64_t;
@@ -149,7 +153,13 @@ class Generator {
   std::vector<GeneratedToken> logprobs(std::span<const std::int32_t> tokens, std::int64_t top = 0,
                                        std::int64_t adapter = -1);
 
+  /// The final norm's output for all positions of a given text, [T, width]; neither reads nor changes the cache.
+  /// @throws as logits(), but CacheFull; Error for more tokens than the context
+  Tensor hidden(std::span<const std::int32_t> tokens, std::int64_t adapter = -1);
+
   KvCache& cache() { return cache_; }
+  /// KvCache::forget(): drops all cached prefixes that no sequence uses.
+  void forget_prefixes();
   /// Writes the cached prefixes to a file, which only a generator of the same model accepts: same design, weights,
   /// adapters, and dtype of keys. Reads all weights for that. @throws as KvCache::save()
   void save_cache(const FilePath& path) const;
@@ -159,9 +169,21 @@ class Generator {
   KvCache* draft_cache();
   const GenerationTimes& times() const { return times_; }
 
+  // ---- Of a model that is divided over ranks, where rank 0 alone is called.
+
+  /// The other ranks repeat all later calls. @throws Error unless this is rank 0, with a part of a model
+  void lead();
+  /// Ends follow() on the other ranks; so does the destructor. Does nothing without lead().
+  void stop_leading();
+  /// Waits for calls of rank 0's generator, however long none comes, and repeats them until it stops leading.
+  /// @throws Error on rank 0; distributed::RankLost; RanksDiffer where this rank gives something else than rank 0; what
+  /// an error in this rank alone throws
+  void follow();
+
  private:
   friend class TextReading;
   friend class TextLogprobs;
+  struct Ranks;
   struct Slot;
   struct Steps;
   struct Drawn;
@@ -195,6 +217,7 @@ class Generator {
   bool is_full(const Slot& slot) const;
   bool waits(const Slot& slot) const;
   void make_room(Slot& slot, std::int64_t rows = 1);
+  Id read_whole(std::span<const std::int32_t> prompt, const GenerationOptions& options);
   Slot& take_slot(std::span<const std::int32_t> prompt, const GenerationOptions& options);
   void read_chunk(Slot& slot);
   Tensor read_rows(const Slot& slot, std::span<const std::int32_t> tokens, std::int64_t at);
@@ -208,6 +231,7 @@ class Generator {
   void check_range(Slot& slot);
   void read_prompts();
   void read_again(Slot& slot);
+  std::vector<GeneratedToken> next_tokens();
   std::optional<CacheFull> queue_steps();
   bool prepare(Slot& slot);
   void activate(Slot& slot, bool active);
@@ -220,6 +244,7 @@ class Generator {
   Tensor adapter_row(std::int64_t adapter) const;
   void widen(std::int64_t blocks);
   void set_width(std::int64_t width);
+  void warm_up_steps();
   void warm_up_prompts();
   std::int64_t step_rows() const;
   Tensor first_slots(const Tensor& x, std::int64_t rows) const;
@@ -227,8 +252,13 @@ class Generator {
   void extend_on_host(const Tensor& tokens);
   Tensor extended(const Tensor& tokens);
 
+  template <typename Write, typename Work>
+  auto on_all_ranks(RankCall call, Write write, Work work);
+  void repeat(RankCall call, CallReader& in);
+
   const Decoder& model_;
   const GeneratorOptions options_;
+  std::unique_ptr<Ranks> ranks_;  ///< null: all ranks are called, or there is one
   KvCache cache_;
   std::vector<Slot> slots_;
   std::map<Id, Ended> ended_;
@@ -261,9 +291,10 @@ class TextLogprobs {
  private:
   void add(const Tensor& x);
 
-  const Decoder& model_;
+  Generator& generator_;
+  std::int64_t number_ = -1;  ///< by which other ranks know it
   const std::vector<std::int32_t> tokens_;
-  const std::int64_t most_;
+  std::int64_t most_ = 0;
   std::unique_ptr<TextReading> reading_;  ///< null where nothing is to be read
   std::vector<GeneratedToken> result_;
 };

@@ -40,7 +40,8 @@ std::vector<std::int64_t> Generator::find_guesses(std::vector<std::int32_t>& rea
       try {
         found[i] = draft_->catch_up(i, slot.tokens) ? options_.guesses : 0;
       } catch (const OutOfMemory&) {
-        draft_->leave(i, {});  // it goes on without guesses
+        if (model_.split.is_split()) throw;  // others have guesses
+        draft_->leave(i, {});                // it goes on without guesses
       } catch (const DeviceLost&) {
         throw;
       } catch (const std::exception& error) {

@@ -6,6 +6,7 @@
 
 #include <etna/autograd/autograd.h>
 #include <etna/models/internal/draft.h>
+#include <etna/models/internal/generator_ranks.h>
 #include <etna/models/internal/generator_slots.h>
 #include <etna/models/internal/logits_check.h>
 #include <etna/models/internal/text_reading.h>
@@ -100,10 +101,30 @@ Generator::Slot& Generator::take_slot(std::span<const std::int32_t> prompt, cons
 }
 
 Generator::Id Generator::begin(std::span<const std::int32_t> prompt, const GenerationOptions& options) {
-  return take_slot(prompt, options).sequence;
+  if (!ranks_) return take_slot(prompt, options).sequence;
+  const GenerationOptions own = ranks_->own(options);
+  return on_all_ranks(
+      RankCall::begin,
+      [&](CallWriter& call) {
+        call.put_all(prompt);
+        Ranks::write(call, own);
+      },
+      [&] { return take_slot(prompt, own).sequence; });
 }
 
 Generator::Id Generator::join(std::span<const std::int32_t> prompt, const GenerationOptions& options) {
+  if (!ranks_) return read_whole(prompt, options);
+  const GenerationOptions own = ranks_->own(options);
+  return on_all_ranks(
+      RankCall::join,
+      [&](CallWriter& call) {
+        call.put_all(prompt);
+        Ranks::write(call, own);
+      },
+      [&] { return read_whole(prompt, own); });
+}
+
+Generator::Id Generator::read_whole(std::span<const std::int32_t> prompt, const GenerationOptions& options) {
   const auto begin = PromptClock::now();
   Slot& slot = take_slot(prompt, options);
   const Id sequence = slot.sequence;
@@ -244,13 +265,40 @@ void Generator::check_range(Slot& slot) {
 }
 
 Tensor Generator::logits(std::span<const std::int32_t> tokens, std::int64_t adapter) {
-  const NoGrad no_grad;
-  check_tokens(tokens, model_.config.vocabulary, "the text");
-  check_adapter(adapter);
-  if (tokens.empty()) return zeros({0, model_.config.vocabulary}, options_.device);
-  std::vector<Tensor> parts;
-  for (TextReading reading(*this, tokens, adapter); !reading.done();) parts.push_back(model_.head(reading.next()));
-  return parts.size() == 1 ? parts[0] : cat(parts, 0);
+  const auto write = [&](CallWriter& call) {
+    call.put_all(tokens);
+    call.put(adapter);
+  };
+  return on_all_ranks(RankCall::logits, write, [&] {
+    const NoGrad no_grad;
+    check_tokens(tokens, model_.config.vocabulary, "the text");
+    check_adapter(adapter);
+    if (tokens.empty()) return zeros({0, model_.config.vocabulary}, options_.device);
+    std::vector<Tensor> parts;
+    for (TextReading reading(*this, tokens, adapter); !reading.done();) parts.push_back(model_.head(reading.next()));
+    return parts.size() == 1 ? parts[0] : cat(parts, 0);
+  });
+}
+
+Tensor Generator::hidden(std::span<const std::int32_t> tokens, std::int64_t adapter) {
+  const auto write = [&](CallWriter& call) {
+    call.put_all(tokens);
+    call.put(adapter);
+  };
+  return on_all_ranks(RankCall::hidden, write, [&] {
+    const NoGrad no_grad;
+    check_tokens(tokens, model_.config.vocabulary, "the text");
+    check_adapter(adapter);
+    const std::int64_t length = std::ssize(tokens);
+    if (length > model_.config.context) {
+      throw Error(
+          fmt::format("Generator: the text has {} tokens; the model's context is {}", length, model_.config.context));
+    }
+    if (length == 0) return zeros({0, model_.config.width}, options_.device);
+    const Tensor ids =
+        from_vector(std::vector<std::int32_t>(tokens.begin(), tokens.end()), {1, length}, options_.device);
+    return model_.hidden(ids, adapter < 0 ? Tensor() : adapter_row(adapter)).select(0, 0);
+  });
 }
 
 }  // namespace etna::models

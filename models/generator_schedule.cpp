@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <etna/autograd/autograd.h>
+#include <etna/models/internal/generator_ranks.h>
 #include <etna/models/internal/generator_slots.h>
 #include <etna/models/model_file.h>
 #include <etna/tensor/ops.h>
@@ -221,6 +222,11 @@ void Generator::take_tokens(std::vector<GeneratedToken>& tokens) {
 }
 
 std::vector<GeneratedToken> Generator::step() {
+  return on_all_ranks(
+      RankCall::step, [](CallWriter&) {}, [&] { return next_tokens(); });
+}
+
+std::vector<GeneratedToken> Generator::next_tokens() {
   const NoGrad no_grad;
   read_prompts();
   const auto begin = std::chrono::steady_clock::now();

@@ -4,6 +4,7 @@
 
 #include <etna/autograd/autograd.h>
 #include <etna/models/internal/draft.h>
+#include <etna/models/internal/generator_ranks.h>
 #include <etna/models/internal/generator_slots.h>
 #include <etna/tensor/ops.h>
 
@@ -56,6 +57,11 @@ void Generator::warm_up_prompts() {
 }
 
 void Generator::warm_up() {
+  on_all_ranks(
+      RankCall::warm_up, [](CallWriter&) {}, [&] { warm_up_steps(); });
+}
+
+void Generator::warm_up_steps() {
   if (busy()) throw Error("Generator: warm_up() was called while sequences run; call it before the first begins");
   const NoGrad no_grad;
   const std::int64_t width = width_, most = (std::min(model_.config.context, cache_.capacity()) - 1) / kCacheBlock + 1;

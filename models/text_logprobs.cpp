@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <etna/autograd/autograd.h>
+#include <etna/models/internal/generator_ranks.h>
 #include <etna/models/internal/text_reading.h>
 #include <etna/models/model_file.h>
 #include <etna/tensor/ops.h>
@@ -57,34 +58,55 @@ Tensor TextReading::next() {
 
 TextLogprobs::TextLogprobs(Generator& generator, std::span<const std::int32_t> tokens, std::int64_t top,
                            std::int64_t adapter)
-    : model_(generator.model_),
+    : generator_(generator),
       tokens_(tokens.begin(), tokens.end()),
       most_(std::min(top, generator.model_.config.vocabulary)) {
-  check_tokens(tokens, model_.config.vocabulary, "the text");
-  generator.check_adapter(adapter);
-  if (top < 0 || top > kMaxLogprobs)
-    throw Error(fmt::format("Generator: {} most probable tokens are wanted; at most {}", top, kMaxLogprobs));
-  if (tokens.size() < 2) return;
-  reading_ = std::make_unique<TextReading>(generator, tokens.first(tokens.size() - 1), adapter);
-  result_.reserve(tokens.size() - 1);
+  const auto write = [&](CallWriter& call) {
+    call.put_all(tokens);
+    call.put(top);
+    call.put(adapter);
+  };
+  generator.on_all_ranks(RankCall::begin_text, write, [&] {
+    check_tokens(tokens, generator.model_.config.vocabulary, "the text");
+    generator.check_adapter(adapter);
+    if (top < 0 || top > kMaxLogprobs)
+      throw Error(fmt::format("Generator: {} most probable tokens are wanted; at most {}", top, kMaxLogprobs));
+    if (tokens.size() >= 2) {
+      reading_ = std::make_unique<TextReading>(generator, tokens.first(tokens.size() - 1), adapter);
+      result_.reserve(tokens.size() - 1);
+    }
+    if (generator.ranks_) number_ = generator.ranks_->texts++;
+  });
 }
 
-TextLogprobs::~TextLogprobs() = default;
+TextLogprobs::~TextLogprobs() {
+  try {
+    // Where others still have it, they end theirs, too: the caches stay alike.
+    generator_.on_all_ranks(
+        RankCall::end_text, [&](CallWriter& call) { call.put(number_); }, [&] { reading_.reset(); });
+  } catch (const std::exception&) {  // NOLINT: the group has ended, about which the next call tells
+  }
+}
 
 bool TextLogprobs::read() {
   if (!reading_) return false;
-  const NoGrad no_grad;
-  add(reading_->next());
-  if (!reading_->done()) return true;
-  reading_.reset();
-  return false;
+  return generator_.on_all_ranks(
+      RankCall::read_text, [&](CallWriter& call) { call.put(number_); },
+      [&] {
+        const NoGrad no_grad;
+        add(reading_->next());
+        if (!reading_->done()) return true;
+        reading_.reset();
+        return false;
+      });
 }
 
 /// @param x the last block's outputs of the next tokens
 void TextLogprobs::add(const Tensor& x) {
-  const std::int64_t rows = std::clamp<std::int64_t>(kLogitsAtOnce / model_.config.vocabulary, 1, 256);
+  const Decoder& model = generator_.model_;
+  const std::int64_t rows = std::clamp<std::int64_t>(kLogitsAtOnce / model.config.vocabulary, 1, 256);
   for (std::int64_t at = 0; at < x.size(0); at += rows) {
-    const Tensor logits = model_.head(x.slice(0, at, std::min(x.size(0), at + rows)));
+    const Tensor logits = model.head(x.slice(0, at, std::min(x.size(0), at + rows)));
     check_logits(logits, "the text");
     const Tensor all = log_softmax(logits.to(f32), -1);
     const auto first = tokens_.begin() + 1 + std::ssize(result_);

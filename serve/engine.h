@@ -36,6 +36,7 @@ struct ServedModel {
   std::int64_t slots = 1;       ///< sequences that run at once
   std::int64_t context = 0;     ///< tokens that a sequence has at most
   std::int64_t adapter = -1;    ///< of its sequences (GenerationOptions::adapter)
+  int ranks = 1;                ///< processes that have a part of it each; this one leads them (Generator::lead())
   std::string cache_file = {};  ///< where its cached prefixes are saved (cache_file.h); empty: nowhere
 };
 
@@ -86,7 +87,8 @@ struct EngineState {
 
 /// Runs the generators of all models in one thread (continuous batching): takes waiting sequences into free slots
 /// between steps, hands out tokens as text, and ends what is cancelled or too late. An error of one sequence ends that
-/// one; a lost device ends all of them, and everything that comes later is refused. Safe to use from all threads.
+/// one; a lost device, or a rank of a divided model, ends all of them, and everything that comes later is refused. Safe
+/// to use from all threads.
 class Engine {
  public:
   Engine(std::vector<ServedModel> models, const EngineOptions& options = {});

@@ -6,6 +6,7 @@
 
 #include <etna/device/error.h>
 #include <etna/device/memory_control.h>
+#include <etna/dist/dist.h>
 #include <etna/serve/api_error.h>
 #include <etna/serve/engine.h>
 #include <etna/serve/internal/engine_sequence.h>
@@ -24,6 +25,13 @@ double engine_seconds(EngineClock::duration span) { return std::chrono::duration
 
 FinishReason finish_of(models::StopReason reason) {
   return reason == models::StopReason::stop_token ? FinishReason::stop : FinishReason::length;
+}
+
+/// Whether nothing can run after an error: of the device, or of the ranks that share a model.
+bool ends_all(const std::exception& error) {
+  return dynamic_cast<const DeviceError*>(&error) != nullptr ||
+         dynamic_cast<const distributed::RankLost*>(&error) != nullptr ||
+         dynamic_cast<const distributed::RanksDiffer*>(&error) != nullptr;
 }
 
 AnswerError late(const char* what) {
@@ -131,19 +139,16 @@ bool Engine::lane_works(std::size_t lane, const std::function<void()>& work) {
   try {
     work();
     return true;
-  } catch (const DeviceError& error) {
-    why = error.what();
-    lost = true;
   } catch (const std::exception& error) {
     why = error.what();
+    lost = ends_all(error);
   } catch (...) {
     why = "an unknown error";
   }
   try {
     for (const auto& sequence : running_[lane]) generator(lane).leave(sequence->id);
   } catch (const std::exception& error) {
-    lost = true;
-    why += fmt::format("; then {}", error.what());
+    if (!std::exchange(lost, true)) why += fmt::format("; then {}", error.what());
   }
   if (lost) {
     {
@@ -181,16 +186,18 @@ void Engine::start(std::unique_ptr<Sequence> sequence) {
       return;
     }
     error = {503, full.what(), "cache_full"};
-  } catch (const DeviceError&) {
-    {
-      const std::lock_guard lock(mutex_);
-      starting_ = false;
-      finish(*sequence, FinishReason::failed, {503, "the device was lost", "device_lost"});
-    }
-    throw;
   } catch (const OutOfMemory& memory) {
     error = {503, memory.what(), "out_of_memory"};
   } catch (const std::exception& other) {
+    if (ends_all(other)) {
+      {
+        const std::lock_guard lock(mutex_);
+        starting_ = false;
+        const bool device = dynamic_cast<const DeviceError*>(&other) != nullptr;
+        finish(*sequence, FinishReason::failed, {503, device ? "the device was lost" : other.what(), "device_lost"});
+      }
+      throw;
+    }
     error.message = other.what();
   }
   const std::lock_guard lock(mutex_);
@@ -287,9 +294,9 @@ void Engine::run_task() {
   try {
     if (begins) begin_receipt(task->receipt);
     more = task->work();
-  } catch (const DeviceError& error) {
+  } catch (const std::exception& error) {
     caught = std::current_exception();
-    lost = error.what();
+    if (ends_all(error)) lost = error.what();
   } catch (...) {
     caught = std::current_exception();
   }

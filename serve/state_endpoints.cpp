@@ -93,6 +93,7 @@ HttpReply answer_health(Service& service, const HttpRequest&) {
   Json body = {{"status", !state.failure.empty() ? "error" : state.draining ? "draining" : "ok"}};
   if (!state.failure.empty()) body["error"] = state.failure;
   body["slots"] = state.slots;
+  body["ranks"] = service.model(0).ranks;
   body["running"] = state.running;
   body["waiting"] = state.waiting;
   return {.status = body["status"] == "ok" ? 200 : 503, .body = json_text(body)};
@@ -104,6 +105,7 @@ HttpReply answer_metrics(Service& service, const HttpRequest&) {
   write_requests(text, service.requests());
   text.single("connections", "gauge", "Connections that are open.", service.connections.load());
   text.single("slots", "gauge", "Sequences that can run at once.", state.slots);
+  text.single("ranks", "gauge", "Processes that the model is divided over.", service.model(0).ranks);
   text.single("sequences_running", "gauge", "Sequences that run.", state.running);
   text.single("sequences_waiting", "gauge", "Sequences that wait for a slot.", state.waiting);
   text.single("sequences_waiting_max", "gauge", "Sequences that may wait; more are refused.", state.max_queue);
@@ -144,6 +146,7 @@ HttpReply answer_slots(Service& service, const HttpRequest&) {
     rows.push_back({{"id", i},
                     {"model", slot.model},
                     {"is_processing", slot.busy},
+                    {"ranks", service.model(0).ranks},
                     {"prompt_tokens", slot.prompt_tokens},
                     {"cached_tokens", slot.cached_tokens},
                     {"tokens", slot.tokens},

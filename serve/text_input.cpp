@@ -72,10 +72,7 @@ std::vector<float> embed(Service& service, std::size_t model, const std::string&
   std::vector<float> vector;
   service.engine().run(client, [&] {
     const NoGrad no_grad;
-    const Tensor adapters =
-        served.adapter < 0 ? Tensor() : full({1}, static_cast<double>(served.adapter), {i32, served.device});
-    const Tensor hidden =
-        served.decoder->hidden(from_vector(tokens, {1, length}, served.device), adapters).select(0, 0);
+    const Tensor hidden = served.generator->hidden(tokens, served.adapter);
     const Tensor pooled = pooling == "last" ? hidden.select(0, length - 1) : hidden.to(f32).mean(0);
     vector = pooled.to(f32).to(kCPU).contiguous().to_vector<float>();
   });

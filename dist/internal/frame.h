@@ -8,7 +8,21 @@
 /// Messages between a Meeting and its server: a length, a kind, fields.
 namespace etna::distributed {
 
-enum class FrameKind : std::uint8_t { hello, welcome, refused, put, get, value, beat, lost, left, leave, ask, member };
+enum class FrameKind : std::uint8_t {
+  hello,
+  welcome,
+  refused,
+  put,
+  get,
+  value,
+  beat,
+  lost,
+  left,
+  leave,
+  ask,
+  member,
+  announcement
+};
 
 class FrameWriter {
  public:
@@ -63,6 +77,8 @@ class FrameReader {
 /// Bytes as they arrive, taken frame by frame.
 class FrameBuffer {
  public:
+  static constexpr std::uint32_t kMost = 64u << 20;  ///< bytes of a frame
+
   void add(const std::string& bytes) { bytes_ += bytes; }
   /// False where there is no whole frame yet.
   bool take(std::string& frame) {
@@ -78,7 +94,6 @@ class FrameBuffer {
   bool broken() const { return broken_; }  ///< what comes is of another protocol
 
  private:
-  static constexpr std::uint32_t kMost = 64u << 20;
   std::string bytes_;
   bool broken_ = false;
 };

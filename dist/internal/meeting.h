@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -61,6 +62,13 @@ class Meeting {
   std::string get(const std::string& key, int from, double seconds);
   /// The values of all ranks under one name, which each rank puts once.
   std::vector<std::string> gather(const std::string& name, const std::string& value, double seconds);
+
+  /// Sends a text to all other ranks that have come; they get those of rank 0 in their order. Does not wait for them.
+  /// @throws RankLost once the group has ended; Error for more than 60 MiB
+  void announce(const std::string& text);
+  /// Waits for rank 0's next announcement, without using a core. @return nothing where none comes in so many seconds
+  /// @throws RankLost where rank 0 leaves, or any rank is lost
+  std::optional<std::string> next_announcement(double seconds);
 
   /// What ended the group, a sentence; empty as long as all ranks live. Cheap.
   bool failed() const;

@@ -26,8 +26,9 @@ TEST(World, CapturedStepsOnAGpuAreValid) {
 }
 
 TEST(World, FourProcesses) {
-  const Result result =
-      run_world(4, "Collectives.*:Gradients.*:Zero.*:DecoderSplit.*:ProcessGroups.*:TensorParallel.*:Pipeline.*");
+  const Result result = run_world(
+      4,
+      "Collectives.*:Gradients.*:Zero.*:DecoderSplit.*:GeneratorRanks.*:ProcessGroups.*:TensorParallel.*:Pipeline.*");
   EXPECT_EQ(result.code, 0) << result.output;
   EXPECT_THAT(result.output, HasSubstr("tests ran"));
 }
@@ -91,6 +92,18 @@ TEST(WorldFaults, ARankThatLeavesIsNamed) {
   const Result result = run_world(2, "Faults.RankThatLeaves");
   EXPECT_THAT(result.output, HasSubstr("rank 1 after 0 s: this rank has enough"));
   EXPECT_THAT(result.output, testing::ContainsRegex("no answer after 2 seconds from rank 1 .*has left the group"));
+}
+
+TEST(WorldFaults, ARankThatGivesSomethingElseThanRankZeroEndsTheGroup) {
+  const Result result = run_world(2, "Faults.GeneratorThatDiffers", "ETNA_WORLD_LATE=10");
+  EXPECT_THAT(result.output, HasSubstr("rank 1: distributed: rank 1 gave something else than rank 0"));
+  EXPECT_THAT(result.output, testing::ContainsRegex("rank 0: .*rank 1"));
+}
+
+TEST(WorldFaults, ARankWithoutMemoryEndsTheGroup) {
+  const Result result = run_world(2, "Faults.GeneratorOutOfMemory", "ETNA_WORLD_LATE=10");
+  EXPECT_THAT(result.output, testing::ContainsRegex("rank 1: .*cpu: no room for"));
+  EXPECT_THAT(result.output, testing::ContainsRegex("rank 0: .*rank 1 "));
 }
 
 void PrintTo(const Fault& fault, std::ostream* out) { *out << fault.test; }

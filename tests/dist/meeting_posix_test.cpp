@@ -63,6 +63,23 @@ TEST(Meeting, NamesTheRanksThatDoNotCome) {
   });
 }
 
+TEST(Meeting, AnnouncementsComeInOrder) {
+  meet(3, 10, [](int rank, Meeting& meeting) {
+    const auto text = [](std::size_t i) { return std::string(i * 1000, static_cast<char>(i)); };
+    meeting.gather("come", "", 10);
+    if (rank == 0) {
+      for (std::size_t i = 0; i < 300; ++i) meeting.announce(text(i));
+      EXPECT_THROW(meeting.announce(std::string(std::size_t{61} << 20, 'x')), Error);
+      meeting.gather("heard", "", 10);
+      return;
+    }
+    for (std::size_t i = 0; i < 300; ++i) ASSERT_EQ(meeting.next_announcement(10), text(i)) << i;
+    EXPECT_EQ(meeting.next_announcement(0.05), std::nullopt);
+    meeting.gather("heard", "", 10);
+    EXPECT_THROW(meeting.next_announcement(10), RankLost) << "rank 0 has left";
+  });
+}
+
 TEST(Meeting, ProgressIsKnown) {
   meet(2, 1, [](int rank, Meeting& meeting) {
     meeting.report({.begun = 5 + static_cast<std::uint64_t>(rank), .ended = 5, .waited = 0.25});

@@ -2,40 +2,13 @@
 
 #include <gmock/gmock.h>
 
-#include <data/temporary_folder.h>
-#include <etna/models/model_file.h>
-#include <models/small_models.h>
-#include <models/some_tokenizer.h>
-
-#include "world.h"
+#include "run_world.h"
 
 // `etna run` with a model that is divided over processes, as a person starts it.
 namespace etna {
 namespace {
 
 using testing::AllOf, testing::HasSubstr, testing::Not;
-
-class RunWorld : public testing::Test {
- protected:
-  void SetUp() override {
-    const data::ModelTokenizer tokenizer = some_tokenizer();
-    models::DecoderConfig config = models::small_config("llama");
-    config.vocabulary = static_cast<std::int64_t>(tokenizer.size());
-    models::save_gguf_model(folder_ / "model.gguf", *models::small_model(config), &tokenizer,
-                            &quant::format_named("F32"));
-  }
-  std::string model() const { return "'" + (folder_ / "model.gguf").string() + "'"; }
-  std::string run(const std::string& more = "") const {
-    return "run -m " + model() + " --device cpu --cache f32 -n 40 --seed 3 " + more + " --prompt 'the river' ";
-  }
-  static Result etna(const std::string& arguments, const std::string& errors = "2>&1",
-                     const std::string& environment = "") {
-    return run_program(ETNA_PROGRAM, arguments, "-u ETNA_DEVICE -u ETNA_MEET -u ETNA_DIST " + environment, errors);
-  }
-  static std::string printed(const std::string& arguments) { return etna(arguments, "2>/dev/null").output; }
-
-  TemporaryFolder folder_;
-};
 
 TEST_F(RunWorld, WritesTheTextOfOneProcess) {
   for (const char* sampling : {"--temperature 0", "--temperature 0.8", "--temperature 0 --guesses 3"}) {
@@ -85,6 +58,16 @@ TEST_F(RunWorld, ErrorsAreSaidOnceWithTheirExitCode) {
   const Result none = etna(run() + "--gpus 0");
   EXPECT_EQ(none.code, 2) << none.output;
 
+  const Result layers = etna(run("--gpu-layers 1") + "--gpus 2");
+  EXPECT_EQ(layers.code, 2) << layers.output;
+  EXPECT_THAT(layers.output, HasSubstr("--gpu-layers 1: on the CPU no layer is on a GPU"));
+
+  for (const char* wrong : {"-1", "1025", "two", "1.5", "nan", ""}) {
+    const Result number = etna(run() + "--gpus '" + wrong + "'");
+    EXPECT_EQ(number.code, 2) << number.output;
+    EXPECT_THAT(number.output, HasSubstr("--gpus")) << wrong;
+  }
+
   const Result adapter = etna(run("--adapter " + model()) + "--gpus 2");
   EXPECT_NE(adapter.code, 0);
   EXPECT_THAT(adapter.output, HasSubstr("an adapter's weights cannot be divided over processes"));
@@ -96,6 +79,12 @@ TEST_F(RunWorld, NeedsADeviceForEachProcess) {
   EXPECT_EQ(one.code, 3) << one.output;
   EXPECT_THAT(one.output, HasSubstr("2 processes run on this computer, which has 1 GPU for them"));
   EXPECT_THAT(one.output, Not(HasSubstr("rank")));
+  const std::string rest = " -m " + model() + " --gpus 2 --device fake ";
+  for (const std::string command : {"chat", "serve --port 0", "bench", "perplexity -f /nowhere"}) {
+    const Result other = etna(command + rest, "2>&1", "ETNA_STRICT=0 ETNA_FAKE_DEVICE=memory=1GiB");
+    EXPECT_EQ(other.code, 3) << command << other.output;
+    EXPECT_THAT(other.output, HasSubstr("2 processes run on this computer, which has 1 GPU for them")) << command;
+  }
   const Result shared = etna(options + "--device fake:0", "2>&1", "ETNA_STRICT=0 ETNA_FAKE_DEVICE=memory=1GiB");
   EXPECT_EQ(shared.code, 0) << shared.output;
 }

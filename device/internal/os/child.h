@@ -15,11 +15,19 @@ struct ChildEnd {
   std::string error = {};  ///< why it did not begin; empty: it did
 };
 
+struct ChildOptions {
+  std::vector<std::pair<std::string, std::string>> environment = {};  ///< variables to set for it
+  int input = -1, output = -1;  ///< files that become its standard streams, and are closed here; -1: this process's
+  /// The child is mpirun, which kills its processes at SIGINT and SIGTERM, but hands SIGUSR1 on to them: it gets that
+  /// instead. It is in a process group of its own, where Ctrl-C does not reach it, and ends with this process (Linux).
+  bool asks_by_user_signal = false;
+  /// The other end, which mpirun starts: at SIGUSR1, which mpirun sends to the child, too, that gets SIGINT.
+  bool interrupts_at_user_signal = false;
+};
+
 /// Runs a program, found as a shell finds it, with this process's streams, and waits for it. SIGINT and SIGTERM go to
-/// the child meanwhile.
-/// @param command the program and its arguments @param environment variables to set for it
-ChildEnd run_child(const std::vector<std::string>& command,
-                   const std::vector<std::pair<std::string, std::string>>& environment = {});
+/// the child meanwhile. @param command the program and its arguments
+ChildEnd run_child(const std::vector<std::string>& command, const ChildOptions& options = {});
 
 /// The names of all variables of the environment.
 std::vector<std::string> variable_names();

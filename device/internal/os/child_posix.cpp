@@ -11,6 +11,7 @@
 #include <unistd.h>
 #if defined(__linux__)
 #include <sched.h>
+#include <sys/prctl.h>
 #endif
 
 extern char** environ;
@@ -20,22 +21,36 @@ namespace {
 
 #if !defined(__EMSCRIPTEN__)
 volatile std::sig_atomic_t the_child = 0;
-volatile std::sig_atomic_t told_to_end = 0;
+volatile std::sig_atomic_t told_to_end = 0, told_to_interrupt = 0;
+volatile std::sig_atomic_t sent_for_end = 0;  ///< 0: the same signal
 
 void hand_on(int signal) {
   told_to_end = 1;
-  if (the_child > 0) ::kill(static_cast<pid_t>(the_child), signal);
+  if (the_child > 0) ::kill(static_cast<pid_t>(the_child), sent_for_end != 0 ? sent_for_end : signal);
+}
+
+void hand_on_interrupt(int) {
+  told_to_interrupt = 1;
+  if (the_child > 0) ::kill(static_cast<pid_t>(the_child), SIGINT);
+}
+
+/// In the child: it does not outlive this process, and signals of the terminal go to this one alone.
+void stand_apart([[maybe_unused]] pid_t parent) {
+  ::setpgid(0, 0);
+#if defined(__linux__)
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (::getppid() != parent) ::_exit(127);
+#endif
 }
 #endif
 
 }  // namespace
 
-ChildEnd run_child(const std::vector<std::string>& command,
-                   const std::vector<std::pair<std::string, std::string>>& environment) {
+ChildEnd run_child(const std::vector<std::string>& command, const ChildOptions& options) {
   ChildEnd end;
   if (command.empty()) return end.error = "no program was named", end;
 #if defined(__EMSCRIPTEN__)
-  (void)environment;
+  (void)options;
   end.error = "a page starts no programs";
 #else
   std::vector<char*> arguments;
@@ -44,17 +59,29 @@ ChildEnd run_child(const std::vector<std::string>& command,
   int wrong[2] = {-1, -1};  // carries why exec failed
   if (::pipe(wrong) != 0) return end.error = std::strerror(errno), end;
   struct sigaction handler {};
-  struct sigaction before[2];
+  struct sigaction before[3];
   handler.sa_handler = hand_on;
   told_to_end = 0;
+  told_to_interrupt = 0;
+  sent_for_end = options.asks_by_user_signal ? SIGUSR1 : 0;
   ::sigaction(SIGINT, &handler, &before[0]);
   ::sigaction(SIGTERM, &handler, &before[1]);
-  const pid_t child = ::fork();
-  if (child == 0) {
+  handler.sa_handler = hand_on_interrupt;
+  ::sigaction(SIGUSR1, options.interrupts_at_user_signal ? &handler : nullptr, &before[2]);
+  const auto restore = [&] {
     ::sigaction(SIGINT, &before[0], nullptr);
     ::sigaction(SIGTERM, &before[1], nullptr);
+    ::sigaction(SIGUSR1, &before[2], nullptr);
+  };
+  const pid_t parent = ::getpid(), child = ::fork();
+  if (child == 0) {
+    restore();
+    if (options.asks_by_user_signal) stand_apart(parent);
+    if (options.interrupts_at_user_signal) ::signal(SIGUSR1, SIG_IGN);
     ::close(wrong[0]);
-    for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
+    if (options.input >= 0) ::dup2(options.input, STDIN_FILENO), ::close(options.input);
+    if (options.output >= 0) ::dup2(options.output, STDOUT_FILENO), ::close(options.output);
+    for (const auto& [name, value] : options.environment) ::setenv(name.c_str(), value.c_str(), 1);
     // Closed by a successful exec.
     const int report = ::dup(wrong[1]);
     ::close(wrong[1]);
@@ -65,6 +92,8 @@ ChildEnd run_child(const std::vector<std::string>& command,
     ::_exit(127);
   }
   ::close(wrong[1]);
+  for (const int given : {options.input, options.output})
+    if (given >= 0) ::close(given);
   if (child < 0) {
     end.error = std::strerror(errno);
   } else {
@@ -81,11 +110,10 @@ ChildEnd run_child(const std::vector<std::string>& command,
       end.signal = WTERMSIG(status);
     else
       end.exit_code = WEXITSTATUS(status);
-    end.asked = told_to_end != 0;
+    end.asked = told_to_end != 0 || (told_to_interrupt != 0 && end.signal == SIGINT);
   }
   ::close(wrong[0]);
-  ::sigaction(SIGINT, &before[0], nullptr);
-  ::sigaction(SIGTERM, &before[1], nullptr);
+  restore();
 #endif
   return end;
 }

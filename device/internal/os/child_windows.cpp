@@ -2,7 +2,7 @@
 
 namespace etna::os {
 
-ChildEnd run_child(const std::vector<std::string>&, const std::vector<std::pair<std::string, std::string>>&) {
+ChildEnd run_child(const std::vector<std::string>&, const ChildOptions&) {
   ChildEnd end;
   end.error = "programs are not started on Windows; WSL 2 can";
   return end;

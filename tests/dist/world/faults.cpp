@@ -7,8 +7,12 @@
 #include <unistd.h>
 
 #include <etna/device/device.h>
+#include <etna/device/memory_control.h>
 #include <etna/dist/dist.h>
+#include <etna/models/generator.h>
+#include <etna/models/model_file.h>
 #include <etna/tensor/capture.h>
+#include <models/small_models.h>
 
 #include "world.h"
 
@@ -147,6 +151,41 @@ TEST(Faults, OneCollectiveFewer) {
 }
 
 TEST(Quiet, NothingIsWrong) { distributed::barrier(); }
+
+/// One rank has less room for keys and values.
+TEST(Faults, GeneratorThatDiffers) {
+  std::signal(SIGTERM, SIG_IGN);
+  const models::DecoderConfig config = models::small_config("llama");
+  const auto part = models::decoder_of(config, models::small_model(config)->state_dict(), {.split = {rank(), size()}});
+  models::Generator generator(*part, {.slots = 2, .cache = {.tokens = rank() == 0 ? 256 : 128}});
+  try {
+    if (rank() != 0) return generator.follow();
+    generator.lead();
+    for (int i = 0; i < 2; ++i) generator.begin(models::some_text(90, 97), {});
+    while (generator.busy()) generator.step();
+  } catch (const Error& error) {
+    std::fprintf(stderr, "rank %d: %s\n", rank(), error.what());
+  }
+}
+
+/// One rank has memory for its part of the model, and not for a prompt.
+TEST(Faults, GeneratorOutOfMemory) {
+  std::signal(SIGTERM, SIG_IGN);
+  models::DecoderConfig config = models::small_config("llama");
+  config.feed_forward = 8192;
+  const auto part = models::decoder_of(config, models::small_model(config)->state_dict(), {.split = {rank(), size()}});
+  models::Generator generator(*part, {.slots = 2, .cache = {.tokens = 512}});
+  trim_memory(kCPU);
+  if (rank() == 1) ::setenv("ETNA_MEMORY_LIMIT", "1MiB", 1);  // what it has stays
+  try {
+    if (rank() != 0) return generator.follow();
+    generator.lead();
+    generator.begin(models::some_text(250, 97), {});
+    while (generator.busy()) generator.step();
+  } catch (const Error& error) {
+    std::fprintf(stderr, "rank %d: %s\n", rank(), error.what());
+  }
+}
 
 }  // namespace
 }  // namespace etna
