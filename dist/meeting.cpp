@@ -74,7 +74,7 @@ struct Meeting::State {
   std::size_t told = 0;  ///< members that an answer brought so far
   std::string failure;
   int lost = -1;
-  Progress progress;
+  std::map<const void*, Progress> progress;  ///< of each engine
   bool leaving = false;
 
   std::atomic<bool> failed = false, stopped = false;
@@ -120,7 +120,9 @@ struct Meeting::State {
         Progress at;
         {
           const std::lock_guard lock(mutex);
-          at = progress;
+          at = {};
+          for (const auto& [engine, one] : progress)
+            at = {at.begun + one.begun, at.ended + one.ended, at.waited + one.waited};
         }
         send(FrameWriter(FrameKind::beat)
                  .number(at.begun)
@@ -307,9 +309,9 @@ bool Meeting::left(int rank) const {
   return state_->members[static_cast<std::size_t>(rank)].left;
 }
 
-void Meeting::report(const Progress& progress) {
+void Meeting::report(const Progress& progress, const void* engine) {
   const std::lock_guard lock(state_->mutex);
-  state_->progress = progress;
+  state_->progress[engine] = progress;
 }
 
 void Meeting::leave() {

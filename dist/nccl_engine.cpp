@@ -87,6 +87,9 @@ struct NcclEngine::State {
   std::mutex mutex;
   std::condition_variable changed;
   bool left = false;
+  bool is_part = false;  ///< of some ranks
+  /// Seconds that gradients waited for the other rank (PeerExchange).
+  std::shared_ptr<std::atomic<double>> exchange_waits = std::make_shared<std::atomic<double>>(0);
   std::thread watch;
 
   State(const nccl::Library& library, Meeting& m, gpu::ForeignStream& s, double late_seconds, const Place& p)
@@ -107,7 +110,9 @@ struct NcclEngine::State {
   void progress() {
     const std::uint64_t running = stream.queued() - stream.done();
     const std::uint64_t all = begun;
-    meeting.report({all, all - std::min(all, running), stream.busy_seconds()});
+    // The stream is that of all groups of ranks.
+    const double waited = is_part ? 0 : stream.busy_seconds() + exchange_waits->load();
+    meeting.report({all, all - std::min(all, running), waited}, this);
   }
   void end(const std::string& why) {
     failure = "distributed: " + why;
@@ -291,6 +296,7 @@ std::unique_ptr<Engine> NcclEngine::part(const std::vector<int>& members) {
   place.size = static_cast<int>(members.size());
   place.rank = static_cast<int>(std::find(members.begin(), members.end(), state_->rank) - members.begin());
   auto state = std::make_shared<State>(state_->nccl, state_->meeting, state_->stream, state_->late, place);
+  state->is_part = true;
   state_->stream.enter();
   state_->check(state_->nccl.split(state_->communicator, members.front(), place.rank, &state->communicator, nullptr),
                 "ncclCommSplit");
@@ -305,6 +311,7 @@ std::shared_ptr<PeerExchange> NcclEngine::make_exchange(std::size_t bytes, std::
       PeerExchange::make(state_->meeting, state_->place, state_->stream, bytes, parts, state_->late, why);
   if (made == nullptr) return nullptr;
   made->require_alive = [state = state_] { state->require_alive(); };
+  made->waits = state_->exchange_waits;
   return made;
 }
 

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
+#include <etna/device/internal/os/clock.h>
 #include <etna/device/internal/os/files.h>
 
 namespace etna::distributed {
@@ -46,9 +47,10 @@ struct PeerExchange::Work final : gpu::ForeignWork {
     exchange->say(part, time);
     enum class Waits { for_room, for_copy, for_other };
     return [e = exchange, part = part, sent = exchange->times_.size() + part, offset = offset, bytes = bytes, time,
-            state = Waits::for_room, copy = std::uint64_t{0}]() mutable {
+            state = Waits::for_room, copy = std::uint64_t{0}, began = os::steady_seconds()]() mutable {
       if (state == Waits::for_room) {
         if (!e->said(part, time)) return false;
+        e->count_wait(began);
         copy = e->stream_.copy(e->other_inbox_ + offset, e->own_.address + offset, bytes);
         state = Waits::for_copy;
       }
@@ -56,8 +58,11 @@ struct PeerExchange::Work final : gpu::ForeignWork {
         if (!e->stream_.copied(copy)) return false;
         e->say(sent, time);
         state = Waits::for_other;
+        began = os::steady_seconds();
       }
-      return e->said(sent, time);
+      if (!e->said(sent, time)) return false;
+      e->count_wait(began);
+      return true;
     };
   }
 
@@ -73,6 +78,11 @@ bool PeerExchange::said(std::size_t word, std::uint32_t time) {
   if (std::atomic_ref(others_.here[word]).load(std::memory_order_acquire) == time) return true;
   require_alive();
   return false;
+}
+
+void PeerExchange::count_wait(double began) {
+  const double now = os::steady_seconds(), from = std::max(began, std::exchange(counted_until_, now));
+  if (waits != nullptr && now > from) waits->fetch_add(now - from, std::memory_order_relaxed);
 }
 
 std::shared_ptr<PeerExchange> PeerExchange::make(Meeting& meeting, const Place& place, gpu::ForeignStream& stream,

@@ -80,7 +80,8 @@ class Meeting {
   /// What is known of all ranks; asks rank 0, and is older where that does not answer within a second.
   std::vector<Member> members();
   bool left(int rank) const;
-  void report(const Progress& progress);
+  /// What an engine has done so far; others see the sum over the engines. @param engine tells them apart
+  void report(const Progress& progress, const void* engine = nullptr);
 
   /// Tells the others, and waits until all have left or one is lost.
   void leave();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -31,6 +32,8 @@ class PeerExchange : public std::enable_shared_from_this<PeerExchange> {
   void start(Device device, std::size_t part, std::size_t offset, std::size_t bytes);
   /// Throws where the group has ended, so that nobody waits for the other rank. Set once, by who makes it.
   std::function<void()> require_alive;
+  /// Gets the seconds in which some part waited for the other rank. Set once, too.
+  std::shared_ptr<std::atomic<double>> waits;
 
  private:
   struct Work;
@@ -42,12 +45,14 @@ class PeerExchange : public std::enable_shared_from_this<PeerExchange> {
   explicit PeerExchange(gpu::ForeignStream& stream, std::size_t parts) : stream_(stream), times_(parts) {}
   void say(std::size_t word, std::uint32_t time);
   bool said(std::size_t word, std::uint32_t time);
+  void count_wait(double began);
 
   gpu::ForeignStream& stream_;
   gpu::ForeignStream::Shared own_, inbox_;
   std::uint64_t other_inbox_ = 0;     ///< CUDA's address
   Words mine_, others_;               ///< written by this rank, by the other one
   std::vector<std::uint32_t> times_;  ///< that each part was exchanged
+  double counted_until_ = 0;          ///< parts that wait at once count once
 };
 
 /// Descriptors for those of the other one of two ranks on this computer, as many; empty, and why, where that fails.

@@ -82,7 +82,10 @@ TEST(Meeting, AnnouncementsComeInOrder) {
 
 TEST(Meeting, ProgressIsKnown) {
   meet(2, 1, [](int rank, Meeting& meeting) {
-    meeting.report({.begun = 5 + static_cast<std::uint64_t>(rank), .ended = 5, .waited = 0.25});
+    meeting.report({.begun = 3 + static_cast<std::uint64_t>(rank), .ended = 3, .waited = 0.125});
+    const int other_engine = 0;
+    meeting.report({.begun = 1, .ended = 1, .waited = 100}, &other_engine);
+    meeting.report({.begun = 2, .ended = 2, .waited = 0.125}, &other_engine);
     for (int tries = 0; tries < 50; ++tries) {
       if (meeting.members()[1].progress.begun == 6) break;
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
