@@ -93,21 +93,33 @@ PeerPath::~PeerPath() {
 void PeerPath::copy(const Storage& from, std::size_t from_offset, Storage& to, std::size_t to_offset,
                     std::size_t bytes) {
   if (failed()) throw DeviceError(failure_);
-  for (std::size_t at = 0; at < bytes; at += slot_) {
-    const std::size_t part = std::min(slot_, bytes - at), place = parts_++ % kSlots * slot_;
-    const auto passage = std::make_shared<Passage>();
-    const MemoryRange read{own_.storage->address() + place, part}, write{inbox_.storage->address() + place, part};
-    gpu::enqueue_copy(from_, from, from_offset + at, *own_.storage, place, part);
-    gpu::enqueue_foreign(
-        from_, {"send", std::make_shared<Send>(shared_from_this(), passage, place, part), std::span(&read, 1), {}});
-    try {
-      gpu::enqueue_foreign(
-          to_, {"receive", std::make_shared<Receive>(shared_from_this(), passage), {}, std::span(&write, 1)});
-    } catch (...) {
-      passage->ended = true;
-      throw;
-    }
-    gpu::enqueue_copy(to_, *inbox_.storage, place, to, to_offset + at, part);
+  const std::size_t parts = (bytes + slot_ - 1) / slot_;
+  const auto part_of = [&](std::size_t i) { return std::min(slot_, bytes - i * slot_); };
+  const auto place_of = [&](std::size_t i) { return (parts_ + i) % kSlots * slot_; };
+  // A part leaves its slot there some parts after it was received: the next ones are on their way meanwhile, since
+  // receiving waits for what was queued before.
+  for (std::size_t i = 0; i < parts + kSlots - 1; ++i) {
+    if (i < parts) pass(from, from_offset + i * slot_, place_of(i), part_of(i));
+    if (i < kSlots - 1) continue;
+    const std::size_t k = i - (kSlots - 1);
+    gpu::enqueue_copy(to_, *inbox_.storage, place_of(k), to, to_offset + k * slot_, part_of(k));
+  }
+  parts_ += parts;
+}
+
+/// Queues a part's way to its slot there.
+void PeerPath::pass(const Storage& from, std::size_t from_offset, std::size_t place, std::size_t bytes) {
+  const auto passage = std::make_shared<Passage>();
+  const MemoryRange read{own_.storage->address() + place, bytes}, write{inbox_.storage->address() + place, bytes};
+  gpu::enqueue_copy(from_, from, from_offset, *own_.storage, place, bytes);
+  gpu::enqueue_foreign(
+      from_, {"send", std::make_shared<Send>(shared_from_this(), passage, place, bytes), std::span(&read, 1), {}});
+  try {
+    gpu::enqueue_foreign(to_,
+                         {"receive", std::make_shared<Receive>(shared_from_this(), passage), {}, std::span(&write, 1)});
+  } catch (...) {
+    passage->ended = true;
+    throw;
   }
 }
 

@@ -33,6 +33,7 @@ class PeerPath : public std::enable_shared_from_this<PeerPath> {
   class Receive;
   PeerPath(Device from, gpu::ForeignStream& sends, Device to, std::size_t slot)
       : from_(from), to_(to), sends_(sends), slot_(slot) {}
+  void pass(const Storage& from, std::size_t from_offset, std::size_t place, std::size_t bytes);
   void fail(const std::string& why);
   /// @throws DeviceError once, where a copy has failed
   void tell();

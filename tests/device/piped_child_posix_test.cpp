@@ -67,7 +67,7 @@ TEST(RunChild, AsksByTheUserSignal) {
 }
 
 TEST(RunChild, InterruptsAtTheUserSignal) {
-  std::signal(SIGINT, SIG_DFL);  // a test in the background may have inherited that it is ignored
+  const auto before = std::signal(SIGINT, SIG_IGN);  // as in a background job of a script
   PipedChild child({"sh", "-c", "trap 'echo interrupted; exit 4' INT; echo ready; while :; do sleep 0.02; done"},
                    {.interrupts_at_user_signal = true});
   ASSERT_EQ(child.read(), "ready\n");
@@ -77,6 +77,7 @@ TEST(RunChild, InterruptsAtTheUserSignal) {
   const ChildEnd end = child.wait();
   EXPECT_EQ(end.exit_code, 4);
   EXPECT_FALSE(end.asked) << "it ended by itself";
+  std::signal(SIGINT, before);
 }
 
 }  // namespace

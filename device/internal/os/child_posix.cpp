@@ -77,7 +77,10 @@ ChildEnd run_child(const std::vector<std::string>& command, const ChildOptions& 
   if (child == 0) {
     restore();
     if (options.asks_by_user_signal) stand_apart(parent);
-    if (options.interrupts_at_user_signal) ::signal(SIGUSR1, SIG_IGN);
+    if (options.interrupts_at_user_signal) {
+      ::signal(SIGUSR1, SIG_IGN);
+      ::signal(SIGINT, SIG_DFL);  // a background job of a script ignores it, and so would what it starts
+    }
     ::close(wrong[0]);
     if (options.input >= 0) ::dup2(options.input, STDIN_FILENO), ::close(options.input);
     if (options.output >= 0) ::dup2(options.output, STDOUT_FILENO), ::close(options.output);
