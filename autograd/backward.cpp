@@ -364,8 +364,8 @@ TensorList run_backward(std::span<const Tensor> roots, std::span<const Tensor> r
     throw GradError(
         "backward: nothing was recorded for this tensor; does any input require grad, and was grad mode on?");
 
-  // Leaves that wait for a node get nothing from it any more. They are finished after the next node, or some nodes later
-  // if work is held back by then: what gives their gradients may be one kernel with what the next nodes compute.
+  // Leaves that wait for a node get nothing from it any more. They are finished after the next node, or some nodes
+  // later if work is held back by then: what gives their gradients may be one kernel with what the next nodes compute.
   constexpr std::int64_t kLatest = 8;
   std::deque<std::pair<std::size_t, std::int64_t>> final_leaves;  ///< and after which node
   std::int64_t nodes = 0;
