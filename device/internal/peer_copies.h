@@ -51,8 +51,8 @@ class PeerPath : public std::enable_shared_from_this<PeerPath> {
 
 /// Queues a copy between two GPUs that does not pass through the host. Its first large copy between two devices makes
 /// their path, which takes 64 MiB on each, and what the other API takes there.
-/// @return false, and nothing is queued, where there is no such path, or a copy there has failed, of which who waits for
-/// one of the devices is told
+/// @return false, and nothing is queued, where there is no such path, or a copy there has failed, of which who waits
+/// for one of the devices is told
 bool copy_to_peer(const Storage& from, std::size_t from_offset, Storage& to, std::size_t to_offset, std::size_t bytes);
 
 }  // namespace etna

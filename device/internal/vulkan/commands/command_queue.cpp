@@ -361,8 +361,8 @@ void CommandQueue::submit(std::span<const GraphPiece> graph) {
   }
   const std::int64_t called = slot.timed.timing() ? profile::detail::now_ns() : 0;
   auto result = static_cast<VkResult>(injected_failure.exchange(0));
-  // NVIDIA's driver forgets what caches hold of the host's memory where a call begins, but not at barriers: 580.159 reads
-  // what the host wrote meanwhile only in a call of its own.
+  // NVIDIA's driver forgets what caches hold of the host's memory where a call begins, but not at barriers: 580.159
+  // reads what the host wrote meanwhile only in a call of its own.
   const bool one_by_one =
       std::any_of(graph.begin(), graph.end(), [](const GraphPiece& piece) { return piece.begins_host_work(); });
   const std::size_t a_call = one_by_one ? 1 : submits_.size();
