@@ -24,14 +24,16 @@ class ScoreModel : public SegmentModel {
       if (type != TokenType::normal && type != TokenType::user_defined && type != TokenType::unused) continue;
       ids_.emplace(tokens_[i], static_cast<std::int32_t>(i));
       longest_ = std::max(longest_, tokens_[i].size());
-      may_cut_ = may_cut_ && !has_inner_space_symbol(tokens_[i]);
-      // Unused tokens are split again, which needs the merges of the piece they are in, wherever pieces are cut.
+      cuts_.add_token(tokens_[i]);
       has_unused_ = has_unused_ || type == TokenType::unused;
     }
+    // An unused token is split again as the last such merge in the piece was, which may lie beyond a cut.
+    for (std::size_t i = 0; has_unused_ && i < tokens_.size(); ++i)
+      if (types_[i] == TokenType::unused && has_many_splits(tokens_[i])) cuts_.forbid();
     user_defined_ = PrefixTrie(whole);
   }
 
-  bool may_cut_at_spaces() const override { return may_cut_; }
+  const SpaceCuts* cuts() const override { return &cuts_; }
 
   void encode(std::string_view piece, std::vector<std::int32_t>& ids) const override {
     if (piece.size() > kLongestWord) throw FormatError("tokenizer: a text without spaces is longer than 4 GiB");
@@ -65,6 +67,19 @@ class ScoreModel : public SegmentModel {
   /// Stored as a symbol's id: whether it may be merged with others.
   static constexpr std::int32_t kOpen = 0, kWhole = 1;
 
+  /// Whether a token may be the result of different merges. Not worth finding out for a long one.
+  bool has_many_splits(std::string_view token) const {
+    constexpr std::size_t kLong = 64;
+    if (token.size() > kLong) return true;
+    const auto merges = [this](std::string_view part) {
+      return ids_.count(part) > 0 || utf8_character(part, 0).length == part.size();
+    };
+    std::size_t splits = 0;
+    for (std::size_t at = 1; at < token.size(); ++at)
+      if (merges(token.substr(0, at)) && merges(token.substr(at))) ++splits;
+    return splits > 1;
+  }
+
   TokenType type_of(std::int32_t id) const { return types_[static_cast<std::size_t>(id)]; }
 
   void append(std::string_view text, const std::unordered_map<std::string_view, std::size_t>& splits,
@@ -95,7 +110,8 @@ class ScoreModel : public SegmentModel {
   std::unordered_map<std::string_view, std::int32_t> ids_;
   PrefixTrie user_defined_;
   std::size_t longest_ = 0;
-  bool may_cut_ = true, has_unused_ = false;
+  SpaceCuts cuts_;
+  bool has_unused_ = false;
 };
 
 }  // namespace
