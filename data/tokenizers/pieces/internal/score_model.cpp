@@ -27,9 +27,6 @@ class ScoreModel : public SegmentModel {
       cuts_.add_token(tokens_[i]);
       has_unused_ = has_unused_ || type == TokenType::unused;
     }
-    // An unused token is split again as the last such merge in the piece was, which may lie beyond a cut.
-    for (std::size_t i = 0; has_unused_ && i < tokens_.size(); ++i)
-      if (types_[i] == TokenType::unused && has_many_splits(tokens_[i])) cuts_.forbid();
     user_defined_ = PrefixTrie(whole);
   }
 
@@ -48,6 +45,8 @@ class ScoreModel : public SegmentModel {
       at += length;
     }
     // A token of type unused is only an intermediate result of merges. If one remains at the end, it is split again.
+    // Where it stands, no merge has crossed its ends, so those within it came in an order that depends on its text
+    // alone. It has only one split, then, wherever it stands, and it does not matter where the piece is cut.
     std::unordered_map<std::string_view, std::size_t> splits;
     merge_symbols(symbols, [&](const MergeSymbol& left, const MergeSymbol& right, double& cost) {
       if (left.id == kWhole || right.id == kWhole || right.end - left.begin > longest_) return -1;
@@ -66,19 +65,6 @@ class ScoreModel : public SegmentModel {
  private:
   /// Stored as a symbol's id: whether it may be merged with others.
   static constexpr std::int32_t kOpen = 0, kWhole = 1;
-
-  /// Whether a token may be the result of different merges. Not worth finding out for a long one.
-  bool has_many_splits(std::string_view token) const {
-    constexpr std::size_t kLong = 64;
-    if (token.size() > kLong) return true;
-    const auto merges = [this](std::string_view part) {
-      return ids_.count(part) > 0 || utf8_character(part, 0).length == part.size();
-    };
-    std::size_t splits = 0;
-    for (std::size_t at = 1; at < token.size(); ++at)
-      if (merges(token.substr(0, at)) && merges(token.substr(at))) ++splits;
-    return splits > 1;
-  }
 
   TokenType type_of(std::int32_t id) const { return types_[static_cast<std::size_t>(id)]; }
 

@@ -19,8 +19,6 @@ class SpaceCuts {
     for (std::size_t at = 0; (at = token.find(kSpaceSymbol, at)) != std::string_view::npos; at += kSpaceSymbol.size())
       if (at > 0 && !token.substr(0, at).ends_with(kSpaceSymbol)) joined_.set(last_byte(token.substr(0, at)));
   }
-  /// No cuts at all.
-  void forbid() { joined_.set(); }
 
   /// @param before the text before a U+2581, which ends with another character
   bool may_follow(std::string_view before) const { return !joined_.test(last_byte(before)); }
