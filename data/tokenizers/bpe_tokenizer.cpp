@@ -10,6 +10,7 @@
 #include <etna/data/tokenizers/internal/splits/pre_tokenizer.h>
 #include <etna/data/tokenizers/internal/splits/text_chunks.h>
 #include <etna/data/tokenizers/internal/unicode/byte_characters.h>
+#include <etna/data/tokenizers/internal/words/word_cache.h>
 #include <etna/device/error.h>
 #include <etna/device/internal/cpu/parallel.h>
 #include <etna/tensor/io/internal/xxh3.h>
@@ -17,8 +18,8 @@
 namespace etna::data {
 namespace {
 
-/// Words up to this many bytes are cached and merged by scanning all pairs; longer ones are merged with a heap.
-constexpr std::size_t kBpeTokenizerShortWord = 48;
+/// Words up to this many bytes are merged by scanning all pairs; longer ones with a heap.
+constexpr std::size_t kBpeTokenizerShortWord = WordCache::kLongestWord;
 
 std::uint64_t bpe_tokenizer_key(std::int32_t left, std::int32_t right) {
   return static_cast<std::uint64_t>(static_cast<std::uint32_t>(left)) << 32 | static_cast<std::uint32_t>(right);
@@ -28,7 +29,10 @@ std::uint64_t bpe_tokenizer_key(std::int32_t left, std::int32_t right) {
 
 BpeTokenizer::BpeTokenizer(std::vector<std::string> tokens, std::vector<Merge> merges,
                            std::vector<std::int32_t> special)
-    : tokens_(std::move(tokens)), merges_(std::move(merges)), special_(std::move(special)) {
+    : tokens_(std::move(tokens)),
+      merges_(std::move(merges)),
+      special_(std::move(special)),
+      words_(std::make_shared<WordCache>()) {
   if (tokens_.size() > INT32_MAX) throw FormatError("bpe: more tokens than a 32-bit id can number");
   const auto count = static_cast<std::int32_t>(tokens_.size());
   std::vector<bool> is_special(tokens_.size(), false);
@@ -121,12 +125,12 @@ std::vector<std::int32_t> BpeTokenizer::encode(std::string_view text, SpecialTok
   cpu::for_each_task(static_cast<std::int64_t>(chunks.size()), [&](std::int64_t task) {
     const std::string_view chunk = chunks[static_cast<std::size_t>(task)];
     Ids& ids = parts[static_cast<std::size_t>(task)];
-    Cache cache;
+    WordCache::Reader words(*words_);
     ids.reserve(chunk.size() / 4 + 1);
     if (recognize)
-      encode_part(chunk, cache, ids);
+      encode_part(chunk, words, ids);
     else
-      append_words(chunk, cache, ids);
+      append_words(chunk, words, ids);
   });
   if (parts.size() == 1) return std::move(parts[0]);
   std::size_t total = 0;
@@ -137,7 +141,8 @@ std::vector<std::int32_t> BpeTokenizer::encode(std::string_view text, SpecialTok
   return all;
 }
 
-void BpeTokenizer::encode_part(std::string_view text, Cache& cache, Ids& ids) const {
+template <typename Words>
+void BpeTokenizer::encode_part(std::string_view text, Words& words, Ids& ids) const {
   std::size_t begin = 0;
   for (std::size_t at = 0; at < text.size();) {
     const std::int32_t id = special_at(text, at);
@@ -145,38 +150,46 @@ void BpeTokenizer::encode_part(std::string_view text, Cache& cache, Ids& ids) co
       ++at;
       continue;
     }
-    append_words(text.substr(begin, at - begin), cache, ids);
+    append_words(text.substr(begin, at - begin), words, ids);
     ids.push_back(id);
     begin = at += token(id).size();
   }
-  append_words(text.substr(begin), cache, ids);
+  append_words(text.substr(begin), words, ids);
 }
 
-void BpeTokenizer::append_words(std::string_view text, Cache& cache, Ids& ids) const {
+template <typename Words>
+void BpeTokenizer::append_words(std::string_view text, Words& words, Ids& ids) const {
   for_each_word(text, [&](std::string_view word) {
-    if (word.size() > kBpeTokenizerShortWord) return encode_long_word(word, ids);
-    Ids& known = cache[word];
-    if (known.empty()) encode_word(word, known);
-    ids.insert(ids.end(), known.begin(), known.end());
+    words.append(word, ids, [this](std::string_view unknown, Ids& to) {
+      if (unknown.size() > kBpeTokenizerShortWord) return encode_long_word(unknown, to);
+      encode_word(unknown, to);
+    });
   });
 }
 
 void BpeTokenizer::encode_word(std::string_view word, Ids& ids) const {
-  for (const char c : word) ids.push_back(bytes_[static_cast<unsigned char>(c)]);
-  for (;;) {
-    const Rank* best = nullptr;
-    std::size_t where = 0;
-    for (std::size_t i = 0; i + 1 < ids.size(); ++i) {
-      const Rank* rank = find(ids[i], ids[i + 1]);
-      if (rank != nullptr && (best == nullptr || rank->rank < best->rank)) {
-        best = rank;
-        where = i;
-      }
-    }
-    if (best == nullptr) return;
-    ids[where] = best->id;
-    ids.erase(ids.begin() + static_cast<std::ptrdiff_t>(where) + 1);
+  std::array<std::int32_t, kBpeTokenizerShortWord> symbols;
+  std::array<Rank, kBpeTokenizerShortWord> pairs;  // of symbols i and i + 1
+  std::size_t count = 0;
+  for (const char c : word) symbols[count++] = bytes_[static_cast<unsigned char>(c)];
+  const auto look_up = [&](std::size_t i) {
+    const Rank* rank = find(symbols[i], symbols[i + 1]);
+    pairs[i] = rank != nullptr ? *rank : Rank{INT32_MAX, -1};
+  };
+  for (std::size_t i = 0; i + 1 < count; ++i) look_up(i);
+  while (count > 1) {
+    std::size_t best = 0;
+    for (std::size_t i = 1; i + 1 < count; ++i)
+      if (pairs[i].rank < pairs[best].rank) best = i;
+    if (pairs[best].id < 0) break;
+    symbols[best] = pairs[best].id;
+    for (std::size_t i = best + 1; i + 1 < count; ++i) symbols[i] = symbols[i + 1];
+    for (std::size_t i = best + 1; i + 2 < count; ++i) pairs[i] = pairs[i + 1];
+    --count;
+    if (best > 0) look_up(best - 1);
+    if (best + 1 < count) look_up(best);
   }
+  ids.insert(ids.end(), symbols.begin(), symbols.begin() + static_cast<std::ptrdiff_t>(count));
 }
 
 void BpeTokenizer::encode_long_word(std::string_view word, Ids& ids) const {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -14,6 +15,8 @@
 #include <etna/device/file_path.h>
 
 namespace etna::data {
+
+class WordCache;
 
 /// How often each word occurs, as BpeTokenizer splits text into words. BpeTokenizer::train() learns from it, so that a
 /// text need not be in memory whole.
@@ -89,10 +92,11 @@ class BpeTokenizer : public Tokenizer {
     std::int32_t rank, id;
   };
   using Ids = std::vector<std::int32_t>;
-  using Cache = std::unordered_map<std::string_view, Ids>;
 
-  void encode_part(std::string_view text, Cache& cache, Ids& ids) const;
-  void append_words(std::string_view text, Cache& cache, Ids& ids) const;
+  template <typename Words>
+  void encode_part(std::string_view text, Words& words, Ids& ids) const;
+  template <typename Words>
+  void append_words(std::string_view text, Words& words, Ids& ids) const;
   void encode_word(std::string_view word, Ids& ids) const;
   void encode_long_word(std::string_view word, Ids& ids) const;
   const Rank* find(std::int32_t left, std::int32_t right) const;
@@ -104,6 +108,7 @@ class BpeTokenizer : public Tokenizer {
   std::array<std::int32_t, 256> bytes_{};
   std::array<bool, 256> starts_special_{};
   std::unordered_map<std::uint64_t, Rank> ranks_;
+  std::shared_ptr<WordCache> words_;
 };
 
 }  // namespace etna::data

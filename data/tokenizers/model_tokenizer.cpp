@@ -1,7 +1,6 @@
 #include <etna/data/tokenizers/model_tokenizer.h>
 
 #include <algorithm>
-#include <unordered_map>
 
 #include <fmt/format.h>
 
@@ -14,9 +13,6 @@
 namespace etna::data {
 namespace {
 
-/// While a text is encoded, up to kMostWords words of up to this many bytes are cached.
-constexpr std::size_t kModelTokenizerShortWord = 48, kMostWords = 1 << 18;
-
 using Ids = std::vector<std::int32_t>;
 using Ranges = AddedTokens::Ranges;
 
@@ -25,7 +21,7 @@ class ModelTokenizerEncoding {
  public:
   /// @param markup ranges in which special tokens are recognized even if `special` is false
   ModelTokenizerEncoding(const TokenizerPlan& plan, bool special, const Ranges* markup = nullptr)
-      : plan_(plan), special_(special), markup_(markup) {}
+      : plan_(plan), special_(special), markup_(markup), words_(*plan.words) {}
 
   Ids run(std::string_view text) {
     ids_.reserve(text.size() / 3 + 1);
@@ -56,8 +52,8 @@ class ModelTokenizerEncoding {
 
   void encode_piece(std::string_view piece) {
     const std::size_t begin = ids_.size();
-    if (plan_.model->may_cut_at_spaces())
-      for_each_spaced_word(piece, [&](std::string_view word) { encode_word(word); });
+    if (const SpaceCuts* cuts = plan_.model->cuts())
+      cuts->for_each_word(piece, [&](std::string_view word) { encode_word(word); });
     else
       encode_word(piece);
     if (plan_.fuse_unknown < 0) return;
@@ -67,25 +63,14 @@ class ModelTokenizerEncoding {
 
   void encode_word(std::string_view word) {
     if (word.empty()) return;
-    if (word.size() > kModelTokenizerShortWord) return plan_.model->encode(word, ids_);
-    key_.assign(word);
-    const auto known = words_.find(key_);
-    if (known != words_.end()) {
-      ids_.insert(ids_.end(), known->second.begin(), known->second.end());
-      return;
-    }
-    const std::size_t begin = ids_.size();
-    plan_.model->encode(word, ids_);
-    if (words_.size() < kMostWords)
-      words_.emplace(key_, Ids(ids_.begin() + static_cast<std::ptrdiff_t>(begin), ids_.end()));
+    words_.append(word, ids_, [this](std::string_view unknown, Ids& ids) { plan_.model->encode(unknown, ids); });
   }
 
   const TokenizerPlan& plan_;
   bool special_;
   const Ranges* markup_;
   Ids ids_;
-  std::string key_;
-  std::unordered_map<std::string, Ids> words_;
+  WordCache::Reader words_;
 };
 
 }  // namespace

@@ -190,6 +190,19 @@ TEST(PrefixTrie, FindsAllStringsThatBeginAText) {
   EXPECT_EQ(PrefixTrie().longest("a").length, 0u);
 }
 
+TEST(PrefixTrie, FindsTheSameInNodesOfFewAndManyChildren) {
+  std::vector<std::string> all;
+  for (const std::size_t children : {std::size_t{3}, std::size_t{6}, std::size_t{7}, std::size_t{256}})
+    for (std::size_t i = 0; i < children; ++i)
+      all.push_back(std::to_string(children) + ":" + static_cast<char>(255 * i / (children - 1)));
+  std::vector<std::pair<std::string_view, std::int32_t>> entries;
+  for (std::size_t i = 0; i < all.size(); ++i) entries.emplace_back(all[i], static_cast<std::int32_t>(i));
+  const PrefixTrie trie(entries);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    EXPECT_EQ(trie.longest(all[i] + "x").id, static_cast<std::int32_t>(i)) << i;
+  for (const char* text : {"3:x", "6:x", "7:x", "3", "3:", ""}) EXPECT_EQ(trie.longest(text).length, 0u) << text;
+}
+
 TEST(HostileTokenizerJson, FilesThatAreCutOrChangedAreRefusedOrWork) {
   const nlohmann::json kinds = read_fixture("tokenizer_json.json");
   for (const auto& seen : kinds) {

@@ -78,8 +78,12 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tok
 void AddedTokens::split(std::string_view text, bool special, const std::function<void(std::string_view)>& on_text,
                         const std::function<void(std::int32_t)>& on_token, const Ranges* markup) const {
   std::size_t begin = 0, range = 0;
-  const bool any = !(special || markup != nullptr ? all_ : ordinary_).empty();
-  for (std::size_t at = 0; any && at < text.size();) {
+  const PrefixTrie& possible = special || markup != nullptr ? all_ : ordinary_;
+  for (std::size_t at = 0; !possible.empty() && at < text.size();) {
+    if (!possible.has_first(text[at])) {
+      ++at;
+      continue;
+    }
     PrefixTrie::Longest found = (special ? all_ : ordinary_).longest(text.substr(at));
     if (markup != nullptr && !special) {
       while (range < markup->size() && (*markup)[range].second <= at) ++range;

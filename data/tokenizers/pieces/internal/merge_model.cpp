@@ -20,13 +20,12 @@ class MergeModel : public SegmentModel {
   MergeModel(const std::vector<std::string>& tokens, const std::vector<bool>& usable,
              const std::vector<TokenMerge>& merges, MergeModelOptions options, const std::string& name)
       : options_(options), tokens_(tokens) {
-    bool inner_space = false;
     for (std::size_t id = 0; id < tokens_.size(); ++id) {
       if (!usable[id] || tokens_[id].empty()) continue;
       ids_.emplace(tokens_[id], static_cast<std::int32_t>(id));
-      inner_space = inner_space || has_inner_space_symbol(tokens_[id]);
+      cuts_.add_token(tokens_[id]);
     }
-    may_cut_ = !options_.bytes && !inner_space;
+    may_cut_ = may_cut();
     ranks_.reserve(merges.size());
     for (std::size_t rank = 0; rank < merges.size(); ++rank) {
       const auto left = static_cast<std::size_t>(merges[rank].first);
@@ -39,7 +38,7 @@ class MergeModel : public SegmentModel {
     }
   }
 
-  bool may_cut_at_spaces() const override { return may_cut_; }
+  const SpaceCuts* cuts() const override { return may_cut_ ? &cuts_ : nullptr; }
 
   void encode(std::string_view piece, std::vector<std::int32_t>& ids) const override {
     if (options_.ignore_merges) {
@@ -78,10 +77,22 @@ class MergeModel : public SegmentModel {
   struct Rank {
     std::int32_t rank, id;
   };
+
+  /// Whether merges depend on the text alone. With ignore_merges, the whole piece matters. A fallback token stands for
+  /// another text than its own, so it must neither be a U+2581 nor merge with one that follows.
+  bool may_cut() const {
+    if (options_.bytes || options_.ignore_merges || ids_.count(kSpaceSymbol) == 0) return false;
+    if (options_.fallback.use_bytes && !cuts_.may_follow("<0x00>")) return false;
+    if (options_.fallback.unknown < 0) return true;
+    const std::string_view unknown = tokens_[static_cast<std::size_t>(options_.fallback.unknown)];
+    return !unknown.empty() && !unknown.ends_with(kSpaceSymbol) && cuts_.may_follow(unknown);
+  }
+
   MergeModelOptions options_;
   std::vector<std::string> tokens_;
   std::unordered_map<std::string_view, std::int32_t> ids_;
   std::unordered_map<std::uint64_t, Rank> ranks_;
+  SpaceCuts cuts_;
   bool may_cut_ = false;
 };
 

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <utility>
@@ -16,6 +19,8 @@ class PrefixTrie {
   explicit PrefixTrie(std::vector<std::pair<std::string_view, std::int32_t>> strings);
 
   bool empty() const { return nodes_.size() <= 1; }
+  /// Whether a string begins with this byte.
+  bool has_first(char byte) const { return roots_[static_cast<unsigned char>(byte)] != 0; }
 
   /// Calls found(length, id) for each string that is a prefix of text, shortest first.
   template <typename Found>
@@ -40,13 +45,22 @@ class PrefixTrie {
     std::uint32_t first_child = 0;
     std::int32_t id = -1;
     std::uint16_t children = 0;
-    std::uint8_t label = 0;
+    std::uint16_t table = 0;  ///< index in tables_ plus one; 0: none
   };
 
-  std::size_t child(std::size_t node, unsigned char label) const;
+  std::size_t child(std::size_t node, unsigned char label) const {
+    if (node == 0) return roots_[label];
+    const Node& parent = nodes_[node];
+    if (parent.table != 0) return tables_[parent.table - 1u][label];
+    const auto begin = labels_.begin() + parent.first_child, end = begin + parent.children;
+    const auto found = std::lower_bound(begin, end, label);
+    return found == end || *found != label ? 0 : static_cast<std::size_t>(found - labels_.begin());
+  }
 
   std::vector<Node> nodes_;
-  std::uint32_t roots_[256] = {};  ///< children of the root by label; 0: none
+  std::vector<std::uint8_t> labels_;                    ///< of the edge to each node
+  std::vector<std::array<std::uint32_t, 256>> tables_;  ///< children by label, of the first nodes that have many
+  std::uint32_t roots_[256] = {};                       ///< children of the root by label; 0: none
 };
 
 }  // namespace etna::data

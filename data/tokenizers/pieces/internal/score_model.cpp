@@ -24,14 +24,13 @@ class ScoreModel : public SegmentModel {
       if (type != TokenType::normal && type != TokenType::user_defined && type != TokenType::unused) continue;
       ids_.emplace(tokens_[i], static_cast<std::int32_t>(i));
       longest_ = std::max(longest_, tokens_[i].size());
-      may_cut_ = may_cut_ && !has_inner_space_symbol(tokens_[i]);
-      // Unused tokens are split again, which needs the merges of the piece they are in, wherever pieces are cut.
+      cuts_.add_token(tokens_[i]);
       has_unused_ = has_unused_ || type == TokenType::unused;
     }
     user_defined_ = PrefixTrie(whole);
   }
 
-  bool may_cut_at_spaces() const override { return may_cut_; }
+  const SpaceCuts* cuts() const override { return &cuts_; }
 
   void encode(std::string_view piece, std::vector<std::int32_t>& ids) const override {
     if (piece.size() > kLongestWord) throw FormatError("tokenizer: a text without spaces is longer than 4 GiB");
@@ -46,6 +45,8 @@ class ScoreModel : public SegmentModel {
       at += length;
     }
     // A token of type unused is only an intermediate result of merges. If one remains at the end, it is split again.
+    // Where it stands, no merge has crossed its ends, so those within it came in an order that depends on its text
+    // alone. It has only one split, then, wherever it stands, and it does not matter where the piece is cut.
     std::unordered_map<std::string_view, std::size_t> splits;
     merge_symbols(symbols, [&](const MergeSymbol& left, const MergeSymbol& right, double& cost) {
       if (left.id == kWhole || right.id == kWhole || right.end - left.begin > longest_) return -1;
@@ -95,7 +96,8 @@ class ScoreModel : public SegmentModel {
   std::unordered_map<std::string_view, std::int32_t> ids_;
   PrefixTrie user_defined_;
   std::size_t longest_ = 0;
-  bool may_cut_ = true, has_unused_ = false;
+  SpaceCuts cuts_;
+  bool has_unused_ = false;
 };
 
 }  // namespace

@@ -12,6 +12,8 @@
 
 namespace etna::data {
 
+class SpaceCuts;
+
 /// Encodes a piece of text (a pre-token) to ids, after normalization and pre-tokenization. Safe to use from several
 /// threads at once.
 class SegmentModel {
@@ -20,8 +22,8 @@ class SegmentModel {
   /// Appends the ids of a piece. Each character without a token becomes the unknown token.
   /// @throws FormatError for a character without a token if the vocabulary has no unknown token
   virtual void encode(std::string_view piece, std::vector<std::int32_t>& ids) const = 0;
-  /// Whether pieces may be cut before each U+2581 that follows another character: no token contains one there.
-  virtual bool may_cut_at_spaces() const { return false; }
+  /// Where pieces may be cut, so that encoding the parts gives the same ids; null: nowhere.
+  virtual const SpaceCuts* cuts() const { return nullptr; }
 };
 
 /// The fallback for characters without a token: byte tokens (byte fallback), or the unknown token.

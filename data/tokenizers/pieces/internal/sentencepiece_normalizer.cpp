@@ -6,9 +6,12 @@
 namespace etna::data {
 
 SentencePieceNormalizer::Part SentencePieceNormalizer::first_part(std::string_view text) const {
-  if (const auto whole = user_defined.longest(text); whole.length > 0)
-    return {text.substr(0, whole.length), whole.length};
-  if (const Charsmap::Rule rule = rules.longest(text); rule.length > 0) return {rule.text, rule.length};
+  if (user_defined.has_first(text[0]))
+    if (const auto whole = user_defined.longest(text); whole.length > 0)
+      return {text.substr(0, whole.length), whole.length};
+  if (!rules.empty())
+    if (const Charsmap::Rule rule = rules.longest(text); rule.length > 0) return {rule.text, rule.length};
+  if (static_cast<unsigned char>(text[0]) < 0x80) return {text.substr(0, 1), 1};
   const Utf8Character c = utf8_character(text, 0);
   if (!c.valid && !keep_invalid) return {"\xEF\xBF\xBD", 1};
   return {text.substr(0, c.length), c.length};

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <algorithm>
+#include <bitset>
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -8,25 +11,36 @@ namespace etna::data {
 /// U+2581, which represents a space in SentencePiece's vocabularies.
 inline constexpr std::string_view kSpaceSymbol = "\xE2\x96\x81";
 
-/// Whether a token has this symbol after another character.
-inline bool has_inner_space_symbol(std::string_view token) {
-  while (token.substr(0, kSpaceSymbol.size()) == kSpaceSymbol) token.remove_prefix(kSpaceSymbol.size());
-  return token.find(kSpaceSymbol) != std::string_view::npos;
-}
-
-/// Splits a text before each such symbol that follows another character, and calls word(std::string_view) for each
-/// part.
-template <typename Word>
-void for_each_spaced_word(std::string_view text, Word&& word) {
-  std::size_t begin = 0, at = 0;
-  while (begin < text.size()) {
-    while (text.substr(at, kSpaceSymbol.size()) == kSpaceSymbol) at += kSpaceSymbol.size();
-    const std::size_t end = text.find(kSpaceSymbol, at);
-    at = end == std::string_view::npos ? text.size() : end;
-    word(text.substr(begin, at - begin));
-    begin = at;
+/// Where a text can be cut so that each part can be encoded alone: before a U+2581 after another character, if no token
+/// has the two next to each other. Tokens then neither merge nor match across the cut.
+class SpaceCuts {
+ public:
+  void add_token(std::string_view token) {
+    for (std::size_t at = 0; (at = token.find(kSpaceSymbol, at)) != std::string_view::npos; at += kSpaceSymbol.size())
+      if (at > 0 && !token.substr(0, at).ends_with(kSpaceSymbol)) joined_.set(last_byte(token.substr(0, at)));
   }
-}
+
+  /// @param before the text before a U+2581, which ends with another character
+  bool may_follow(std::string_view before) const { return !joined_.test(last_byte(before)); }
+
+  /// Calls word(std::string_view) for each part of a text that is cut wherever it can be.
+  template <typename Word>
+  void for_each_word(std::string_view text, Word&& word) const {
+    std::size_t begin = 0, at = 0;
+    while (begin < text.size()) {
+      while (text.substr(at, kSpaceSymbol.size()) == kSpaceSymbol) at += kSpaceSymbol.size();
+      at = std::min(text.find(kSpaceSymbol, at), text.size());
+      if (at < text.size() && !may_follow(text.substr(0, at))) continue;
+      word(text.substr(begin, at - begin));
+      begin = at;
+    }
+  }
+
+ private:
+  static std::size_t last_byte(std::string_view text) { return static_cast<unsigned char>(text.back()); }
+
+  std::bitset<256> joined_;  ///< last bytes of the characters that precede a U+2581 in some token
+};
 
 /// A text with every `from` replaced by `to`. `from` must not be empty.
 inline std::string replace_all(std::string_view text, std::string_view from, std::string_view to) {

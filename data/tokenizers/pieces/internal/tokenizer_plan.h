@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include <etna/data/tokenizers/internal/words/word_cache.h>
 #include <etna/data/tokenizers/pieces/internal/added_tokens.h>
 #include <etna/data/tokenizers/pieces/internal/segment_model.h>
 #include <etna/data/tokenizers/pieces/vocabulary_fields.h>
@@ -38,7 +39,8 @@ struct TokenizerPlan {
   Normalize normalize;     ///< the normalizer; null: none
   Split split;             ///< the pre-tokenizer; null: the text is one piece
   std::unique_ptr<SegmentModel> model;
-  std::int32_t fuse_unknown = -1;  ///< runs of this id are collapsed to one; -1: none
+  std::unique_ptr<WordCache> words = std::make_unique<WordCache>();  ///< what the model encoded
+  std::int32_t fuse_unknown = -1;                                    ///< runs of this id are collapsed to one; -1: none
   LeadingSpace leading_space = LeadingSpace::keep;
   std::size_t leading_spaces = 0;
   std::vector<std::int32_t> prefix, suffix;  ///< around every prompt
