@@ -105,7 +105,7 @@ TEST_F(VulkanMemory, WhatAnotherApiAllocatesIsInUseAndWithinTheLimit) {
   ASSERT_GT(memory_stats(kVulkan).cached, std::uint64_t{90} << 20);
   ::setenv("ETNA_MEMORY_LIMIT", std::to_string(before.in_use + (std::uint64_t{101} << 20)).c_str(), 1);
   allocator.add_outside(std::uint64_t{60} << 20, MemoryUse::gradients);
-  EXPECT_EQ(memory_stats(kVulkan).cached, 0u) << "the cache makes room";
+  EXPECT_EQ(memory_stats(kVulkan).cached, before.cached) << "the cache makes room";
   EXPECT_THAT(message_of<OutOfMemory>([&] { allocator.add_outside(std::uint64_t{60} << 20, MemoryUse::gradients); }),
               HasSubstr("no room for 60.0 MiB of gradients that are shared with another process"));
   EXPECT_THROW(allocate(kVulkan, std::size_t{60} << 20), OutOfMemory);
