@@ -193,7 +193,7 @@ void ForeignWorkTest::check_random_commands(unsigned seed, std::size_t unit, boo
 }
 
 TEST_F(ForeignWorkTest, RandomCommandsKeepTheirOrder) {
-  for (unsigned seed = 0; seed < 12; ++seed)
+  for (unsigned seed = 0; seed < 6; ++seed)
     for (const bool captured : {false, true}) check_random_commands(seed, seed % 2 == 0 ? 1 : 32, captured);
 }
 
