@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <etna/autograd/autograd.h>
+#include <etna/dist/internal/group.h>
 #include <etna/nn/parallel/data_parallel.h>
 #include <etna/tensor/ops.h>
 
@@ -158,6 +159,8 @@ Pipeline::Pipeline(const nn::UnaryModule& stage, Loss loss, PipelineOptions opti
                             s.options.micro_batches));
   const TensorList parameters = stage.parameters();
   s.device = parameters.empty() ? kCPU : parameters.front().device();
+  // GPUs are joined by all ranks at once, here: in a step, some ranks already wait for others' messages.
+  if (Group* all = group(); all != nullptr && !s.device.is_cpu()) all->engine_on(s.device);
   // Groups are made by all ranks at once; the first rank tells those of other pipelines apart.
   const int own = s.options.group.world_rank(0) * (s.stages() + 2), rank = s.rank();
   const ProcessGroup even = split(own + rank / 2), odd = split(own + (rank + 1) / 2);
