@@ -29,6 +29,7 @@ constexpr std::int64_t kAlignment = 256;  ///< bytes; kernels read gradients by 
 constexpr std::int64_t kBucketOnCpu = std::int64_t{4} << 20, kBucketOnGpu = std::int64_t{25} << 20;
 /// Of an exchange: the sums of a part are made while the next one travels.
 constexpr std::int64_t kPart = std::int64_t{32} << 20;
+constexpr std::int64_t kMean = std::int64_t{1} << 30;  ///< bytes of an op on exchanged gradients, at most
 
 struct ReducedParameter {
   std::string name;
@@ -191,9 +192,9 @@ void DataParallel::State::make_room(std::int64_t count, DType dtype, Device devi
     const auto add_mean = [&](std::int64_t first, std::int64_t stop) {
       means.push_back({travels.slice(0, first, stop), inbox.slice(0, first, stop), arena.slice(0, first, stop)});
     };
-    // While the last bucket travels, one op makes the means of all others.
+    // While the last bucket travels, few ops make the means of all others.
     const bool last = b + 1 == added.size();
-    if (last && begin > 0) add_mean(0, begin);
+    for (std::int64_t at = 0; last && at < begin; at += kMean / item) add_mean(at, std::min(at + kMean / item, begin));
     for (std::int64_t at = begin; at < end; at += part) {
       const std::int64_t stop = std::min(at + part, end);
       added[b].parts.push_back({travels.slice(0, at, stop), inbox.slice(0, at, stop), next++});
