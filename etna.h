@@ -1,7 +1,7 @@
 #pragma once
 
-/// Everything a program needs. Two headers are for some programs only: <etna/tensor/eigen.h> needs Eigen, and
-/// <etna/tensor/ops/kernel.h> launches shaders of the program's own.
+/// Everything a program needs. Three headers are for some programs only: <etna/tensor/eigen.h> needs Eigen,
+/// <etna/tensor/ops/kernel.h> launches shaders of the program's own, and <etna/train/report.h> draws plots.
 #include <etna/autograd/autograd.h>
 #include <etna/autograd/functional.h>
 #include <etna/data/corpora/prepared_corpus.h>

@@ -85,9 +85,9 @@ std::uint64_t trim_memory(Device device) { return DeviceQueue(device).allocator(
 void reserve_memory(Device device, std::uint64_t bytes) { DeviceQueue(device).allocator().reserve(bytes); }
 std::uint64_t reserved_memory(Device device) { return DeviceQueue(device).allocator().reserved(); }
 
-std::uint64_t trim_when_idle(std::chrono::milliseconds idle) {
+std::uint64_t trim_when_idle(double seconds) {
   static_cast<void>(DeviceQueue(kCPU));  // runs the calls held back
-  return CachingAllocator::trim_when_idle(idle);
+  return CachingAllocator::trim_when_idle(seconds);
 }
 
 }  // namespace etna

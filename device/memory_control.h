@@ -1,6 +1,5 @@
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -30,9 +29,9 @@ std::uint64_t cache_limit(Device device);
 std::uint64_t trim_memory(Device device);
 
 /// For places where a program may have nothing to do, a server's loop for example: trims every device in use that no
-/// tensor was made on or freed from since a call at least `idle` ago. `etna serve` does so while nothing runs.
+/// tensor was made on or freed from since a call at least `seconds` ago. `etna serve` does so while nothing runs.
 /// @return bytes given back
-std::uint64_t trim_when_idle(std::chrono::milliseconds idle = std::chrono::seconds(30));
+std::uint64_t trim_when_idle(double seconds = 30);
 
 /// Takes memory from the system now, from which later tensors are cut, so that a lack of it is an error at the start.
 /// Raises what is reserved to `bytes`; 0 gives back the reserved pieces that hold no tensor. Takes one piece, or a few

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <etna/device/owned.h>
 #include <etna/models/decoder_block.h>
 #include <etna/models/decoder_config.h>
 #include <etna/models/projection.h>
@@ -63,13 +64,13 @@ class Decoder : public nn::UnaryModule {
   const DecoderConfig config;  ///< of the whole model
   const ModelSplit split;      ///< the ranks that it is divided over
   const DecoderPart part;
-  const DecoderConfig own_config;                  ///< of this rank's blocks; `config` where the model is whole
-  Projection token_embedding;                      ///< [part.vocabulary.size, width]
-  std::unique_ptr<Projection> position_embedding;  ///< [context, width], or null
-  nn::Dropout dropout;                             ///< of the first block's input
+  const DecoderConfig own_config;        ///< of this rank's blocks; `config` where the model is whole
+  Projection token_embedding;            ///< [part.vocabulary.size, width]
+  Owned<Projection> position_embedding;  ///< [context, width], or null
+  nn::Dropout dropout;                   ///< of the first block's input
   nn::ModuleList<DecoderBlock> blocks;
   Norm norm;
-  std::unique_ptr<Projection> output;  ///< null where the head is the token embedding
+  Owned<Projection> output;  ///< null where the head is the token embedding
 
  protected:
   std::unique_ptr<nn::Module> another() const override;

@@ -10,18 +10,17 @@
 namespace etna::models {
 namespace {
 
-std::unique_ptr<Norm> rms_norm_if(bool there, Weights& weights, const std::string& name, std::int64_t size,
-                                  const DecoderConfig& config) {
+Owned<Norm> rms_norm_if(bool there, Weights& weights, const std::string& name, std::int64_t size,
+                        const DecoderConfig& config) {
   return there ? std::make_unique<Norm>(weights, name, NormKind::rms, size, config.norm_eps) : nullptr;
 }
 
-std::unique_ptr<Projection> projection_if(bool there, Weights& weights, const std::string& name, std::int64_t rows,
-                                          const DecoderConfig& config) {
+Owned<Projection> projection_if(bool there, Weights& weights, const std::string& name, std::int64_t rows,
+                                const DecoderConfig& config) {
   return there ? std::make_unique<Projection>(weights, name, config.width, rows, config.query_bias) : nullptr;
 }
 
-std::unique_ptr<Norm> block_norm_if(bool there, Weights& weights, const std::string& name,
-                                    const DecoderConfig& config) {
+Owned<Norm> block_norm_if(bool there, Weights& weights, const std::string& name, const DecoderConfig& config) {
   return there ? std::make_unique<Norm>(weights, name, config.norm, config.width, config.norm_eps, config.norm_bias)
                : nullptr;
 }
@@ -215,7 +214,7 @@ std::vector<NamedProjection> DecoderBlock::projections(bool all) {
 
 Tensor DecoderBlock::forward(const Tensor& x, const DecoderCache* cache) const {
   const ProjectionMode mode = cache == nullptr ? ProjectionMode() : cache->mode();
-  const auto added = [&](const Tensor& y, const std::unique_ptr<Norm>& post_norm) {
+  const auto added = [&](const Tensor& y, const Owned<Norm>& post_norm) {
     const Tensor z = post_norm ? (*post_norm)(y) : y;
     return mode.generates ? z : dropout(z);
   };

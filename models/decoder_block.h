@@ -1,9 +1,9 @@
 #pragma once
 
-#include <memory>
 #include <string>
 #include <vector>
 
+#include <etna/device/owned.h>
 #include <etna/models/decoder_config.h>
 #include <etna/models/projection.h>
 #include <etna/nn/dropout.h>
@@ -44,10 +44,10 @@ class DecoderAttention : public nn::Module {
   /// @return [B, T, width]
   Tensor forward(const Tensor& x, const DecoderCache* cache = nullptr) const;
 
-  std::unique_ptr<Projection> qkv;                ///< all three, rows one below the other; null where they are separate
-  std::unique_ptr<Projection> query, key, value;  ///< null where they are one
+  Owned<Projection> qkv;                ///< all three, rows one below the other; null where they are separate
+  Owned<Projection> query, key, value;  ///< null where they are one
   Projection output;
-  std::unique_ptr<Norm> query_norm, key_norm, sub_norm;  ///< null where the model has none
+  Owned<Norm> query_norm, key_norm, sub_norm;  ///< null where the model has none
 
  private:
   Tensor frequencies_on(Device device) const;
@@ -69,9 +69,9 @@ class DecoderFeedForward : public nn::Module {
                      const ModelSplit& split = {});
   Tensor forward(const Tensor& x, const ProjectionMode& mode = {}) const;
 
-  std::unique_ptr<Projection> gate;  ///< null where there is none
+  Owned<Projection> gate;  ///< null where there is none
   Projection up, down;
-  std::unique_ptr<Norm> sub_norm;
+  Owned<Norm> sub_norm;
 
  private:
   Tensor forward_part(const Tensor& x, const ProjectionMode& mode) const;
@@ -103,10 +103,10 @@ class DecoderBlock : public nn::UnaryModule {
 
   Norm attention_norm;
   DecoderAttention attention;
-  std::unique_ptr<Norm> attention_post_norm;
-  std::unique_ptr<Norm> ffn_norm;  ///< null in parallel blocks
+  Owned<Norm> attention_post_norm;
+  Owned<Norm> ffn_norm;  ///< null in parallel blocks
   DecoderFeedForward ffn;
-  std::unique_ptr<Norm> ffn_post_norm;
+  Owned<Norm> ffn_post_norm;
   nn::Dropout dropout;  ///< of what is added to x; not while generating
 };
 

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <etna/device/owned.h>
 #include <etna/models/decoder.h>
 #include <etna/models/kv_cache.h>
 #include <etna/models/sampling.h>
@@ -258,7 +259,7 @@ class Generator {
 
   const Decoder& model_;
   const GeneratorOptions options_;
-  std::unique_ptr<Ranks> ranks_;  ///< null: all ranks are called, or there is one
+  Owned<Ranks> ranks_;  ///< null: all ranks are called, or there is one
   KvCache cache_;
   std::vector<Slot> slots_;
   std::map<Id, Ended> ended_;
@@ -267,8 +268,8 @@ class Generator {
   std::int64_t width_ = 0;
   Tensor tokens_, positions_, active_, adapters_, table_, numbers_, seeds_, draws_, counts_, bias_;
   Tensor guessed_;  ///< [2, slots, 1 + guesses] i32: the tokens that a step with guesses reads and samples
-  std::unique_ptr<Steps> steps_;
-  std::unique_ptr<Draft> draft_;
+  Owned<Steps> steps_;
+  Owned<Draft> draft_;
   GenerationTimes times_;
 };
 
@@ -295,7 +296,7 @@ class TextLogprobs {
   std::int64_t number_ = -1;  ///< by which other ranks know it
   const std::vector<std::int32_t> tokens_;
   std::int64_t most_ = 0;
-  std::unique_ptr<TextReading> reading_;  ///< null where nothing is to be read
+  Owned<TextReading> reading_;  ///< null where nothing is to be read
   std::vector<GeneratedToken> result_;
 };
 

@@ -1,5 +1,4 @@
 #include <bit>
-#include <chrono>
 #include <new>
 #include <utility>
 
@@ -18,7 +17,7 @@ namespace {
 using distributed::RankLost, distributed::RanksDiffer;
 
 /// How long rank 0 calls nothing before the other ranks give cached memory back to the system.
-constexpr std::chrono::seconds kIdleRank(30);
+constexpr double kIdleSeconds = 30;
 
 distributed::Meeting& ranks_meeting() { return distributed::require_group("Generator").meeting(); }
 
@@ -212,10 +211,9 @@ void Generator::Ranks::note(const std::vector<GeneratedToken>& tokens) {
 
 CallReader Generator::Ranks::next(RankCall& call) const {
   for (;;) {
-    std::optional<std::string> text =
-        ranks_meeting().next_announcement(std::chrono::duration<double>(kIdleRank).count());
+    std::optional<std::string> text = ranks_meeting().next_announcement(kIdleSeconds);
     if (!text) {
-      trim_when_idle(kIdleRank);
+      trim_when_idle(kIdleSeconds);
       continue;
     }
     CallReader in(*text);

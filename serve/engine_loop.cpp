@@ -410,7 +410,7 @@ void Engine::loop() {
       if (running() == 0 && !wake_.wait_for(lock, kIdle, wanted)) {
         lock.unlock();
         try {
-          trim_when_idle(kIdle);
+          trim_when_idle(kIdle.count());
         } catch (const Error&) {
           // A device that is lost is found, and told, by the next request.
         }

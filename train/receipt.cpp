@@ -10,6 +10,7 @@
 #include <etna/device/error.h>
 #include <etna/device/internal/cpu/processor.h>
 #include <etna/device/internal/device_request.h>
+#include <etna/device/internal/os/clock.h>
 #include <etna/device/internal/os/machine.h>
 #include <etna/device/memory.h>
 #include <etna/device/output_file.h>
@@ -124,7 +125,7 @@ struct Receipt::State {
   CountKernels counting;
   Transfers transfers_before = transfers();
   std::string begin = utc_time();
-  std::chrono::steady_clock::time_point clock = std::chrono::steady_clock::now();
+  double clock = os::steady_seconds();
   ReceiptJson device = device_json("cpu", kCPU);
   Device selected = kCPU;
   std::map<std::string, std::uint64_t> seeds;
@@ -167,7 +168,7 @@ void Receipt::hash_now() {
 }
 
 ReceiptMoment Receipt::moment() const {
-  return {state_->counting.counts(), transfers(), utc_time(), std::chrono::steady_clock::now()};
+  return {state_->counting.counts(), transfers(), utc_time(), os::steady_seconds()};
 }
 
 ReceiptPart Receipt::part_since(const ReceiptMoment& begin) const {
@@ -176,7 +177,7 @@ ReceiptPart Receipt::part_since(const ReceiptMoment& begin) const {
                    .transfers = transfers_since(begin.transfers),
                    .begin = begin.utc,
                    .end = utc_time()};
-  part.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin.clock).count();
+  part.seconds = os::steady_seconds() - begin.clock;
   part.memory = memory_stats(s.selected);
   part.process_peak_bytes = os::peak_resident_bytes();
   return part;

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -57,7 +56,7 @@ struct ReceiptMoment {
   KernelCounts counts;
   Transfers transfers;
   std::string utc;
-  std::chrono::steady_clock::time_point clock;
+  double clock = 0;  ///< seconds of a clock that never goes back
 };
 
 /// A part of a process, such as one request of a server: what ran in it, and what its receipt states besides.

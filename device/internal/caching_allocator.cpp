@@ -11,6 +11,7 @@
 
 #include <etna/device/error.h>
 #include <etna/device/internal/memory_settings.h>
+#include <etna/device/internal/os/clock.h>
 #include <etna/device/internal/rounding.h>
 #include <etna/device/memory_control.h>
 
@@ -423,19 +424,19 @@ std::uint64_t CachingAllocator::reserved() const {
   return reserved_;
 }
 
-std::uint64_t CachingAllocator::trim_when_idle(std::chrono::milliseconds idle) {
-  const auto now = std::chrono::steady_clock::now();
+std::uint64_t CachingAllocator::trim_when_idle(double seconds) {
+  const double now = os::steady_seconds();
   AllAllocators& all = all_allocators();
   std::lock_guard all_lock(all.mutex);
   std::uint64_t bytes = 0;
   for (CachingAllocator* one : all.list) {
     std::lock_guard lock(one->mutex_);
     const std::uint64_t calls = one->stats_.hits + one->stats_.misses + one->frees_;
-    if (calls != one->seen_calls_ || one->seen_at_ == std::chrono::steady_clock::time_point{}) {
+    if (calls != one->seen_calls_ || one->seen_at_ < 0) {
       one->seen_calls_ = calls;
       one->seen_at_ = now;
     }
-    if (now - one->seen_at_ >= idle) bytes += one->release_free_segments();
+    if (now - one->seen_at_ >= seconds) bytes += one->release_free_segments();
   }
   return bytes;
 }

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -62,7 +61,7 @@ class CachingAllocator {
   void reserve(std::uint64_t bytes);
   std::uint64_t reserved() const;
   /// Of all allocators.
-  static std::uint64_t trim_when_idle(std::chrono::milliseconds idle);
+  static std::uint64_t trim_when_idle(double seconds);
   /// At exit: drivers may be gone when static objects free their tensors, so nothing goes back for a limit any more.
   static void forget_cache_limits();
   MemoryStats stats() const;
@@ -107,7 +106,7 @@ class CachingAllocator {
   std::uint64_t reserved_ = 0, reserved_free_ = 0;
   /// ---- what trim_when_idle() saw
   std::uint64_t seen_calls_ = 0;
-  std::chrono::steady_clock::time_point seen_at_{};
+  double seen_at_ = -1;  ///< os::steady_seconds(); -1: not yet
 };
 
 }  // namespace etna

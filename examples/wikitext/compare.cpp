@@ -7,6 +7,7 @@
 #include <etna/device/profile/profile.h>
 #include <etna/device/profile/profiler.h>
 #include <etna/etna.h>
+#include <etna/train/report.h>
 #include <etna/train/runs.h>
 
 #include "wikitext.h"

@@ -123,14 +123,14 @@ TEST_F(MemoryControl, TrimsADeviceThatNobodyUses) {
   const Device idle = device_with(1024 * kMiB), busy = device_with(1024 * kMiB);
   allocate(idle, 96 * kMiB);
   allocate(busy, 96 * kMiB);
-  trim_when_idle(20ms);
+  trim_when_idle(0.02);
   EXPECT_EQ(memory_stats(idle).cached, 96 * kMiB) << "idle is what two calls see, far enough apart";
   std::this_thread::sleep_for(30ms);
   allocate(busy, 96 * kMiB);
-  EXPECT_GE(trim_when_idle(20ms), 96 * kMiB);
+  EXPECT_GE(trim_when_idle(0.02), 96 * kMiB);
   EXPECT_EQ(memory_stats(idle).cached, 0u);
   EXPECT_EQ(memory_stats(busy).cached, 96 * kMiB);
-  trim_when_idle(0ms);
+  trim_when_idle(0);
   EXPECT_EQ(memory_stats(busy).cached, 0u);
 }
 
