@@ -4,6 +4,7 @@
 #include <etna/device/internal/rounding.h>
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/ops/attention/internal/attention.h>
+#include <etna/tensor/ops/attention/internal/cubin.h>
 #include <etna/tensor/ops/attention/internal/matrix.h>
 #include <etna/tensor/ops/kernel.h>
 
@@ -72,6 +73,10 @@ Inputs device_inputs(const OpCall& call) {
 /// @param packed the result's heads are adjacent in memory
 void attention_gpu_forward(const OpCall& call, const Inputs& in, bool packed, std::span<Tensor> out) {
   auto attributes = call.as<AttentionAttrs>();
+  if (has_cubin(out[0].device(), out[0].dtype(), in.size)) {
+    const Tensor y = packed ? heads_of(out[0], in.batch, in.heads) : merge_leading(out[0], in.batch);
+    if (launch_cubin(call, in, y, out[1])) return;
+  }
   auto dispatch = [&](gpu::Kernel& kernel, std::array<std::uint32_t, 3> groups) {
     kernel.read(in.q).read(in.k).read(in.v).read(in.mask).write(out[0]).write(out[1]);
     kernel.u32(strides_of(in.q)).u32(strides_of(in.k)).u32(strides_of(in.v)).u32(mask_strides(in.mask));
@@ -193,6 +198,10 @@ bool backward_gpu(const OpCall& call, std::span<Tensor> out) {
   if (in.k.strides() != in.v.strides()) in.k = in.k.contiguous(), in.v = in.v.contiguous();
   Kept kept{merge_leading(call.in[4].contiguous(), in.batch), call.in[5].contiguous(),
             merge_leading(call.in[6].to(in.q.dtype()), in.batch)};
+  if (has_cubin(in.q.device(), in.q.dtype(), in.size) &&
+      launch_cubin_gradients(call, in, kept, merge_leading(out[0], in.batch), merge_leading(out[1], in.batch),
+                             merge_leading(out[2], in.batch)))
+    return true;
   Backward run(call, in, kept);
   if (run.on_matrix_units(out[0], out[1], out[2])) return true;
   run.launch(by_size(in.size, shaders::attention_dq_64, shaders::attention_dq_128),
@@ -209,6 +218,10 @@ bool self_backward_gpu(const OpCall& call, std::span<Tensor> out) {
   if (!fits_grid(in)) return false;
   Kept kept{heads_of(call.in[1].contiguous(), in.batch, in.heads), call.in[2].contiguous(),
             merge_leading(heads_of(call.in[3].to(in.q.dtype()), in.batch, in.heads), in.batch)};
+  if (has_cubin(in.q.device(), in.q.dtype(), in.size)) {
+    const Inputs gradients = packed_inputs(out[0], call.as<AttentionAttrs>());
+    if (launch_cubin_gradients(call, in, kept, gradients.q, gradients.k, gradients.v)) return true;
+  }
   Backward run(call, in, kept);
   if (run.on_matrix_units(out[0])) return true;
   auto groups = grid(in.queries, in.heads, in.batch);

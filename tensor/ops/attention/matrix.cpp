@@ -13,22 +13,15 @@
 namespace etna::attention {
 namespace {
 
-constexpr const char* kNames[] = {"plain", "coopmat", "coopmat2"};
+constexpr const char* kNames[] = {"plain", "coopmat", "coopmat2", "cubin"};
 
 std::optional<KernelVariant> variant_in_environment() {
   const char* value = std::getenv("ETNA_ATTENTION");
   if (value == nullptr || *value == 0 || std::string(value) == "auto") return {};
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < 4; ++i) {
     if (std::string(value) == kNames[i]) return static_cast<KernelVariant>(i);
   }
-  throw Error(fmt::format("ETNA_ATTENTION is '{}'; it may be auto, plain, coopmat or coopmat2", value));
-}
-
-/// The variant that ETNA_ATTENTION allows, with the plain one as fallback; none: any available variant.
-std::optional<KernelVariant> wanted_variant() {
-  static const std::optional<KernelVariant> from_environment = variant_in_environment();
-  const std::optional<KernelVariant> given = overrides().attention_variant;
-  return given ? given : from_environment;
+  throw Error(fmt::format("ETNA_ATTENTION is '{}'; it may be auto, plain, coopmat, coopmat2 or cubin", value));
 }
 
 const gpu::Shader& shader_of(Pass pass, KernelVariant variant, DType t) {
@@ -116,6 +109,12 @@ std::optional<MatrixKernel> best_kernel(Pass pass, Device device, DType t, std::
 }
 
 }  // namespace
+
+std::optional<KernelVariant> wanted_variant() {
+  static const std::optional<KernelVariant> from_environment = variant_in_environment();
+  const std::optional<KernelVariant> given = overrides().attention_variant;
+  return given ? given : from_environment;
+}
 
 std::uint32_t MatrixKernel::shared_bytes(Pass pass, KernelVariant variant) const {
   std::uint32_t pitch = 2 * blocks + 1,

@@ -4,6 +4,7 @@
 
 #include <etna/device/kernel.h>
 #include <etna/tensor/internal/overrides.h>
+#include <etna/tensor/ops/attention/internal/cubin.h>
 #include <etna/tensor/ops/attention/internal/matrix.h>
 
 #include "ops/numerics.h"
@@ -67,6 +68,10 @@ class AttentionOnMatrixUnits : public testing::TestWithParam<std::tuple<KernelVa
  protected:
   void SetUp() override {
     if (!with_vulkan()) GTEST_SKIP() << "ETNA_TEST_VULKAN is not 1";
+    if (std::get<0>(GetParam()) == KernelVariant::cubin) {
+      if (!attention::has_cubin(kVulkan, dtype(), 64)) GTEST_SKIP() << "the device or the build has no such kernels";
+      return;
+    }
     attention::Inputs in;
     in.q = in.k = in.v = zeros({1, 1, 16, 64}, {dtype(), kVulkan});
     in.batch = in.heads = in.groups = 1, in.queries = in.keys = 16, in.size = 64;
@@ -140,12 +145,15 @@ TEST_P(AttentionOnMatrixUnits, KeepsWhatIsNoNumberVisible) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Variants, AttentionOnMatrixUnits,
-                         testing::Combine(testing::Values(KernelVariant::coopmat, KernelVariant::coopmat2),
+                         testing::Combine(testing::Values(KernelVariant::coopmat, KernelVariant::coopmat2,
+                                                          KernelVariant::cubin),
                                           testing::Values(f16, bf16)),
                          [](const auto& info) {
-                           std::string variant =
-                               std::get<0>(info.param) == KernelVariant::coopmat ? "coopmat_" : "coopmat2_";
-                           return variant + std::string(name(std::get<1>(info.param)));
+                           const KernelVariant variant = std::get<0>(info.param);
+                           return std::string(variant == KernelVariant::coopmat    ? "coopmat_"
+                                              : variant == KernelVariant::coopmat2 ? "coopmat2_"
+                                                                                   : "cubin_") +
+                                  std::string(name(std::get<1>(info.param)));
                          });
 
 }  // namespace

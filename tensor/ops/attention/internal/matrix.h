@@ -11,7 +11,11 @@
 namespace etna::attention {
 
 /// Ordered from the most portable to the most specialized.
-enum class KernelVariant { plain, coopmat, coopmat2 };
+enum class KernelVariant { plain, coopmat, coopmat2, cubin };
+
+/// The variant that ETNA_ATTENTION allows, with the plain one as fallback; none: any available variant.
+/// @throws Error if ETNA_ATTENTION has an unknown value
+std::optional<KernelVariant> wanted_variant();
 
 enum class Pass { forward, dq, dkv, paged, paged_q8 };
 

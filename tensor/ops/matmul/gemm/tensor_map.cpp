@@ -7,8 +7,8 @@ namespace {
 
 // Fields of the second u64: from bit 4 on the number of dimensions minus one, then the element type, the swizzle, and
 // the L2 read size; the upper half is the row stride.
-constexpr std::uint64_t kThreeDimensions = 2 << 4, k16Bits = 0x500, k32Bits = 0x380, kSwizzle128 = 0x6000,
-                        kReadAhead128 = 0x40000;
+constexpr std::uint64_t kThreeDimensions = 2 << 4, kFourDimensions = 3 << 4, k16Bits = 0x500, k32Bits = 0x380,
+                        kSwizzle128 = 0x6000, kReadAhead128 = 0x40000;
 constexpr std::uint64_t kBoxBytes = 128, kSwizzledRows = 8;
 // Images have four dimensions, and their first bit is set.
 constexpr std::uint64_t kPixels = 3 << 4 | 1;
@@ -31,6 +31,29 @@ std::optional<Arguments> tensor_map(const TiledMatrix& x) {
   words[4] = less_one(x.rows) << 32 | less_one(x.columns);
   words[5] = less_one(x.matrices);
   words[6] = (kBoxBytes / static_cast<std::uint64_t>(item) - 1) << 56;
+  words[7] = less_one(x.box_rows);
+  words[8] = kBoxBytes * static_cast<std::uint64_t>(x.box_rows);
+  words[9] = kBoxBytes * kSwizzledRows;
+  Arguments map;
+  map.read(x.at);
+  for (std::size_t i = 1; i < words.size(); ++i) map.number(words[i]);
+  return map;
+}
+
+std::optional<Arguments> tensor_map(const TiledHeads& x) {
+  constexpr std::int64_t item = 2, most = std::int64_t{1} << 36;
+  const std::int64_t row = x.row_stride * item, head = x.heads > 1 ? x.head_stride * item : row,
+                     batch = x.batch > 1 ? x.batch_stride * item : row;
+  if (x.at.address % 16 != 0) return {};
+  for (std::int64_t stride : {row, head, batch}) {
+    if (stride <= 0 || stride >= most || stride % 16 != 0) return {};
+  }
+  std::array<std::uint64_t, 16> words{};  // the first u64 is the address
+  words[1] = sixteenths(row) << 32 | kReadAhead128 | kSwizzle128 | k16Bits | kFourDimensions;
+  words[2] = sixteenths(batch) << 32 | sixteenths(head);
+  words[4] = less_one(x.rows) << 32 | less_one(x.size);
+  words[5] = less_one(x.batch) << 32 | less_one(x.heads);
+  words[6] = (kBoxBytes / item - 1) << 56;
   words[7] = less_one(x.box_rows);
   words[8] = kBoxBytes * static_cast<std::uint64_t>(x.box_rows);
   words[9] = kBoxBytes * kSwizzledRows;

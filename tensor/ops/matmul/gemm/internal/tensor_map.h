@@ -24,6 +24,17 @@ struct TiledMatrix {
 /// 16 bytes.
 std::optional<Arguments> tensor_map(const TiledMatrix& matrix);
 
+/// A batch of heads [batch, heads, rows, size], of 2 bytes an element.
+struct TiledHeads {
+  Pointer at;
+  std::int64_t size = 0, rows = 0, heads = 0, batch = 0;
+  std::int64_t row_stride = 0, head_stride = 0, batch_stride = 0;  ///< in elements
+  std::int64_t box_rows = 0;  ///< at most 256; a box holds 64 elements of each, with the 128-byte swizzle
+};
+
+/// The same descriptor for boxes of heads (hopper::copy_box). Empty if the engine cannot address them: as above.
+std::optional<Arguments> tensor_map(const TiledHeads& heads);
+
 /// Channels-last images [images, height, width, channels] whose pixels the copy engine visits.
 struct TiledImages {
   Pointer at;

@@ -1,0 +1,388 @@
+#pragma once
+// Gradients of attention on warpgroup matrix units: five products a pair of tiles. A block owns a tile of 128 keys, 64
+// for each of two warpgroups, and goes through the queries, of all heads that share the keys. Scores are computed
+// transposed, so that weights and their gradients are operands in registers for the gradients of values and keys. The
+// gradient of queries is added up in memory, by the copy engine; blocks of a head take turns for each tile of queries,
+// in the order of descending keys, so that every run adds in the same order. In a triangle, that is the order in which
+// blocks reach a tile by themselves.
+#include "attention.cuh"
+
+namespace hopper {
+
+/// The host's side is tensor/ops/attention/cubin.cpp.
+struct AttentionGradientParameters {
+  TensorMap q, k, v, dy;  ///< [batch, heads, rows, size]
+  const float2* rows;     ///< [batch, heads, tiles · rows of a tile]: logsumexp in units of log 2; Σ y · dy
+  float* dq;              ///< sums: blocks of 64 x 64, each in the order of a warpgroup's sums
+  std::uint32_t* turns;   ///< [batch, heads, tiles], then how many blocks have begun; 0 at first
+  std::uint16_t *dk, *dv;
+  std::uint32_t batch, heads, heads_a_group, queries, keys, size;
+  std::uint32_t batch_stride, head_stride, row_stride;  ///< of dk and dv, in elements
+  float scale, log2_scale;
+  std::uint32_t tiles, key_tiles;
+};
+
+template <bool F16, bool CAUSAL, int SIZE, int QUERIES>
+struct AttentionBackward {
+  static constexpr int kKeys = 128, kStages = 2, kThreads = 384;
+  static constexpr int kColumns = SIZE / 64;
+  static constexpr int kKeyBytes = kKeys * 128 * kColumns, kQueryBytes = QUERIES * 128 * kColumns;
+  static constexpr int kRowBytes = QUERIES * 8;
+  static constexpr int kScoreBytes = kKeys * 128 * (QUERIES / 64);
+  static constexpr int kSumBytes = 64 * 64 * 4;  ///< of a warpgroup's sums of dq
+  static constexpr int kValuesAt = kKeyBytes, kQueriesAt = 2 * kKeyBytes,
+                       kGradientsAt = kQueriesAt + kStages * kQueryBytes,
+                       kScoresAt = kGradientsAt + kStages * kQueryBytes, kSumsAt = kScoresAt + 2 * kScoreBytes,
+                       kRowsAt = kSumsAt + 2 * kSumBytes, kBarriers = kRowsAt + kStages * kRowBytes;
+  static constexpr int kSharedBytes = kBarriers + 16 * 8;
+  static_assert(kSharedBytes <= 232448 - 1024, "shared memory of a multiprocessor, less what is reserved");
+  static_assert(QUERIES / 64 * kColumns == 2, "each of two warpgroups computes 64 x 64 sums of dq");
+
+  enum Barrier {
+    kKeysFull,
+    kSumsFull,
+    kSumsEmpty = kSumsFull + 2,
+    kQueriesFull = kSumsEmpty + 2,
+    kQueriesEmpty = kQueriesFull + kStages,
+    kGradientsFull = kQueriesEmpty + kStages,
+    kGradientsEmpty = kGradientsFull + kStages,
+    kBarrierCount = kGradientsEmpty + kStages
+  };
+  static_assert(kBarrierCount < 16, "the last one's place holds the block's number");
+
+  struct Work {
+    std::uint32_t tile, group, batch;  ///< of keys; head of keys
+    std::uint32_t first;               ///< tile of queries
+  };
+  static __device__ __forceinline__ Work work_at(const AttentionGradientParameters& p, std::uint32_t i) {
+    Work w;
+    const std::uint32_t groups = p.heads / p.heads_a_group, head = i / p.key_tiles;
+    w.tile = p.key_tiles - 1 - (i - head * p.key_tiles);
+    w.batch = head / groups, w.group = head - w.batch * groups;
+    w.first = CAUSAL ? w.tile * kKeys / QUERIES : 0;
+    return w;
+  }
+  /// Of the blocks that add to a tile of queries, how many come before that of a tile of keys.
+  static __device__ __forceinline__ std::uint32_t turn_of(const AttentionGradientParameters& p, std::uint32_t tile,
+                                                          std::uint32_t key_tile) {
+    const std::uint32_t last = CAUSAL ? min(p.key_tiles - 1, ((tile + 1) * QUERIES - 1) / kKeys) : p.key_tiles - 1;
+    return last - key_tile;
+  }
+
+  static __device__ __forceinline__ void load(const AttentionGradientParameters& p, const Work& w, std::uint32_t shared,
+                                              std::uint32_t bars) {
+    barrier_expect(bars + kKeysFull * 8, 2 * kKeyBytes);
+    for (int c = 0; c < kColumns; ++c) {
+      copy_box(shared + c * kKeys * 128, p.k, c * 64, w.tile * kKeys, w.group, w.batch, bars + kKeysFull * 8);
+      copy_box(shared + kValuesAt + c * kKeys * 128, p.v, c * 64, w.tile * kKeys, w.group, w.batch,
+               bars + kKeysFull * 8);
+    }
+    std::uint32_t it = 0;
+    for (std::uint32_t h = 0; h < p.heads_a_group; ++h) {
+      const std::uint32_t head = w.group * p.heads_a_group + h;
+      const float2* rows = p.rows + (static_cast<std::size_t>(w.batch) * p.heads + head) * p.tiles * QUERIES;
+      for (std::uint32_t t = w.first; t < p.tiles; ++t, ++it) {
+        const std::uint32_t stage = it % kStages, parity = (it / kStages - 1) & 1;
+        const std::uint32_t queries = bars + (kQueriesFull + stage) * 8,
+                            gradients = bars + (kGradientsFull + stage) * 8;
+        if (it >= kStages) barrier_wait(bars + (kQueriesEmpty + stage) * 8, parity);
+        barrier_expect(queries, kQueryBytes + kRowBytes);
+        for (int c = 0; c < kColumns; ++c)
+          copy_box(shared + kQueriesAt + stage * kQueryBytes + c * QUERIES * 128, p.q, c * 64, t * QUERIES, head,
+                   w.batch, queries);
+        copy_bytes(shared + kRowsAt + stage * kRowBytes, rows + t * QUERIES, kRowBytes, queries);
+        if (it >= kStages) barrier_wait(bars + (kGradientsEmpty + stage) * 8, parity);
+        barrier_expect(gradients, kQueryBytes);
+        for (int c = 0; c < kColumns; ++c)
+          copy_box(shared + kGradientsAt + stage * kQueryBytes + c * QUERIES * 128, p.dy, c * 64, t * QUERIES, head,
+                   w.batch, gradients);
+      }
+    }
+  }
+
+  /// Adds the sums of dq to those in memory when it is this block's turn.
+  static __device__ __forceinline__ void add_sums(const AttentionGradientParameters& p, const Work& w,
+                                                  std::uint32_t shared, std::uint32_t bars) {
+    std::uint32_t it = 0;
+    for (std::uint32_t h = 0; h < p.heads_a_group; ++h) {
+      const std::size_t head = static_cast<std::size_t>(w.batch) * p.heads + w.group * p.heads_a_group + h;
+      for (std::uint32_t t = w.first; t < p.tiles; ++t, ++it) {
+        const std::size_t tile = head * p.tiles + t;
+        const std::uint32_t turn = turn_of(p, t, w.tile);
+        wait_until(p.turns + tile, turn);
+        for (int g = 0; g < 2; ++g) {
+          barrier_wait(bars + (kSumsFull + g) * 8, it & 1);
+          float* to = p.dq + tile * (2 * kSumBytes / 4) + g * (kSumBytes / 4);
+          if (turn == 0)
+            store_bytes(to, shared + kSumsAt + g * kSumBytes, kSumBytes);
+          else
+            add_floats(to, shared + kSumsAt + g * kSumBytes, kSumBytes);
+        }
+        stored_all();
+        set_release(p.turns + tile, turn + 1);
+        for (int g = 0; g < 2; ++g) barrier_arrive(bars + (kSumsEmpty + g) * 8);
+      }
+    }
+  }
+
+  /// Sets what does not count to 0: pairs beyond the triangle or the keys. @param query, key of the first element
+  static __device__ __forceinline__ void hide(float (&x)[QUERIES / 2], const AttentionGradientParameters& p,
+                                              std::uint32_t query, std::uint32_t key) {
+#pragma unroll
+    for (int i = 0; i < QUERIES / 2; ++i) {
+      const std::uint32_t at = key + (i >> 1 & 1) * 8;
+      if (at >= p.keys || (CAUSAL && at > query + i / 4 * 8 + (i & 1))) x[i] = 0;
+    }
+  }
+  /// Scores to weights.
+  static __device__ __forceinline__ void weights(float (&s)[QUERIES / 2], const float4* rows, float scale) {
+#pragma unroll
+    for (int j = 0; j < QUERIES / 8; ++j) {
+      const float4 two = rows[j * 4 + (threadIdx.x & 3)];
+#pragma unroll
+      for (int i = j * 4; i < j * 4 + 4; ++i) s[i] = exp2_fast(s[i] * scale - (i & 1 ? two.z : two.x));
+    }
+  }
+  /// Gradients of weights to gradients of scores, but for the scale.
+  static __device__ __forceinline__ void gradients(float (&ds)[QUERIES / 2], const float (&weights)[QUERIES / 2],
+                                                   const float4* rows) {
+#pragma unroll
+    for (int j = 0; j < QUERIES / 8; ++j) {
+      const float4 two = rows[j * 4 + (threadIdx.x & 3)];
+#pragma unroll
+      for (int i = j * 4; i < j * 4 + 4; ++i) ds[i] = weights[i] * (ds[i] - (i & 1 ? two.w : two.y));
+    }
+  }
+  static __device__ __forceinline__ void to_operands(const float (&s)[QUERIES / 2],
+                                                     std::uint32_t (&a)[QUERIES / 16][4]) {
+#pragma unroll
+    for (int i = 0; i < QUERIES / 4; ++i) a[i / 4][i % 4] = pack<F16>(s[i * 2], s[i * 2 + 1]);
+  }
+
+  static __device__ __forceinline__ void multiply(const AttentionGradientParameters& p, const Work& w, char* memory,
+                                                  std::uint32_t shared, std::uint32_t bars) {
+    const int group = __shfl_sync(~0u, static_cast<int>(threadIdx.x >> 7), 0) - 1;
+    const std::uint32_t in_group = threadIdx.x & 127, warp = in_group >> 5, lane = threadIdx.x & 31;
+    const bool speaker = in_group == 0;
+    const std::uint32_t k = shared + group * 64 * 128, v = k + kValuesAt;
+    const std::uint32_t key = w.tile * kKeys + group * 64 + warp * 16 + (lane >> 2);  // and key + 8
+    float dk[SIZE / 2], dv[SIZE / 2];
+#pragma unroll
+    for (int i = 0; i < SIZE / 2; ++i) dk[i] = 0, dv[i] = 0;
+    barrier_wait(bars + kKeysFull * 8, 0);
+
+    std::uint32_t it = 0;
+    for (std::uint32_t h = 0; h < p.heads_a_group; ++h) {
+      for (std::uint32_t t = w.first; t < p.tiles; ++t, ++it) {
+        const std::uint32_t stage = it % kStages, parity = it / kStages & 1;
+        const std::uint32_t q = shared + kQueriesAt + stage * kQueryBytes,
+                            dy = shared + kGradientsAt + stage * kQueryBytes,
+                            scores = shared + kScoresAt + (it & 1) * kScoreBytes;
+        float s[QUERIES / 2], ds[QUERIES / 2];
+        barrier_wait(bars + (kQueriesFull + stage) * 8, parity);
+        product_fence();
+#pragma unroll
+        for (int i = 0; i < SIZE / 16; ++i)
+          wgmma<F16, false, false>(s, along<kKeys>(k, i), along<QUERIES>(q, i), i > 0);
+        product_commit();
+        barrier_wait(bars + (kGradientsFull + stage) * 8, parity);
+        product_fence();
+#pragma unroll
+        for (int i = 0; i < SIZE / 16; ++i)
+          wgmma<F16, false, false>(ds, along<kKeys>(v, i), along<QUERIES>(dy, i), i > 0);
+        product_commit();
+        product_wait<1>();
+
+        const float4* rows = reinterpret_cast<const float4*>(memory + kRowsAt + stage * kRowBytes);
+        const bool masked = (CAUSAL && t * QUERIES < (w.tile + 1) * kKeys) || (w.tile + 1) * kKeys > p.keys;
+        const std::uint32_t query = t * QUERIES + (lane & 3) * 2;
+        std::uint32_t a[QUERIES / 16][4], da[QUERIES / 16][4];
+        weights(s, rows, p.log2_scale);
+        if (masked) hide(s, p, query, key);
+        to_operands(s, a);
+        product_wait<0>();
+        gradients(ds, s, rows);
+        if (masked) hide(ds, p, query, key);
+        to_operands(ds, da);
+
+        product_fence();
+#pragma unroll
+        for (int i = 0; i < QUERIES / 16; ++i) wgmma<F16, true>(dv, a[i], across<QUERIES>(dy, i), true);
+        product_commit();
+
+        // The gradients of scores, one row per key, as the copy engine would store them.
+#pragma unroll
+        for (int i = 0; i < QUERIES / 16; ++i) {
+          const std::uint32_t row = group * 64 + warp * 16 + (lane & 15), chunk = i % 4 * 2 + (lane >> 4);
+          store_matrices(scores + i / 4 * kKeys * 128 + row * 128 + (chunk ^ (row & 7)) * 16, da[i]);
+        }
+        fence_async();
+        sync_threads(1, 256);
+        float dq[32];
+        const std::uint32_t half = QUERIES == 128 ? group * kKeys * 128 : 0,
+                            columns = QUERIES == 128 ? 0 : group * kKeys * 128;
+        product_fence();
+#pragma unroll
+        for (int i = 0; i < kKeys / 16; ++i)
+          wgmma<F16, true, true>(dq, across<kKeys>(scores + half, i), across<kKeys>(shared + columns, i), i > 0);
+        product_commit();
+        product_fence();
+#pragma unroll
+        for (int i = 0; i < QUERIES / 16; ++i) wgmma<F16, true>(dk, da[i], across<QUERIES>(q, i), true);
+        product_commit();
+        product_wait<2>();
+        if (speaker) barrier_arrive(bars + (kGradientsEmpty + stage) * 8);
+        product_wait<1>();
+        if (it > 0) barrier_wait(bars + (kSumsEmpty + group) * 8, (it - 1) & 1);
+        float4* sums = reinterpret_cast<float4*>(memory + kSumsAt + group * kSumBytes) + in_group;
+#pragma unroll
+        for (int i = 0; i < 8; ++i) sums[i * 128] = make_float4(dq[i * 4], dq[i * 4 + 1], dq[i * 4 + 2], dq[i * 4 + 3]);
+        fence_async();
+        barrier_arrive(bars + (kSumsFull + group) * 8);
+        product_wait<0>();
+        if (speaker) barrier_arrive(bars + (kQueriesEmpty + stage) * 8);
+      }
+    }
+    if (it > 0) barrier_wait(bars + (kSumsEmpty + group) * 8, (it - 1) & 1);
+    store(p, p.dv, memory, dv, 1, w, group);
+    store(p, p.dk, memory, dk, p.scale, w, group);
+  }
+
+  /// Stores a warp's 16 rows, through the memory of the sums of dq.
+  static __device__ __forceinline__ void store(const AttentionGradientParameters& p, std::uint16_t* to, char* memory,
+                                               const float (&x)[SIZE / 2], float scale, const Work& w, int group) {
+    const std::uint32_t warp = threadIdx.x >> 5 & 3, lane = threadIdx.x & 31;
+    constexpr std::uint32_t pitch = SIZE * 2, chunks = SIZE / 8;
+    char* scratch = memory + kSumsAt + group * kSumBytes + warp * 16 * pitch;
+    __syncwarp();
+#pragma unroll
+    for (int j = 0; j < SIZE / 8; ++j) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const std::uint32_t r = h * 8 + (lane >> 2);
+        *reinterpret_cast<std::uint32_t*>(scratch + r * pitch + (j ^ (r & 7)) * 16 + (lane & 3) * 4) =
+            pack<F16>(x[j * 4 + h * 2] * scale, x[j * 4 + h * 2 + 1] * scale);
+      }
+    }
+    __syncwarp();
+    to += static_cast<std::size_t>(w.batch) * p.batch_stride + static_cast<std::size_t>(w.group) * p.head_stride;
+#pragma unroll 4
+    for (std::uint32_t i = lane; i < 16 * chunks; i += 32) {
+      const std::uint32_t r = i / chunks, c = i % chunks, row = w.tile * kKeys + group * 64 + warp * 16 + r;
+      if (row < p.keys && c * 8 < p.size)
+        *reinterpret_cast<uint4*>(to + static_cast<std::size_t>(row) * p.row_stride + c * 8) =
+            *reinterpret_cast<const uint4*>(scratch + r * pitch + (c ^ (r & 7)) * 16);
+    }
+  }
+
+  static __device__ __forceinline__ void run(const AttentionGradientParameters& p, char* memory) {
+    const std::uint32_t shared = shared_address(memory), bars = shared + kBarriers;
+    std::uint32_t* number = reinterpret_cast<std::uint32_t*>(memory + kBarriers + 15 * 8);
+    if (threadIdx.x == 0) {
+      // Blocks take work in the order in which they begin: those that a block waits for have begun.
+      *number = atomicAdd(p.turns + static_cast<std::size_t>(p.batch) * p.heads * p.tiles, 1);
+      barrier_init(bars + kKeysFull * 8, 1);
+      for (int g = 0; g < 2; ++g) {
+        barrier_init(bars + (kSumsFull + g) * 8, 128);
+        barrier_init(bars + (kSumsEmpty + g) * 8, 1);
+      }
+      for (int s = 0; s < kStages; ++s) {
+        barrier_init(bars + (kQueriesFull + s) * 8, 1), barrier_init(bars + (kGradientsFull + s) * 8, 1);
+        barrier_init(bars + (kQueriesEmpty + s) * 8, 2), barrier_init(bars + (kGradientsEmpty + s) * 8, 2);
+      }
+      barrier_init_done();
+    }
+    __syncthreads();
+    const Work w = work_at(p, *number);
+    if (threadIdx.x < 128) {
+      give_registers<24>();
+      if (threadIdx.x == 0) load(p, w, shared, bars);
+      if (threadIdx.x == 32) add_sums(p, w, shared, bars);
+    } else {
+      take_registers<240>();
+      multiply(p, w, memory, shared, bars);
+    }
+  }
+};
+
+/// Before: Σ y · dy, logsumexp in units of log 2, and turns set to 0. A warp a row. @param rows with those of the last
+/// tile that are not there
+struct AttentionRowParameters {
+  const std::uint16_t *y, *dy;
+  const float* logsumexp;
+  float2* rows;
+  std::uint32_t* turns;
+  std::uint32_t heads, queries, size, rows_a_head, all, turn_count;
+  std::uint32_t y_strides[3], dy_strides[3];  ///< batch, head, row
+};
+
+template <bool F16>
+__device__ __forceinline__ void attention_rows(const AttentionRowParameters& p) {
+  const std::uint32_t thread = blockIdx.x * blockDim.x + threadIdx.x, all_threads = gridDim.x * blockDim.x;
+  for (std::uint32_t i = thread; i < p.turn_count; i += all_threads) p.turns[i] = 0;
+  // Eight lanes a row, 16 bytes each at a time.
+  for (std::uint32_t r = thread / 8; r < p.all; r += all_threads / 8) {
+    const std::uint32_t head = r / p.rows_a_head, row = r - head * p.rows_a_head, batch = head / p.heads,
+                        of_batch = head - batch * p.heads;
+    float sum = 0;
+    if (row < p.queries) {
+      auto at = [&](const std::uint16_t* x, const std::uint32_t(&strides)[3]) {
+        return x + static_cast<std::size_t>(batch) * strides[0] + static_cast<std::size_t>(of_batch) * strides[1] +
+               static_cast<std::size_t>(row) * strides[2];
+      };
+      const std::uint16_t *y = at(p.y, p.y_strides), *dy = at(p.dy, p.dy_strides);
+      for (std::uint32_t c = (threadIdx.x & 7) * 8; c < p.size; c += 64) {
+        const uint4 a = *reinterpret_cast<const uint4*>(y + c), b = *reinterpret_cast<const uint4*>(dy + c);
+        const std::uint32_t as[4] = {a.x, a.y, a.z, a.w}, bs[4] = {b.x, b.y, b.z, b.w};
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const float2 u = unpack<F16>(as[i]), v = unpack<F16>(bs[i]);
+          sum += u.x * v.x + u.y * v.y;
+        }
+      }
+    }
+    for (int step = 4; step > 0; step /= 2) sum += __shfl_xor_sync(~0u, sum, step);
+    if ((threadIdx.x & 7) == 0) {
+      // Without a row, or where a row attends to nothing, weights are 0.
+      float logsumexp = row < p.queries ? p.logsumexp[static_cast<std::size_t>(head) * p.queries + row] : INFINITY;
+      if (logsumexp == -INFINITY) logsumexp = INFINITY;
+      p.rows[r] = make_float2(logsumexp * 1.44269504088896f, row < p.queries ? sum : 0);
+    }
+  }
+}
+
+/// Behind: sums of dq to results. A block a block of 64 x 64.
+struct AttentionSumParameters {
+  const float* sums;
+  std::uint16_t* dq;
+  std::uint32_t heads, queries, size, blocks_a_head, columns;
+  std::uint32_t strides[3];  ///< batch, head, row
+  float scale;
+};
+
+template <bool F16>
+__device__ __forceinline__ void attention_sums(const AttentionSumParameters& p) {
+  const std::uint32_t head = blockIdx.x / p.blocks_a_head, block = blockIdx.x - head * p.blocks_a_head;
+  const std::uint32_t batch = head / p.heads, of_batch = head - batch * p.heads, warp = threadIdx.x >> 5,
+                      lane = threadIdx.x & 31;
+  const std::uint32_t row = block / p.columns * 64 + warp * 16 + (lane >> 2),
+                      column = block % p.columns * 64 + (lane & 3) * 2;
+  const float4* sums =
+      reinterpret_cast<const float4*>(p.sums) + static_cast<std::size_t>(blockIdx.x) * 1024 + threadIdx.x;
+  std::uint16_t* dq =
+      p.dq + static_cast<std::size_t>(batch) * p.strides[0] + static_cast<std::size_t>(of_batch) * p.strides[1];
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    const float4 x = sums[i * 128];
+    const std::uint32_t c = column + i * 8;
+    if (c >= p.size) break;
+    if (row < p.queries)
+      *reinterpret_cast<std::uint32_t*>(dq + static_cast<std::size_t>(row) * p.strides[2] + c) =
+          pack<F16>(x.x * p.scale, x.y * p.scale);
+    if (row + 8 < p.queries)
+      *reinterpret_cast<std::uint32_t*>(dq + static_cast<std::size_t>(row + 8) * p.strides[2] + c) =
+          pack<F16>(x.z * p.scale, x.w * p.scale);
+  }
+}
+
+}  // namespace hopper

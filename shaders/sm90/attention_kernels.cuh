@@ -1,0 +1,45 @@
+#pragma once
+// The kernels of attention for one dtype; tensor/ops/attention/cubin.cpp has the same sizes.
+#include "attention_backward.cuh"
+
+#define ETNA_ATTENTION_KERNEL(name, kernel, parameters)                                                          \
+  extern "C" __global__ void __launch_bounds__(kernel::kThreads, 1) name(const __grid_constant__ parameters p) { \
+    extern __shared__ __align__(1024) char memory[];                                                             \
+    kernel::run(p, memory);                                                                                      \
+  }
+
+/// Head sizes up to SIZE, with and without a triangle.
+#define ETNA_ATTENTION_FORWARD(dtype, F16, SIZE, GROUPS, KEYS)                                                \
+  namespace hopper {                                                                                          \
+  using Forward##SIZE = AttentionForward<F16, false, SIZE, SIZE, GROUPS, KEYS, 2>;                            \
+  using ForwardCausal##SIZE = AttentionForward<F16, true, SIZE, SIZE, GROUPS, KEYS, 2>;                       \
+  }                                                                                                           \
+  ETNA_ATTENTION_KERNEL(cubin_attention_##dtype##_##SIZE, hopper::Forward##SIZE, hopper::AttentionParameters) \
+  ETNA_ATTENTION_KERNEL(cubin_attention_##dtype##_##SIZE##_causal, hopper::ForwardCausal##SIZE,               \
+                        hopper::AttentionParameters)
+
+#define ETNA_ATTENTION_BACKWARD(dtype, F16, SIZE, QUERIES)                                                \
+  namespace hopper {                                                                                      \
+  using Backward##SIZE = AttentionBackward<F16, false, SIZE, QUERIES>;                                    \
+  using BackwardCausal##SIZE = AttentionBackward<F16, true, SIZE, QUERIES>;                               \
+  }                                                                                                       \
+  ETNA_ATTENTION_KERNEL(cubin_attention_backward_##dtype##_##SIZE, hopper::Backward##SIZE,                \
+                        hopper::AttentionGradientParameters)                                              \
+  ETNA_ATTENTION_KERNEL(cubin_attention_backward_##dtype##_##SIZE##_causal, hopper::BackwardCausal##SIZE, \
+                        hopper::AttentionGradientParameters)
+
+#define ETNA_ATTENTION_KERNELS(dtype, F16)                                                     \
+  ETNA_ATTENTION_FORWARD(dtype, F16, 64, 3, 128)                                               \
+  ETNA_ATTENTION_FORWARD(dtype, F16, 96, 2, 128)                                               \
+  ETNA_ATTENTION_FORWARD(dtype, F16, 128, 2, 128)                                              \
+  ETNA_ATTENTION_FORWARD(dtype, F16, 256, 2, 64)                                               \
+  ETNA_ATTENTION_BACKWARD(dtype, F16, 64, 128)                                                 \
+  ETNA_ATTENTION_BACKWARD(dtype, F16, 128, 64)                                                 \
+  extern "C" __global__ void __launch_bounds__(256)                                            \
+      cubin_attention_rows_##dtype(const __grid_constant__ hopper::AttentionRowParameters p) { \
+    hopper::attention_rows<F16>(p);                                                            \
+  }                                                                                            \
+  extern "C" __global__ void __launch_bounds__(128)                                            \
+      cubin_attention_sums_##dtype(const __grid_constant__ hopper::AttentionSumParameters p) { \
+    hopper::attention_sums<F16>(p);                                                            \
+  }

@@ -1,0 +1,232 @@
+#include <etna/tensor/ops/attention/internal/cubin.h>
+
+#include <algorithm>
+#include <cmath>
+#include <initializer_list>
+
+#include <etna/device/internal/rounding.h>
+#include <etna/shaders/cubins.h>
+#include <etna/tensor/ops/attention/internal/matrix.h>
+#include <etna/tensor/ops/kernel.h>
+#include <etna/tensor/ops/matmul/gemm/internal/tensor_map.h>
+
+namespace etna::attention {
+namespace {
+
+constexpr float kLog2E = 1.44269504088896f;
+
+/// Kernels for heads up to a size, as in shaders/sm90/attention_kernels.cuh: for bf16 and f16, without and with a
+/// triangle.
+struct CubinForward {
+  std::int64_t size;
+  const gpu::CubinKernel* kernels[2][2];
+  std::int64_t groups, keys;  ///< warpgroups, each with 64 queries; keys of a tile
+  std::uint32_t shared_bytes;
+};
+struct CubinBackward {
+  std::int64_t size;
+  const gpu::CubinKernel* kernels[2][2];
+  std::int64_t queries;  ///< of a tile
+  std::uint32_t shared_bytes;
+};
+constexpr std::int64_t kBackwardKeys = 128, kBackwardSums = 2 * 64 * 64;  ///< of a tile
+
+/// Bytes of barriers included.
+constexpr std::uint32_t forward_bytes(std::uint32_t columns, std::uint32_t groups, std::uint32_t keys, bool apart) {
+  return 128 * columns * (64 * groups * (apart ? 2 : 1) + 4 * keys) + 8 * (2 * groups + 8);
+}
+constexpr std::uint32_t backward_bytes(std::uint32_t columns, std::uint32_t queries) {
+  return 128 * columns * (2 * 128 + 4 * queries) + 2 * 128 * 2 * queries + 2 * 64 * 64 * 4 + 2 * 8 * queries + 16 * 8;
+}
+
+template <typename Kernels, std::size_t N>
+const Kernels* smallest(const std::array<Kernels, N>& all, std::int64_t size) {
+  const auto found = std::find_if(all.begin(), all.end(), [&](const Kernels& k) { return size <= k.size; });
+  return found == all.end() || found->kernels[0][0]->cubin.empty() ? nullptr : &*found;
+}
+
+const CubinForward* forward_kernels(std::int64_t size) {
+  using namespace cubins;
+  static const std::array<CubinForward, 4> all{{
+      {64,
+       {{&cubin_attention_bf16_64, &cubin_attention_bf16_64_causal},
+        {&cubin_attention_f16_64, &cubin_attention_f16_64_causal}},
+       3,
+       128,
+       forward_bytes(1, 3, 128, true)},
+      {96,
+       {{&cubin_attention_bf16_96, &cubin_attention_bf16_96_causal},
+        {&cubin_attention_f16_96, &cubin_attention_f16_96_causal}},
+       2,
+       128,
+       forward_bytes(2, 2, 128, true)},
+      {128,
+       {{&cubin_attention_bf16_128, &cubin_attention_bf16_128_causal},
+        {&cubin_attention_f16_128, &cubin_attention_f16_128_causal}},
+       2,
+       128,
+       forward_bytes(2, 2, 128, true)},
+      {256,
+       {{&cubin_attention_bf16_256, &cubin_attention_bf16_256_causal},
+        {&cubin_attention_f16_256, &cubin_attention_f16_256_causal}},
+       2,
+       64,
+       forward_bytes(4, 2, 64, false)},
+  }};
+  return smallest(all, size);
+}
+
+const CubinBackward* backward_kernels(std::int64_t size) {
+  using namespace cubins;
+  static const std::array<CubinBackward, 2> all{{
+      {64,
+       {{&cubin_attention_backward_bf16_64, &cubin_attention_backward_bf16_64_causal},
+        {&cubin_attention_backward_f16_64, &cubin_attention_backward_f16_64_causal}},
+       128,
+       backward_bytes(1, 128)},
+      {128,
+       {{&cubin_attention_backward_bf16_128, &cubin_attention_backward_bf16_128_causal},
+        {&cubin_attention_backward_f16_128, &cubin_attention_backward_f16_128_causal}},
+       64,
+       backward_bytes(2, 64)},
+  }};
+  return smallest(all, size);
+}
+
+/// Whether rows begin at multiples of 16 bytes and strides fit 32 bits.
+bool storable(const Tensor& x) {
+  if (gpu::pointer(x).address % 16 != 0 || x.strides()[3] != 1) return false;
+  for (int d = 0; d < 3; ++d) {
+    if (x.strides()[d] % 8 != 0 || x.strides()[d] >= std::int64_t{1} << 32) return false;
+  }
+  return true;
+}
+
+bool takes(const OpCall& call, const Inputs& in, std::initializer_list<const Tensor*> stored) {
+  // Until it is measured, only where it is asked for.
+  if (wanted_variant().value_or(KernelVariant::coopmat2) != KernelVariant::cubin) return false;
+  const double scale = call.as<AttentionAttrs>().scale;
+  return has_cubin(in.q.device(), in.q.dtype(), in.size) && !in.mask.defined() && in.keys > 0 && scale > 0 &&
+         std::isfinite(scale) &&
+         std::all_of(stored.begin(), stored.end(), [](const Tensor* x) { return storable(*x); });
+}
+
+auto map_of(const Tensor& x, std::int64_t box_rows) {
+  return gemm::tensor_map(gemm::TiledHeads{.at = gpu::pointer(x),
+                                           .size = x.size(3),
+                                           .rows = x.size(2),
+                                           .heads = x.size(1),
+                                           .batch = x.size(0),
+                                           .row_stride = x.strides()[2],
+                                           .head_stride = x.strides()[1],
+                                           .batch_stride = x.strides()[0],
+                                           .box_rows = box_rows});
+}
+
+/// A kernel's parameters.
+struct Parameters : Arguments {
+  template <typename... N>
+  void u32s(N... n) {
+    (number(gpu::u32(n)), ...);
+  }
+  void strides(const Tensor& x) { u32s(x.strides()[0], x.strides()[1], x.strides()[2]); }
+};
+
+std::int64_t units_of(Device device) { return static_cast<std::int64_t>(gpu::capabilities(device).compute_units); }
+
+}  // namespace
+
+bool has_cubin(Device device, DType t, std::int64_t size) {
+  return (t == bf16 || t == f16) && size % 8 == 0 && gpu::capabilities(device).cubin == 90 &&
+         forward_kernels(size) != nullptr;
+}
+
+bool launch_cubin(const OpCall& call, const Inputs& in, const Tensor& y, const Tensor& logsumexp) {
+  if (!takes(call, in, {&y})) return false;
+  const auto& attributes = call.as<AttentionAttrs>();
+  const CubinForward& kernel = *forward_kernels(in.size);
+  const auto q = map_of(in.q, 64), k = map_of(in.k, kernel.keys), v = map_of(in.v, kernel.keys);
+  if (!q || !k || !v) return false;
+  const std::int64_t tiles = ceil_div(in.queries, 64 * kernel.groups);
+  if (tiles * in.heads * in.batch >= std::int64_t{1} << 31) return false;
+
+  Parameters p;  // hopper::AttentionParameters
+  for (const auto& map : {q, k, v}) p.append(*map);
+  p.write(gpu::pointer(y));
+  p.write(gpu::pointer(logsumexp));
+  p.u32s(in.batch, in.heads, in.heads_per_group(), in.queries, in.keys, in.size);
+  p.strides(y);
+  p.number(static_cast<float>(attributes.scale) * kLog2E);
+  p.u32s(tiles);
+  gpu::enqueue(y.device(), {.kernel = *kernel.kernels[y.dtype() == f16][attributes.causal],
+                            .op = call.op.name,
+                            .arguments = p,
+                            .groups = {gpu::u32(std::min(tiles * in.heads * in.batch, units_of(y.device()))), 1, 1},
+                            .threads = gpu::u32(128 * (kernel.groups + 1)),
+                            .shared_bytes = kernel.shared_bytes});
+  return true;
+}
+
+bool launch_cubin_gradients(const OpCall& call, const Inputs& in, const Kept& kept, const Tensor& dq, const Tensor& dk,
+                            const Tensor& dv) {
+  if (!takes(call, in, {&kept.y, &kept.dy, &dq, &dk, &dv})) return false;
+  const CubinBackward* kernel = backward_kernels(in.size);
+  if (kernel == nullptr || dk.strides() != dv.strides()) return false;
+  const auto q = map_of(in.q, kernel->queries), dy = map_of(kept.dy, kernel->queries);
+  const auto k = map_of(in.k, kBackwardKeys), v = map_of(in.v, kBackwardKeys);
+  if (!q || !k || !v || !dy) return false;
+  const Device device = dq.device();
+  const bool f16s = dq.dtype() == f16;
+  const auto& attributes = call.as<AttentionAttrs>();
+  const auto scale = static_cast<float>(attributes.scale);
+  const std::int64_t heads = in.batch * in.heads, tiles = ceil_div(in.queries, kernel->queries),
+                     key_tiles = ceil_div(in.keys, kBackwardKeys), rows_a_head = tiles * kernel->queries,
+                     blocks_a_head = kBackwardSums / 4096 * tiles;
+  if (heads * std::max({rows_a_head, key_tiles, blocks_a_head}) >= std::int64_t{1} << 31) return false;
+  const Tensor rows = empty({heads * rows_a_head, 2}, {f32, device}), turns = empty({heads * tiles + 1}, {i32, device}),
+               sums = empty({heads * tiles * kBackwardSums}, {f32, device});
+  const auto launch = [&](const gpu::CubinKernel& one, const Parameters& p, std::int64_t blocks, std::uint32_t threads,
+                          std::uint32_t shared_bytes) {
+    gpu::enqueue(device, {.kernel = one,
+                          .op = call.op.name,
+                          .arguments = p,
+                          .groups = {gpu::u32(blocks), 1, 1},
+                          .threads = threads,
+                          .shared_bytes = shared_bytes});
+  };
+
+  Parameters before;  // hopper::AttentionRowParameters
+  for (const Tensor* x : {&kept.y, &kept.dy, &kept.logsumexp}) before.read(gpu::pointer(*x));
+  for (const Tensor* x : {&rows, &turns}) before.write(gpu::pointer(*x));
+  before.u32s(in.heads, in.queries, in.size, rows_a_head, heads * rows_a_head, turns.numel());
+  before.strides(kept.y);
+  before.strides(kept.dy);
+  launch(f16s ? cubins::cubin_attention_rows_f16 : cubins::cubin_attention_rows_bf16, before,
+         std::min(ceil_div(heads * rows_a_head, std::int64_t{32}), 16 * units_of(device)), 256, 0);
+
+  Parameters p;  // hopper::AttentionGradientParameters
+  for (const auto& map : {q, k, v, dy}) p.append(*map);
+  p.read(gpu::pointer(rows));
+  p.write(gpu::pointer(sums));
+  p.read_write(gpu::pointer(turns));
+  p.write(gpu::pointer(dk));
+  p.write(gpu::pointer(dv));
+  p.u32s(in.batch, in.heads, in.heads_per_group(), in.queries, in.keys, in.size);
+  p.strides(dk);
+  p.number(scale);
+  p.number(scale * kLog2E);
+  p.u32s(tiles, key_tiles);
+  launch(*kernel->kernels[f16s][attributes.causal], p, key_tiles * in.groups * in.batch, 384, kernel->shared_bytes);
+
+  Parameters behind;  // hopper::AttentionSumParameters
+  behind.read(gpu::pointer(sums));
+  behind.write(gpu::pointer(dq));
+  behind.u32s(in.heads, in.queries, in.size, blocks_a_head, kernel->size / 64);
+  behind.strides(dq);
+  behind.number(scale);
+  launch(f16s ? cubins::cubin_attention_sums_f16 : cubins::cubin_attention_sums_bf16, behind, heads * blocks_a_head,
+         128, 0);
+  return true;
+}
+
+}  // namespace etna::attention

@@ -1,0 +1,466 @@
+#pragma once
+
+#include <ucontext.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <limits>
+#include <map>
+#include <memory>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+// Runs kernels of shaders/sm90/ on the CPU, so that machines without such a GPU test them: what indices, descriptors,
+// barriers and turns say, not how fast it is. Include it before the kernel. Each thread is a fiber. Products run when
+// they are waited for, and copies to memory too, so that what a kernel overwrites too early is seen. Blocks run in a
+// random order, as many at once as asked, and now and then a warpgroup pauses. bf16 only.
+
+#define __device__
+#define __forceinline__ inline
+
+struct float2 {
+  float x, y;
+};
+struct alignas(16) float4 {
+  float x, y, z, w;
+};
+struct alignas(16) uint4 {
+  std::uint32_t x, y, z, w;
+};
+inline float2 make_float2(float x, float y) { return {x, y}; }
+inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+inline std::uint32_t min(std::uint32_t a, std::uint32_t b) { return std::min(a, b); }
+
+namespace emulated {
+
+inline float from_bits(std::uint32_t bits) {
+  float x;
+  std::memcpy(&x, &bits, 4);
+  return x;
+}
+inline float from_bf16(std::uint16_t x) { return from_bits(std::uint32_t{x} << 16); }
+inline std::uint16_t to_bf16(float x) {
+  if (std::isnan(x)) return 0x7FFF;
+  std::uint32_t bits;
+  std::memcpy(&bits, &x, 4);
+  return static_cast<std::uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+}
+
+/// Threads that do something together: the last one to come does it for all.
+struct Meeting {
+  int here = 0;
+  std::uint64_t rounds = 0;
+};
+/// The copy engine's barrier.
+struct MemoryBarrier {
+  int arrivals = 0, missing = 0;
+  std::int64_t bytes = 0;  ///< that are expected, less those that came
+  std::uint32_t phase = 0;
+};
+struct Fiber {
+  ucontext_t context = {};
+  std::vector<char> stack = std::vector<char>(96 << 10);
+  std::function<void()> body;
+  std::uint32_t thread = 0;
+  bool done = false;
+  struct Store {
+    void* to;
+    std::uint32_t from;
+    int bytes;
+    bool adds;
+  };
+  std::vector<Store> stores;
+};
+struct Warpgroup {
+  Meeting meeting;
+  std::array<float*, 128> sums = {};
+  std::array<const std::uint32_t*, 128> operands = {};
+  std::vector<std::function<void()>> issued;
+  std::deque<std::vector<std::function<void()>>> committed;
+};
+struct Warp {
+  Meeting meeting;
+  std::array<std::uint32_t, 32> words = {}, addresses = {};
+  std::array<std::array<std::uint32_t, 4>, 32> matrices = {};
+};
+struct Block {
+  std::uint32_t number = 0;
+  std::vector<char> memory;
+  std::vector<std::unique_ptr<Fiber>> fibers;
+  std::map<std::uint32_t, MemoryBarrier> barriers;
+  std::array<Meeting, 16> named;
+  std::array<Warp, 32> warps;
+  std::array<Warpgroup, 8> groups;
+  std::uint32_t pausing = 0, rounds = 0;  ///< a warpgroup, and how long it pauses
+};
+
+struct State {
+  ucontext_t main = {};
+  Block* block = nullptr;
+  Fiber* fiber = nullptr;
+  std::uint64_t progress = 0;
+  std::uint32_t blocks = 0, threads = 0;
+  std::string error;
+};
+inline State state;
+
+inline void yield() { swapcontext(&state.fiber->context, &state.main); }
+template <typename Condition>
+void wait(Condition met) {
+  while (!met()) yield();
+  ++state.progress;
+}
+[[noreturn]] inline void fail(const std::string& error) {
+  state.error = error;
+  for (;;) yield();
+}
+
+template <typename Work>
+void meet(Meeting& m, int threads, Work work) {
+  const std::uint64_t round = m.rounds;
+  if (++m.here == threads) {
+    work();
+    m.here = 0;
+    ++m.rounds;
+    ++state.progress;
+  } else {
+    wait([&] { return m.rounds != round; });
+  }
+}
+inline void arrive(Meeting& m, int threads) {
+  if (++m.here < threads) return;
+  m.here = 0;
+  ++m.rounds;
+  ++state.progress;
+}
+inline Warp& warp() { return state.block->warps[state.fiber->thread / 32]; }
+inline Warpgroup& group() { return state.block->groups[state.fiber->thread / 128]; }
+
+template <typename T>
+T from_lane(T x, std::uint32_t lane) {
+  Warp& w = warp();
+  std::memcpy(&w.words[state.fiber->thread % 32], &x, 4);
+  meet(w.meeting, 32, [] {});
+  std::memcpy(&x, &w.words[lane], 4);
+  meet(w.meeting, 32, [] {});
+  return x;
+}
+
+inline void start_fiber() {
+  state.fiber->body();
+  state.fiber->done = true;
+  for (;;) yield();
+}
+
+/// Apart from loops, whose variables the compiler would take to be clobbered.
+inline void prepare(Fiber& fiber) {
+  getcontext(&fiber.context);
+  fiber.context.uc_stack.ss_sp = fiber.stack.data();
+  fiber.context.uc_stack.ss_size = fiber.stack.size();
+  makecontext(&fiber.context, start_fiber, 0);
+}
+
+/// Runs a grid. @param resident blocks that run at once @param seed of the order in which they run
+/// @throws std::runtime_error where no thread can go on, and for what the hardware would not take
+inline void launch(std::uint32_t blocks, std::uint32_t threads, std::size_t shared_bytes, std::size_t resident,
+                   unsigned seed, const std::function<void(char*)>& kernel) {
+  state = {};
+  state.blocks = blocks, state.threads = threads;
+  std::mt19937 order(seed);
+  std::vector<std::unique_ptr<Block>> running;
+  std::uint32_t begun = 0;
+  int idle = 0;
+  while (begun < blocks || !running.empty()) {
+    while (running.size() < resident && begun < blocks) {
+      auto block = std::make_unique<Block>();
+      block->number = begun++;
+      block->memory.assign(shared_bytes + 1024, '\xAB');
+      for (std::uint32_t i = 0; i < threads; ++i) {
+        auto fiber = std::make_unique<Fiber>();
+        fiber->thread = i;
+        fiber->body = [&kernel] { kernel(state.block->memory.data()); };
+        prepare(*fiber);
+        block->fibers.push_back(std::move(fiber));
+      }
+      running.push_back(std::move(block));
+    }
+    std::shuffle(running.begin(), running.end(), order);
+    const std::uint64_t before = state.progress;
+    for (const auto& block : running) {
+      state.block = block.get();
+      if (block->rounds > 0)
+        --block->rounds;
+      else if (order() % 8 == 0)
+        block->rounds = order() % 50, block->pausing = order() % (threads / 128 + 1);
+      for (const auto& fiber : block->fibers) {
+        if (fiber->done || (block->rounds > 0 && fiber->thread / 128 == block->pausing)) continue;
+        state.fiber = fiber.get();
+        swapcontext(&state.main, &fiber->context);
+        if (!state.error.empty()) throw std::runtime_error(state.error);
+      }
+    }
+    const std::size_t ended = std::erase_if(running, [](const auto& block) {
+      return std::all_of(block->fibers.begin(), block->fibers.end(), [](const auto& fiber) { return fiber->done; });
+    });
+    idle = ended > 0 || state.progress != before ? 0 : idle + 1;
+    if (idle > 100) throw std::runtime_error("no thread can go on");
+  }
+}
+
+struct Index {
+  struct Thread {
+    operator std::uint32_t() const { return state.fiber->thread; }
+  };
+  struct Number {
+    operator std::uint32_t() const { return state.block->number; }
+  };
+  struct Blocks {
+    operator std::uint32_t() const { return state.blocks; }
+  };
+  struct Threads {
+    operator std::uint32_t() const { return state.threads; }
+  };
+};
+template <typename X>
+struct OneDimension {
+  X x;
+};
+
+}  // namespace emulated
+
+inline constexpr emulated::OneDimension<emulated::Index::Thread> threadIdx;
+inline constexpr emulated::OneDimension<emulated::Index::Number> blockIdx;
+inline constexpr emulated::OneDimension<emulated::Index::Blocks> gridDim;
+inline constexpr emulated::OneDimension<emulated::Index::Threads> blockDim;
+
+inline void __syncthreads() {
+  emulated::meet(emulated::state.block->named[0], static_cast<int>(emulated::state.threads), [] {});
+}
+inline void __syncwarp() {
+  emulated::meet(emulated::warp().meeting, 32, [] {});
+}
+template <typename T>
+T __shfl_xor_sync(std::uint32_t, T x, std::uint32_t mask) {
+  return emulated::from_lane(x, emulated::state.fiber->thread % 32 ^ mask);
+}
+template <typename T>
+T __shfl_sync(std::uint32_t, T x, std::uint32_t lane) {
+  return emulated::from_lane(x, lane);
+}
+inline float __log2f(float x) { return std::log2(x); }
+inline std::uint32_t atomicAdd(std::uint32_t* to, std::uint32_t n) { return (*to += n) - n; }
+
+namespace hopper {
+
+/// Of heads [batch, heads, rows, size], with strides in elements, instead of the engine's description.
+struct TensorMap {
+  const std::uint16_t* at;
+  std::int64_t size, rows, heads, batch, row_stride, head_stride, batch_stride;
+  int box_rows;
+};
+
+constexpr std::uint32_t kBase = 1024;  ///< of a block's shared memory
+
+inline std::uint32_t shared_address(const void* p) {
+  return static_cast<std::uint32_t>(static_cast<const char*>(p) - emulated::state.block->memory.data()) + kBase;
+}
+inline char* shared_pointer(std::uint32_t address) { return emulated::state.block->memory.data() + (address - kBase); }
+
+inline emulated::MemoryBarrier& barrier_at(std::uint32_t address) {
+  const auto found = emulated::state.block->barriers.find(address);
+  if (found == emulated::state.block->barriers.end()) emulated::fail("a barrier that nobody initialized");
+  return found->second;
+}
+inline void end_phase(emulated::MemoryBarrier& b) {
+  if (b.missing < 0) emulated::fail("more arrivals than a barrier counts");
+  if (b.missing > 0 || b.bytes != 0) return;
+  b.missing = b.arrivals;
+  ++b.phase;
+  ++emulated::state.progress;
+}
+inline void barrier_init(std::uint32_t barrier, int arrivals) {
+  emulated::state.block->barriers[barrier] = {arrivals, arrivals};
+}
+inline void barrier_init_done() {}
+inline void barrier_expect(std::uint32_t barrier, int bytes) {
+  emulated::MemoryBarrier& b = barrier_at(barrier);
+  b.bytes += bytes;
+  --b.missing;
+  end_phase(b);
+}
+inline void barrier_arrive(std::uint32_t barrier) {
+  emulated::MemoryBarrier& b = barrier_at(barrier);
+  --b.missing;
+  end_phase(b);
+}
+inline void barrier_wait(std::uint32_t barrier, std::uint32_t parity) {
+  const emulated::MemoryBarrier& b = barrier_at(barrier);
+  emulated::wait([&] { return (b.phase & 1) != parity; });
+}
+
+inline void came(std::uint32_t barrier, int bytes) {
+  emulated::MemoryBarrier& b = barrier_at(barrier);
+  b.bytes -= bytes;
+  end_phase(b);
+}
+inline void copy_box(std::uint32_t to, const TensorMap& map, std::uint32_t x, std::uint32_t y, std::uint32_t head,
+                     std::uint32_t batch, std::uint32_t barrier) {
+  if (to % 1024 != 0) emulated::fail("a box that does not begin at a multiple of 1024 bytes");
+  if (head >= map.heads || batch >= map.batch) emulated::fail("a head that is not there");
+  const std::uint16_t* from = map.at + head * map.head_stride + batch * map.batch_stride;
+  for (int r = 0; r < map.box_rows; ++r) {
+    for (std::uint32_t c = 0; c < 64; ++c) {
+      const bool inside = y + r < map.rows && x + c < map.size;
+      const std::uint16_t value = inside ? from[(y + r) * map.row_stride + x + c] : std::uint16_t{0};
+      std::memcpy(shared_pointer(to + static_cast<std::uint32_t>(r) * 128 + (c / 8 ^ (r & 7)) * 16 + c % 8 * 2), &value,
+                  2);
+    }
+  }
+  came(barrier, map.box_rows * 128);
+}
+inline void copy_bytes(std::uint32_t to, const void* from, int bytes, std::uint32_t barrier) {
+  if (to % 16 != 0 || reinterpret_cast<std::uintptr_t>(from) % 16 != 0 || bytes % 16 != 0)
+    emulated::fail("a copy that is not in units of 16 bytes");
+  std::memcpy(shared_pointer(to), from, static_cast<std::size_t>(bytes));
+  came(barrier, bytes);
+}
+inline void store_bytes(void* to, std::uint32_t from, int bytes) {
+  emulated::state.fiber->stores.push_back({to, from, bytes, false});
+}
+inline void add_floats(float* to, std::uint32_t from, int bytes) {
+  emulated::state.fiber->stores.push_back({to, from, bytes, true});
+}
+inline void stored_all() {
+  for (int i = 0; i < 5; ++i) emulated::yield();
+  for (const auto& store : emulated::state.fiber->stores) {
+    const char* from = shared_pointer(store.from);
+    if (!store.adds) std::memcpy(store.to, from, static_cast<std::size_t>(store.bytes));
+    for (int i = 0; store.adds && i < store.bytes / 4; ++i)
+      static_cast<float*>(store.to)[i] += reinterpret_cast<const float*>(from)[i];
+  }
+  emulated::state.fiber->stores.clear();
+  ++emulated::state.progress;
+}
+inline void wait_until(const std::uint32_t* word, std::uint32_t value) {
+  emulated::wait([&] { return *word == value; });
+}
+inline void set_release(std::uint32_t* word, std::uint32_t value) { *word = value; }
+inline void fence_async() {}
+
+inline void sync_threads(int barrier, int count) {
+  emulated::meet(emulated::state.block->named[static_cast<std::size_t>(barrier)], count, [] {});
+}
+inline void arrive_threads(int barrier, int count) {
+  emulated::arrive(emulated::state.block->named[static_cast<std::size_t>(barrier)], count);
+}
+template <int REGISTERS>
+void give_registers() {}
+template <int REGISTERS>
+void take_registers() {}
+
+inline void product_fence() {}
+inline void product_commit() {
+  emulated::Warpgroup& g = emulated::group();
+  emulated::meet(g.meeting, 128, [&] { g.committed.push_back(std::exchange(g.issued, {})); });
+}
+template <int PENDING>
+void product_wait() {
+  emulated::Warpgroup& g = emulated::group();
+  emulated::meet(g.meeting, 128, [&] {
+    for (; g.committed.size() > PENDING; g.committed.pop_front()) {
+      for (const auto& product : g.committed.front()) product();
+    }
+  });
+}
+
+/// Of the 128-byte swizzle, as wgmma.cuh has it.
+template <int SWIZZLE>
+std::uint64_t operand(std::uint32_t address, std::uint32_t stride, std::uint32_t leading = 16) {
+  static_assert(SWIZZLE == 128);
+  return (address & 0x3FFFF) >> 4 | std::uint64_t{leading >> 4} << 16 | std::uint64_t{stride >> 4} << 32;
+}
+/// Element [row, k] of an operand of 16 steps of k.
+inline float element(const emulated::Block& block, std::uint64_t operand, bool across, std::uint32_t row,
+                     std::uint32_t k) {
+  const auto field = [&](int bit) { return static_cast<std::uint32_t>(operand >> bit & 0x3FFF) << 4; };
+  const std::uint32_t address = across
+                                    ? field(0) + row / 64 * field(16) + k / 8 * field(32) + k % 8 * 128 + row % 64 * 2
+                                    : field(0) + row / 8 * field(32) + row % 8 * 128 + k * 2;
+  std::uint16_t value;
+  std::memcpy(&value, block.memory.data() + ((address ^ (address >> 7 & 7) << 4) - kBase), 2);
+  return emulated::from_bf16(value);
+}
+
+/// Sums of 64 x 2 SUMS, of which each of 128 threads holds SUMS, as the hardware deals them out.
+template <int SUMS>
+void issue(float* d, const std::uint32_t* registers, std::uint64_t a, bool a_across, std::uint64_t b, bool b_across,
+           bool add) {
+  emulated::Warpgroup& g = emulated::group();
+  g.sums[emulated::state.fiber->thread % 128] = d;
+  g.operands[emulated::state.fiber->thread % 128] = registers;
+  emulated::meet(g.meeting, 128, [&] {
+    const emulated::Block* block = emulated::state.block;
+    const auto sums = g.sums;
+    const auto operands = g.operands;
+    g.issued.push_back([=] {
+      static float left[64][16], right[2 * SUMS][16];
+      for (std::uint32_t k = 0; k < 16; ++k) {
+        for (std::uint32_t r = 0; r < 64; ++r) {
+          const std::uint32_t lane = r % 8 * 4 + k % 8 / 2;
+          left[r][k] = operands[0] == nullptr
+                           ? element(*block, a, a_across, r, k)
+                           : emulated::from_bf16(static_cast<std::uint16_t>(
+                                 operands[r / 16 * 32 + lane][r % 16 / 8 + k / 8 * 2] >> (k & 1) * 16));
+        }
+        for (std::uint32_t n = 0; n < 2 * SUMS; ++n) right[n][k] = element(*block, b, b_across, n, k);
+      }
+      for (std::uint32_t r = 0; r < 64; ++r) {
+        for (std::uint32_t n = 0; n < 2 * SUMS; ++n) {
+          float sum = 0;
+          for (int k = 0; k < 16; ++k) sum += left[r][k] * right[n][k];
+          float& x = sums[r / 16 * 32 + r % 8 * 4 + n % 8 / 2][n / 8 * 4 + r % 16 / 8 * 2 + (n & 1)];
+          x = add ? x + sum : sum;
+        }
+      }
+    });
+  });
+}
+template <bool F16, bool A_ACROSS, bool B_ACROSS, int SUMS>
+void wgmma(float (&d)[SUMS], std::uint64_t a, std::uint64_t b, bool add) {
+  static_assert(!F16);
+  issue<SUMS>(d, nullptr, a, A_ACROSS, b, B_ACROSS, add);
+}
+template <bool F16 = false, bool B_ACROSS = false, int SUMS>
+void wgmma(float (&d)[SUMS], const std::uint32_t (&a)[4], std::uint64_t b, bool add) {
+  static_assert(!F16);
+  issue<SUMS>(d, a, 0, false, b, B_ACROSS, add);
+}
+
+template <bool F16>
+std::uint32_t pack(float low, float high) {
+  return emulated::to_bf16(low) | std::uint32_t{emulated::to_bf16(high)} << 16;
+}
+template <bool F16>
+float2 unpack(std::uint32_t two) {
+  return {emulated::from_bits(two << 16), emulated::from_bits(two & 0xFFFF0000)};
+}
+inline float exp2_fast(float x) { return std::exp2(x); }
+inline void store_matrices(std::uint32_t to, const std::uint32_t (&a)[4]) {
+  emulated::Warp& w = emulated::warp();
+  const std::uint32_t lane = emulated::state.fiber->thread % 32;
+  w.addresses[lane] = to;
+  std::copy_n(a, 4, w.matrices[lane].begin());
+  emulated::meet(w.meeting, 32, [&] {
+    for (std::uint32_t i = 0; i < 128; ++i)  // row i / 4 of the 32, two elements
+      std::memcpy(shared_pointer(w.addresses[i / 4]) + i % 4 * 4, &w.matrices[i / 4 % 8 * 4 + i % 4][i / 32], 4);
+  });
+}
+
+}  // namespace hopper
