@@ -40,6 +40,36 @@ __device__ __forceinline__ std::uint64_t across(std::uint32_t block, int k16) {
   return operand<128>(block + k16 * 2048, 1024, ROWS * 128);
 }
 
+/// Stores a warp's 16 rows, each thread's two times their factors, through the warp's scratch, so that whole lines are
+/// written. @param to row 0 @param row the first of the 16, of `rows` rows with `size` elements
+template <bool F16, int SIZE>
+__device__ __forceinline__ void store_rows(std::uint16_t* to, std::uint32_t stride, std::uint32_t row,
+                                           std::uint32_t rows, std::uint32_t size, const float (&x)[SIZE / 2],
+                                           const float (&factors)[2], char* scratch) {
+  const std::uint32_t lane = threadIdx.x & 31;
+  constexpr std::uint32_t pitch = SIZE * 2, chunks = SIZE / 8;
+  // 16 bytes of a row are moved by its number, so that banks differ.
+  const auto at = [&](std::uint32_t r, std::uint32_t chunk) {
+    return scratch + r * pitch + (chunk ^ (SIZE % 64 == 0 ? r & 7 : 0)) * 16;
+  };
+  __syncwarp();
+#pragma unroll
+  for (int j = 0; j < SIZE / 8; ++j) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h)
+      *reinterpret_cast<std::uint32_t*>(at(h * 8 + (lane >> 2), j) + (lane & 3) * 4) =
+          pack<F16>(x[j * 4 + h * 2] * factors[h], x[j * 4 + h * 2 + 1] * factors[h]);
+  }
+  __syncwarp();
+#pragma unroll 4
+  for (std::uint32_t i = lane; i < 16 * chunks; i += 32) {
+    const std::uint32_t r = i / chunks, c = i % chunks;
+    if (row + r < rows && c * 8 < size)
+      *reinterpret_cast<uint4*>(to + static_cast<std::size_t>(row + r) * stride + c * 8) =
+          *reinterpret_cast<const uint4*>(at(r, c));
+  }
+}
+
 /// SIZE, VALUES: head sizes of keys and values, with zeros up to here. Each of GROUPS warpgroups owns 64 queries.
 template <bool F16, bool CAUSAL, int SIZE, int VALUES, int GROUPS, int KEYS, int STAGES>
 struct AttentionForward {
@@ -283,43 +313,15 @@ struct AttentionForward {
       if (speaker) barrier_arrive(bars.values_empty(it % STAGES));
       ++it;
       if constexpr (!kStageApart) sync_threads(4 + group, 128);
-      store(p, memory, o, inverse, t, first);
+      store_rows<F16, VALUES>(
+          p.y + static_cast<std::size_t>(t.batch) * p.y_batch + static_cast<std::size_t>(t.head) * p.y_head, p.y_row,
+          first + warp * 16, p.queries, p.value_size, o, inverse,
+          memory + kResultsAt + group * kResultBytes + warp * 16 * VALUES * 2);
       if constexpr (!kStageApart) {
         fence_async();
         sync_threads(4 + group, 128);
         if (speaker) barrier_arrive(bars.queries_empty(group));
       }
-    }
-  }
-
-  /// Stores a warp's 16 rows, through shared memory, so that whole lines are written.
-  static __device__ __forceinline__ void store(const AttentionParameters& p, char* memory, const float (&o)[VALUES / 2],
-                                               const float (&inverse)[2], const Tile& t, std::uint32_t first) {
-    const int group = (threadIdx.x >> 7) - 1;
-    const std::uint32_t warp = threadIdx.x >> 5 & 3, lane = threadIdx.x & 31;
-    constexpr std::uint32_t pitch = VALUES * 2;  // 16 bytes of a row are moved by its number, so that banks differ
-    char* scratch = memory + kResultsAt + group * kResultBytes + warp * 16 * pitch;
-    __syncwarp();
-#pragma unroll
-    for (int j = 0; j < VALUES / 8; ++j) {
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        const std::uint32_t r = h * 8 + (lane >> 2);
-        *reinterpret_cast<std::uint32_t*>(scratch + r * pitch + (j ^ (VALUES % 64 == 0 ? r & 7 : 0)) * 16 +
-                                          (lane & 3) * 4) =
-            pack<F16>(o[j * 4 + h * 2] * inverse[h], o[j * 4 + h * 2 + 1] * inverse[h]);
-      }
-    }
-    __syncwarp();
-    std::uint16_t* y =
-        p.y + static_cast<std::size_t>(t.batch) * p.y_batch + static_cast<std::size_t>(t.head) * p.y_head;
-    constexpr std::uint32_t chunks = VALUES / 8;
-#pragma unroll 4
-    for (std::uint32_t i = lane; i < 16 * chunks; i += 32) {
-      const std::uint32_t r = i / chunks, c = i % chunks, row = first + warp * 16 + r;
-      if (row < p.queries && c * 8 < p.value_size)
-        *reinterpret_cast<uint4*>(y + static_cast<std::size_t>(row) * p.y_row + c * 8) =
-            *reinterpret_cast<const uint4*>(scratch + r * pitch + (c ^ (VALUES % 64 == 0 ? r & 7 : 0)) * 16);
     }
   }
 

@@ -244,35 +244,12 @@ struct AttentionBackward {
       }
     }
     if (it > 0) barrier_wait(bars + (kSumsEmpty + group) * 8, (it - 1) & 1);
-    store(p, p.dv, memory, dv, 1, w, group);
-    store(p, p.dk, memory, dk, p.scale, w, group);
-  }
-
-  /// Stores a warp's 16 rows, through the memory of the sums of dq.
-  static __device__ __forceinline__ void store(const AttentionGradientParameters& p, std::uint16_t* to, char* memory,
-                                               const float (&x)[SIZE / 2], float scale, const Work& w, int group) {
-    const std::uint32_t warp = threadIdx.x >> 5 & 3, lane = threadIdx.x & 31;
-    constexpr std::uint32_t pitch = SIZE * 2, chunks = SIZE / 8;
-    char* scratch = memory + kSumsAt + group * kSumBytes + warp * 16 * pitch;
-    __syncwarp();
-#pragma unroll
-    for (int j = 0; j < SIZE / 8; ++j) {
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        const std::uint32_t r = h * 8 + (lane >> 2);
-        *reinterpret_cast<std::uint32_t*>(scratch + r * pitch + (j ^ (r & 7)) * 16 + (lane & 3) * 4) =
-            pack<F16>(x[j * 4 + h * 2] * scale, x[j * 4 + h * 2 + 1] * scale);
-      }
-    }
-    __syncwarp();
-    to += static_cast<std::size_t>(w.batch) * p.batch_stride + static_cast<std::size_t>(w.group) * p.head_stride;
-#pragma unroll 4
-    for (std::uint32_t i = lane; i < 16 * chunks; i += 32) {
-      const std::uint32_t r = i / chunks, c = i % chunks, row = w.tile * kKeys + group * 64 + warp * 16 + r;
-      if (row < p.keys && c * 8 < p.size)
-        *reinterpret_cast<uint4*>(to + static_cast<std::size_t>(row) * p.row_stride + c * 8) =
-            *reinterpret_cast<const uint4*>(scratch + r * pitch + (c ^ (r & 7)) * 16);
-    }
+    const std::size_t head =
+        static_cast<std::size_t>(w.batch) * p.batch_stride + static_cast<std::size_t>(w.group) * p.head_stride;
+    const std::uint32_t row = w.tile * kKeys + group * 64 + warp * 16;
+    char* scratch = memory + kSumsAt + group * kSumBytes + warp * 16 * SIZE * 2;  // the sums of dq are in memory
+    store_rows<F16, SIZE>(p.dv + head, p.row_stride, row, p.keys, p.size, dv, {1, 1}, scratch);
+    store_rows<F16, SIZE>(p.dk + head, p.row_stride, row, p.keys, p.size, dk, {p.scale, p.scale}, scratch);
   }
 
   static __device__ __forceinline__ void run(const AttentionGradientParameters& p, char* memory) {

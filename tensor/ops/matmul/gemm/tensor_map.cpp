@@ -16,6 +16,23 @@ constexpr std::uint64_t kPixels = 3 << 4 | 1;
 std::uint64_t less_one(std::int64_t n) { return static_cast<std::uint64_t>(n - 1); }
 std::uint64_t sixteenths(std::int64_t bytes) { return static_cast<std::uint64_t>(bytes / 16); }
 
+using Words = std::array<std::uint64_t, 16>;  ///< the first is the address
+
+/// A box of rows of 128 bytes, of one matrix.
+void set_box(Words& words, std::int64_t item, std::int64_t rows) {
+  words[6] = (kBoxBytes / static_cast<std::uint64_t>(item) - 1) << 56;
+  words[7] = less_one(rows);
+  words[8] = kBoxBytes * static_cast<std::uint64_t>(rows);
+  words[9] = kBoxBytes * kSwizzledRows;
+}
+
+Arguments tensor_map_of(const Pointer& at, const Words& words) {
+  Arguments map;
+  map.read(at);
+  for (std::size_t i = 1; i < words.size(); ++i) map.number(words[i]);
+  return map;
+}
+
 }  // namespace
 
 std::optional<Arguments> tensor_map(const TiledMatrix& x) {
@@ -24,20 +41,14 @@ std::optional<Arguments> tensor_map(const TiledMatrix& x) {
   constexpr std::int64_t most = std::int64_t{1} << 36;
   if (x.at.address % 16 != 0 || row_bytes % 16 != 0 || matrix_bytes % 16 != 0) return {};
   if (row_bytes <= 0 || row_bytes >= most || matrix_bytes <= 0 || matrix_bytes >= most) return {};
-  std::array<std::uint64_t, 16> words{};  // the first u64 is the address
+  Words words{};
   words[1] =
       sixteenths(row_bytes) << 32 | kReadAhead128 | kSwizzle128 | (item == 2 ? k16Bits : k32Bits) | kThreeDimensions;
   words[2] = sixteenths(matrix_bytes);
   words[4] = less_one(x.rows) << 32 | less_one(x.columns);
   words[5] = less_one(x.matrices);
-  words[6] = (kBoxBytes / static_cast<std::uint64_t>(item) - 1) << 56;
-  words[7] = less_one(x.box_rows);
-  words[8] = kBoxBytes * static_cast<std::uint64_t>(x.box_rows);
-  words[9] = kBoxBytes * kSwizzledRows;
-  Arguments map;
-  map.read(x.at);
-  for (std::size_t i = 1; i < words.size(); ++i) map.number(words[i]);
-  return map;
+  set_box(words, item, x.box_rows);
+  return tensor_map_of(x.at, words);
 }
 
 std::optional<Arguments> tensor_map(const TiledHeads& x) {
@@ -48,19 +59,13 @@ std::optional<Arguments> tensor_map(const TiledHeads& x) {
   for (std::int64_t stride : {row, head, batch}) {
     if (stride <= 0 || stride >= most || stride % 16 != 0) return {};
   }
-  std::array<std::uint64_t, 16> words{};  // the first u64 is the address
+  Words words{};
   words[1] = sixteenths(row) << 32 | kReadAhead128 | kSwizzle128 | k16Bits | kFourDimensions;
   words[2] = sixteenths(batch) << 32 | sixteenths(head);
   words[4] = less_one(x.rows) << 32 | less_one(x.size);
   words[5] = less_one(x.batch) << 32 | less_one(x.heads);
-  words[6] = (kBoxBytes / item - 1) << 56;
-  words[7] = less_one(x.box_rows);
-  words[8] = kBoxBytes * static_cast<std::uint64_t>(x.box_rows);
-  words[9] = kBoxBytes * kSwizzledRows;
-  Arguments map;
-  map.read(x.at);
-  for (std::size_t i = 1; i < words.size(); ++i) map.number(words[i]);
-  return map;
+  set_box(words, item, x.box_rows);
+  return tensor_map_of(x.at, words);
 }
 
 std::optional<Arguments> tensor_map(const TiledImages& x) {
@@ -77,7 +82,7 @@ std::optional<Arguments> tensor_map(const TiledImages& x) {
     corners = corners << 8 | (static_cast<std::uint64_t>(corner) & 0xff);
   }
   if (x.stride_x > 8 || x.stride_y > 8) return {};
-  std::array<std::uint64_t, 16> words{};  // the first u64 is the address
+  Words words{};
   words[1] = sixteenths(pixel) << 32 | kReadAhead128 | kSwizzle128 | (item == 2 ? k16Bits : k32Bits) | kPixels;
   words[2] = sixteenths(image) << 32 | sixteenths(row);
   words[4] = less_one(x.width) << 32 | less_one(x.channels);
@@ -87,10 +92,7 @@ std::optional<Arguments> tensor_map(const TiledImages& x) {
   words[7] = less_one(x.box_pixels) << 32 | corners;
   words[8] = kBoxBytes * static_cast<std::uint64_t>(x.box_pixels);
   words[9] = kBoxBytes * kSwizzledRows;
-  Arguments map;
-  map.read(x.at);
-  for (std::size_t i = 1; i < words.size(); ++i) map.number(words[i]);
-  return map;
+  return tensor_map_of(x.at, words);
 }
 
 }  // namespace etna::gemm
