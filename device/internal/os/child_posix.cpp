@@ -1,5 +1,6 @@
 #include <etna/device/internal/os/child.h>
 
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -20,18 +21,35 @@ namespace etna::os {
 namespace {
 
 #if !defined(__EMSCRIPTEN__)
-volatile std::sig_atomic_t the_child = 0;
-volatile std::sig_atomic_t told_to_end = 0, told_to_interrupt = 0;
-volatile std::sig_atomic_t sent_for_end = 0;  ///< 0: the same signal
+// Any thread may run a handler, also while another one starts the child.
+std::atomic<pid_t> the_child = 0;
+std::atomic<int> sent_for_end = 0;                        ///< 0: the same signal
+std::atomic<int> end_to_send = 0, interrupt_to_send = 0;  ///< signals; 0: none, or sent
+std::atomic<bool> told_to_end = false, told_to_interrupt = false;
+static_assert(std::atomic<pid_t>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
+
+/// Sends a signal that waits, once, if there is a child.
+void send(std::atomic<int>& waiting) {
+  const pid_t child = the_child;
+  if (child <= 0) return;
+  if (const int signal = waiting.exchange(0)) ::kill(child, signal);
+}
 
 void hand_on(int signal) {
-  told_to_end = 1;
-  if (the_child > 0) ::kill(static_cast<pid_t>(the_child), sent_for_end != 0 ? sent_for_end : signal);
+  const int error = errno;
+  told_to_end = true;
+  const int other = sent_for_end;
+  end_to_send = other != 0 ? other : signal;
+  send(end_to_send);
+  errno = error;
 }
 
 void hand_on_interrupt(int) {
-  told_to_interrupt = 1;
-  if (the_child > 0) ::kill(static_cast<pid_t>(the_child), SIGINT);
+  const int error = errno;
+  told_to_interrupt = true;
+  interrupt_to_send = SIGINT;
+  send(interrupt_to_send);
+  errno = error;
 }
 
 /// In the child: it does not outlive this process, and signals of the terminal go to this one alone.
@@ -61,8 +79,8 @@ ChildEnd run_child(const std::vector<std::string>& command, const ChildOptions& 
   struct sigaction handler {};
   struct sigaction before[3];
   handler.sa_handler = hand_on;
-  told_to_end = 0;
-  told_to_interrupt = 0;
+  told_to_end = told_to_interrupt = false;
+  end_to_send = interrupt_to_send = 0;
   sent_for_end = options.asks_by_user_signal ? SIGUSR1 : 0;
   ::sigaction(SIGINT, &handler, &before[0]);
   ::sigaction(SIGTERM, &handler, &before[1]);
@@ -73,6 +91,11 @@ ChildEnd run_child(const std::vector<std::string>& command, const ChildOptions& 
     ::sigaction(SIGTERM, &before[1], nullptr);
     ::sigaction(SIGUSR1, &before[2], nullptr);
   };
+  // Signals that come to the child before it has its own handlers wait until then.
+  sigset_t signals, mask;
+  sigemptyset(&signals);  // may be a macro
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaddset(&signals, signal);
+  ::pthread_sigmask(SIG_BLOCK, &signals, &mask);
   const pid_t parent = ::getpid(), child = ::fork();
   if (child == 0) {
     restore();
@@ -81,6 +104,7 @@ ChildEnd run_child(const std::vector<std::string>& command, const ChildOptions& 
       ::signal(SIGUSR1, SIG_IGN);
       ::signal(SIGINT, SIG_DFL);  // a background job of a script ignores it, and so would what it starts
     }
+    ::pthread_sigmask(SIG_SETMASK, &mask, nullptr);
     ::close(wrong[0]);
     if (options.input >= 0) ::dup2(options.input, STDIN_FILENO), ::close(options.input);
     if (options.output >= 0) ::dup2(options.output, STDOUT_FILENO), ::close(options.output);
@@ -94,13 +118,17 @@ ChildEnd run_child(const std::vector<std::string>& command, const ChildOptions& 
     (void)!::write(report, &code, sizeof code);
     ::_exit(127);
   }
-  ::close(wrong[1]);
-  for (const int given : {options.input, options.output})
-    if (given >= 0) ::close(given);
   if (child < 0) {
     end.error = std::strerror(errno);
   } else {
     the_child = child;
+    for (std::atomic<int>* waiting : {&end_to_send, &interrupt_to_send}) send(*waiting);
+  }
+  ::pthread_sigmask(SIG_SETMASK, &mask, nullptr);
+  ::close(wrong[1]);
+  for (const int given : {options.input, options.output})
+    if (given >= 0) ::close(given);
+  if (child > 0) {
     end.process = child;
     int code = 0;
     ssize_t read = 0;
@@ -113,7 +141,7 @@ ChildEnd run_child(const std::vector<std::string>& command, const ChildOptions& 
       end.signal = WTERMSIG(status);
     else
       end.exit_code = WEXITSTATUS(status);
-    end.asked = told_to_end != 0 || (told_to_interrupt != 0 && end.signal == SIGINT);
+    end.asked = told_to_end || (told_to_interrupt && end.signal == SIGINT);
   }
   ::close(wrong[0]);
   restore();
