@@ -239,7 +239,6 @@ struct AttentionForward {
       const Tile t = tile_at(p, i);
       const std::uint32_t first = t.first + group * 64, row = first + warp * 16 + (lane >> 2);
       const std::uint32_t own = first >= p.queries ? 0 : blocks_of(p, min(first + 64, p.queries));
-      std::uint32_t block = t.blocks;
       // Blocks of keys that only later rows attend to.
       for (std::uint32_t b = t.blocks; b > own; --b, ++it) {
         const std::uint32_t stage = it % STAGES, parity = it / STAGES & 1;
@@ -254,7 +253,7 @@ struct AttentionForward {
         if (speaker) barrier_arrive(bars.queries_empty(group));
         continue;
       }
-      block = own - 1;
+      std::uint32_t block = own - 1;
       float s[KEYS / 2], o[VALUES / 2];
       std::uint32_t a[KEYS / 16][4];
       Softmax soft{{-INFINITY, -INFINITY}, {0, 0}};

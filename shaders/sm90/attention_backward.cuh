@@ -125,13 +125,13 @@ struct AttentionBackward {
     }
   }
 
-  /// Sets what does not count to 0: pairs beyond the triangle or the keys. @param query, key of the first element
+  /// Sets what does not count to 0: pairs beyond the triangle, the keys or the queries. @param query, key of the first element
   static __device__ __forceinline__ void hide(float (&x)[QUERIES / 2], const AttentionGradientParameters& p,
                                               std::uint32_t query, std::uint32_t key) {
 #pragma unroll
     for (int i = 0; i < QUERIES / 2; ++i) {
-      const std::uint32_t at = key + (i >> 1 & 1) * 8;
-      if (at >= p.keys || (CAUSAL && at > query + i / 4 * 8 + (i & 1))) x[i] = 0;
+      const std::uint32_t at = key + (i >> 1 & 1) * 8, row = query + i / 4 * 8 + (i & 1);
+      if (at >= p.keys || row >= p.queries || (CAUSAL && at > row)) x[i] = 0;
     }
   }
   /// Scores to weights.
@@ -194,7 +194,8 @@ struct AttentionBackward {
         product_wait<1>();
 
         const float4* rows = reinterpret_cast<const float4*>(memory + kRowsAt + stage * kRowBytes);
-        const bool masked = (CAUSAL && t * QUERIES < (w.tile + 1) * kKeys) || (w.tile + 1) * kKeys > p.keys;
+        const bool masked = (CAUSAL && t * QUERIES < (w.tile + 1) * kKeys) || (w.tile + 1) * kKeys > p.keys ||
+                            (t + 1) * QUERIES > p.queries;
         const std::uint32_t query = t * QUERIES + (lane & 3) * 2;
         std::uint32_t a[QUERIES / 16][4], da[QUERIES / 16][4];
         weights(s, rows, p.log2_scale);
@@ -282,8 +283,8 @@ struct AttentionBackward {
   }
 };
 
-/// Before: Σ y · dy, logsumexp in units of log 2, and turns set to 0. A warp a row. @param rows with those of the last
-/// tile that are not there
+/// Before: Σ y · dy, logsumexp in units of log 2, and turns set to 0. Rows include those of the last tile that are not
+/// there.
 struct AttentionRowParameters {
   const std::uint16_t *y, *dy;
   const float* logsumexp;

@@ -296,5 +296,15 @@ TEST_F(HopperAttention, KeepsWhatIsNoNumberVisibleAndApart) {
   EXPECT_FALSE(a.dk.finite(70));
 }
 
+TEST_F(HopperAttention, KeepsKeysThatNoQueryAttendsToOut) {
+  Attention<true, 64> a({1, 1, 1, 70, 120, 64});
+  for (U32 row : {75u, 100u}) a.k.values[a.k.at(0, 0, row, 3)] = a.v.values[a.v.at(0, 0, row, 5)] = 0x7FC0;
+  a.backward<128>(2, 1);
+  for (U32 row = 70; row < 120; ++row) {
+    for (U32 i = 0; i < 64; ++i) ASSERT_EQ(a.dk(0, 0, row, i), 0) << row;
+    for (U32 i = 0; i < 64; ++i) ASSERT_EQ(a.dv(0, 0, row, i), 0) << row;
+  }
+}
+
 }  // namespace
 }  // namespace hopper

@@ -1,6 +1,7 @@
 #include <etna/tensor/ops/attention/internal/cubin.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <initializer_list>
 
@@ -103,8 +104,6 @@ bool storable(const Tensor& x) {
 }
 
 bool takes(const OpCall& call, const Inputs& in, std::initializer_list<const Tensor*> stored) {
-  // Until it is measured, only where it is asked for.
-  if (wanted_variant().value_or(KernelVariant::coopmat2) != KernelVariant::cubin) return false;
   const double scale = call.as<AttentionAttrs>().scale;
   return has_cubin(in.q.device(), in.q.dtype(), in.size) && !in.mask.defined() && in.keys > 0 && scale > 0 &&
          std::isfinite(scale) &&
@@ -137,6 +136,8 @@ std::int64_t units_of(Device device) { return static_cast<std::int64_t>(gpu::cap
 }  // namespace
 
 bool has_cubin(Device device, DType t, std::int64_t size) {
+  // Until it is measured, only where it is asked for.
+  if (wanted_variant() != KernelVariant::cubin) return false;
   return (t == bf16 || t == f16) && size % 8 == 0 && gpu::capabilities(device).cubin == 90 &&
          forward_kernels(size) != nullptr;
 }

@@ -14,7 +14,7 @@ bool launch_cubin(const OpCall& call, const Inputs& in, const Tensor& y, const T
 bool launch_cubin_gradients(const OpCall& call, const Inputs& in, const Kept& kept, const Tensor& dq, const Tensor& dk,
                             const Tensor& dv);
 
-/// Whether the device and the build have such kernels for heads of this size.
+/// Whether ETNA_ATTENTION asks for such kernels, and the device and the build have them for heads of this size.
 bool has_cubin(Device device, DType t, std::int64_t size);
 
 }  // namespace etna::attention
