@@ -125,7 +125,8 @@ struct AttentionBackward {
     }
   }
 
-  /// Sets what does not count to 0: pairs beyond the triangle, the keys or the queries. @param query, key of the first element
+  /// Sets what does not count to 0: pairs beyond the triangle, the keys or the queries.
+  /// @param query, key of the first element
   static __device__ __forceinline__ void hide(float (&x)[QUERIES / 2], const AttentionGradientParameters& p,
                                               std::uint32_t query, std::uint32_t key) {
 #pragma unroll
