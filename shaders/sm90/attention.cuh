@@ -112,6 +112,11 @@ struct AttentionForward {
     const std::uint32_t keys = CAUSAL ? min(p.keys, end) : p.keys;
     return (keys + KEYS - 1) / KEYS;
   }
+  /// The number of this block's tile in a turn. Every second turn gives tiles out backwards, so that blocks get as many
+  /// keys where each tile has fewer of them than the one before.
+  static __device__ __forceinline__ std::uint32_t number_of(std::uint32_t turn) {
+    return turn * gridDim.x + (CAUSAL && turn & 1 ? gridDim.x - 1 - blockIdx.x : blockIdx.x);
+  }
   /// Tiles with the most keys come first, of all heads; without a triangle, tiles of a head follow each other.
   static __device__ __forceinline__ Tile tile_at(const AttentionParameters& p, std::uint32_t i) {
     const std::uint32_t all = p.heads * p.batch;
@@ -133,9 +138,9 @@ struct AttentionForward {
   }
 
   static __device__ __forceinline__ void produce(const AttentionParameters& p, std::uint32_t shared, Barriers bars) {
-    std::uint32_t it = 0, turn = 0;
-    for (std::uint32_t i = blockIdx.x; i < tile_count(p); i += gridDim.x, ++turn) {
-      const Tile t = tile_at(p, i);
+    std::uint32_t it = 0;
+    for (std::uint32_t turn = 0; number_of(turn) < tile_count(p); ++turn) {
+      const Tile t = tile_at(p, number_of(turn));
       const int group = t.head / p.heads_a_group;
       for (int g = 0; g < GROUPS; ++g) {
         if (turn > 0) barrier_wait(bars.queries_empty(g), (turn - 1) & 1);
@@ -234,9 +239,9 @@ struct AttentionForward {
     const bool speaker = in_group == 0;
     const std::uint32_t q = shared + group * kQueryBytes;
     if (GROUPS > 1 && group == GROUPS - 1) give_turn(group);
-    std::uint32_t it = 0, turn = 0;
-    for (std::uint32_t i = blockIdx.x; i < tile_count(p); i += gridDim.x, ++turn) {
-      const Tile t = tile_at(p, i);
+    std::uint32_t it = 0;
+    for (std::uint32_t turn = 0; number_of(turn) < tile_count(p); ++turn) {
+      const Tile t = tile_at(p, number_of(turn));
       const std::uint32_t first = t.first + group * 64, row = first + warp * 16 + (lane >> 2);
       const std::uint32_t own = first >= p.queries ? 0 : blocks_of(p, min(first + 64, p.queries));
       // Blocks of keys that only later rows attend to.

@@ -25,6 +25,7 @@ struct AttentionGradientParameters {
 template <bool F16, bool CAUSAL, int SIZE, int QUERIES>
 struct AttentionBackward {
   static constexpr int kKeys = 128, kStages = 2, kThreads = 384;
+  static constexpr int kSumStages = SIZE == 128 ? 2 : 1;  ///< as many as there is room for
   static constexpr int kColumns = SIZE / 64;
   static constexpr int kKeyBytes = kKeys * 128 * kColumns, kQueryBytes = QUERIES * 128 * kColumns;
   static constexpr int kRowBytes = QUERIES * 8;
@@ -33,22 +34,26 @@ struct AttentionBackward {
   static constexpr int kValuesAt = kKeyBytes, kQueriesAt = 2 * kKeyBytes,
                        kGradientsAt = kQueriesAt + kStages * kQueryBytes,
                        kScoresAt = kGradientsAt + kStages * kQueryBytes, kSumsAt = kScoresAt + 2 * kScoreBytes,
-                       kRowsAt = kSumsAt + 2 * kSumBytes, kBarriers = kRowsAt + kStages * kRowBytes;
-  static constexpr int kSharedBytes = kBarriers + 16 * 8;
+                       kRowsAt = kSumsAt + 2 * kSumStages * kSumBytes, kBarriers = kRowsAt + kStages * kRowBytes;
+  static constexpr int kNumbersAt = kBarriers + 23 * 8, kSharedBytes = kNumbersAt + 8;
   static_assert(kSharedBytes <= 232448 - 1024, "shared memory of a multiprocessor, less what is reserved");
   static_assert(QUERIES / 64 * kColumns == 2, "each of two warpgroups computes 64 x 64 sums of dq");
 
+  /// Which barrier; those of sums are a pair for each stage.
   enum Barrier {
-    kKeysFull,
+    kNumbersFull,
+    kNumbersEmpty = kNumbersFull + 2,
+    kKeysFull = kNumbersEmpty + 2,
+    kKeysEmpty,
     kSumsFull,
-    kSumsEmpty = kSumsFull + 2,
-    kQueriesFull = kSumsEmpty + 2,
+    kSumsEmpty = kSumsFull + 4,
+    kQueriesFull = kSumsEmpty + 4,
     kQueriesEmpty = kQueriesFull + kStages,
     kGradientsFull = kQueriesEmpty + kStages,
     kGradientsEmpty = kGradientsFull + kStages,
     kBarrierCount = kGradientsEmpty + kStages
   };
-  static_assert(kBarrierCount < 16, "the last one's place holds the block's number");
+  static_assert(kBarrierCount <= 23);
 
   struct Work {
     std::uint32_t tile, group, batch;  ///< of keys; head of keys
@@ -69,58 +74,86 @@ struct AttentionBackward {
     return last - key_tile;
   }
 
-  static __device__ __forceinline__ void load(const AttentionGradientParameters& p, const Work& w, std::uint32_t shared,
+  static __device__ __forceinline__ std::uint32_t work_count(const AttentionGradientParameters& p) {
+    return p.key_tiles * (p.heads / p.heads_a_group) * p.batch;
+  }
+  /// The number of this block's n-th piece of work, once load() knows it; from work_count() on there is none.
+  static __device__ __forceinline__ std::uint32_t number_of(std::uint32_t n, const char* memory, std::uint32_t bars) {
+    barrier_wait(bars + (kNumbersFull + n % 2) * 8, n / 2 & 1);
+    const std::uint32_t number = reinterpret_cast<const volatile std::uint32_t*>(memory + kNumbersAt)[n % 2];
+    barrier_arrive(bars + (kNumbersEmpty + n % 2) * 8);
+    return number;
+  }
+
+  static __device__ __forceinline__ void load(const AttentionGradientParameters& p, char* memory, std::uint32_t shared,
                                               std::uint32_t bars) {
-    barrier_expect(bars + kKeysFull * 8, 2 * kKeyBytes);
-    for (int c = 0; c < kColumns; ++c) {
-      copy_box(shared + c * kKeys * 128, p.k, c * 64, w.tile * kKeys, w.group, w.batch, bars + kKeysFull * 8);
-      copy_box(shared + kValuesAt + c * kKeys * 128, p.v, c * 64, w.tile * kKeys, w.group, w.batch,
-               bars + kKeysFull * 8);
-    }
     std::uint32_t it = 0;
-    for (std::uint32_t h = 0; h < p.heads_a_group; ++h) {
-      const std::uint32_t head = w.group * p.heads_a_group + h;
-      const float2* rows = p.rows + (static_cast<std::size_t>(w.batch) * p.heads + head) * p.tiles * QUERIES;
-      for (std::uint32_t t = w.first; t < p.tiles; ++t, ++it) {
-        const std::uint32_t stage = it % kStages, parity = (it / kStages - 1) & 1;
-        const std::uint32_t queries = bars + (kQueriesFull + stage) * 8,
-                            gradients = bars + (kGradientsFull + stage) * 8;
-        if (it >= kStages) barrier_wait(bars + (kQueriesEmpty + stage) * 8, parity);
-        barrier_expect(queries, kQueryBytes + kRowBytes);
-        for (int c = 0; c < kColumns; ++c)
-          copy_box(shared + kQueriesAt + stage * kQueryBytes + c * QUERIES * 128, p.q, c * 64, t * QUERIES, head,
-                   w.batch, queries);
-        copy_bytes(shared + kRowsAt + stage * kRowBytes, rows + t * QUERIES, kRowBytes, queries);
-        if (it >= kStages) barrier_wait(bars + (kGradientsEmpty + stage) * 8, parity);
-        barrier_expect(gradients, kQueryBytes);
-        for (int c = 0; c < kColumns; ++c)
-          copy_box(shared + kGradientsAt + stage * kQueryBytes + c * QUERIES * 128, p.dy, c * 64, t * QUERIES, head,
-                   w.batch, gradients);
+    for (std::uint32_t n = 0;; ++n) {
+      if (n >= 2) barrier_wait(bars + (kNumbersEmpty + n % 2) * 8, (n / 2 - 1) & 1);
+      // Blocks take work in the order in which they ask: what a block waits for is another's that goes on.
+      const std::uint32_t number = atomicAdd(p.turns + static_cast<std::size_t>(p.batch) * p.heads * p.tiles, 1);
+      reinterpret_cast<volatile std::uint32_t*>(memory + kNumbersAt)[n % 2] = number;
+      barrier_arrive(bars + (kNumbersFull + n % 2) * 8);
+      if (number >= work_count(p)) return;
+      const Work w = work_at(p, number);
+      if (n > 0) barrier_wait(bars + kKeysEmpty * 8, (n - 1) & 1);
+      barrier_expect(bars + kKeysFull * 8, 2 * kKeyBytes);
+      for (int c = 0; c < kColumns; ++c) {
+        copy_box(shared + c * kKeys * 128, p.k, c * 64, w.tile * kKeys, w.group, w.batch, bars + kKeysFull * 8);
+        copy_box(shared + kValuesAt + c * kKeys * 128, p.v, c * 64, w.tile * kKeys, w.group, w.batch,
+                 bars + kKeysFull * 8);
+      }
+      for (std::uint32_t h = 0; h < p.heads_a_group; ++h) {
+        const std::uint32_t head = w.group * p.heads_a_group + h;
+        const float2* rows = p.rows + (static_cast<std::size_t>(w.batch) * p.heads + head) * p.tiles * QUERIES;
+        for (std::uint32_t t = w.first; t < p.tiles; ++t, ++it) {
+          const std::uint32_t stage = it % kStages, parity = (it / kStages - 1) & 1;
+          const std::uint32_t queries = bars + (kQueriesFull + stage) * 8,
+                              gradients = bars + (kGradientsFull + stage) * 8;
+          if (it >= kStages) barrier_wait(bars + (kQueriesEmpty + stage) * 8, parity);
+          barrier_expect(queries, kQueryBytes + kRowBytes);
+          for (int c = 0; c < kColumns; ++c)
+            copy_box(shared + kQueriesAt + stage * kQueryBytes + c * QUERIES * 128, p.q, c * 64, t * QUERIES, head,
+                     w.batch, queries);
+          copy_bytes(shared + kRowsAt + stage * kRowBytes, rows + t * QUERIES, kRowBytes, queries);
+          if (it >= kStages) barrier_wait(bars + (kGradientsEmpty + stage) * 8, parity);
+          barrier_expect(gradients, kQueryBytes);
+          for (int c = 0; c < kColumns; ++c)
+            copy_box(shared + kGradientsAt + stage * kQueryBytes + c * QUERIES * 128, p.dy, c * 64, t * QUERIES, head,
+                     w.batch, gradients);
+        }
       }
     }
   }
 
   /// Adds the sums of dq to those in memory when it is this block's turn.
-  static __device__ __forceinline__ void add_sums(const AttentionGradientParameters& p, const Work& w,
+  static __device__ __forceinline__ void add_sums(const AttentionGradientParameters& p, const char* memory,
                                                   std::uint32_t shared, std::uint32_t bars) {
     std::uint32_t it = 0;
-    for (std::uint32_t h = 0; h < p.heads_a_group; ++h) {
-      const std::size_t head = static_cast<std::size_t>(w.batch) * p.heads + w.group * p.heads_a_group + h;
-      for (std::uint32_t t = w.first; t < p.tiles; ++t, ++it) {
-        const std::size_t tile = head * p.tiles + t;
-        const std::uint32_t turn = turn_of(p, t, w.tile);
-        wait_until(p.turns + tile, turn);
-        for (int g = 0; g < 2; ++g) {
-          barrier_wait(bars + (kSumsFull + g) * 8, it & 1);
-          float* to = p.dq + tile * (2 * kSumBytes / 4) + g * (kSumBytes / 4);
-          if (turn == 0)
-            store_bytes(to, shared + kSumsAt + g * kSumBytes, kSumBytes);
-          else
-            add_floats(to, shared + kSumsAt + g * kSumBytes, kSumBytes);
+    for (std::uint32_t n = 0;; ++n) {
+      const std::uint32_t number = number_of(n, memory, bars);
+      if (number >= work_count(p)) return;
+      const Work w = work_at(p, number);
+      for (std::uint32_t h = 0; h < p.heads_a_group; ++h) {
+        const std::size_t head = static_cast<std::size_t>(w.batch) * p.heads + w.group * p.heads_a_group + h;
+        for (std::uint32_t t = w.first; t < p.tiles; ++t, ++it) {
+          const std::size_t tile = head * p.tiles + t;
+          const std::uint32_t turn = turn_of(p, t, w.tile), stage = it % kSumStages;
+          wait_until(p.turns + tile, turn);
+          for (int g = 0; g < 2; ++g) {
+            barrier_wait(bars + (kSumsFull + stage * 2 + g) * 8, it / kSumStages & 1);
+            const std::uint32_t from = shared + kSumsAt + (stage * 2 + g) * kSumBytes;
+            float* to = p.dq + tile * (2 * kSumBytes / 4) + g * (kSumBytes / 4);
+            if (turn == 0)
+              store_bytes(to, from, kSumBytes);
+            else
+              add_floats(to, from, kSumBytes);
+          }
+          stored_reads();
+          for (int g = 0; g < 2; ++g) barrier_arrive(bars + (kSumsEmpty + stage * 2 + g) * 8);
+          stored_all();
+          set_release(p.turns + tile, turn + 1);
         }
-        stored_all();
-        set_release(p.turns + tile, turn + 1);
-        for (int g = 0; g < 2; ++g) barrier_arrive(bars + (kSumsEmpty + g) * 8);
       }
     }
   }
@@ -160,8 +193,9 @@ struct AttentionBackward {
     for (int i = 0; i < QUERIES / 4; ++i) a[i / 4][i % 4] = pack<F16>(s[i * 2], s[i * 2 + 1]);
   }
 
-  static __device__ __forceinline__ void multiply(const AttentionGradientParameters& p, const Work& w, char* memory,
-                                                  std::uint32_t shared, std::uint32_t bars) {
+  static __device__ __forceinline__ void multiply(const AttentionGradientParameters& p, const Work& w, std::uint32_t n,
+                                                  std::uint32_t& it, char* memory, std::uint32_t shared,
+                                                  std::uint32_t bars) {
     const int group = __shfl_sync(~0u, static_cast<int>(threadIdx.x >> 7), 0) - 1;
     const std::uint32_t in_group = threadIdx.x & 127, warp = in_group >> 5, lane = threadIdx.x & 31;
     const bool speaker = in_group == 0;
@@ -170,9 +204,8 @@ struct AttentionBackward {
     float dk[SIZE / 2], dv[SIZE / 2];
 #pragma unroll
     for (int i = 0; i < SIZE / 2; ++i) dk[i] = 0, dv[i] = 0;
-    barrier_wait(bars + kKeysFull * 8, 0);
+    barrier_wait(bars + kKeysFull * 8, n & 1);
 
-    std::uint32_t it = 0;
     for (std::uint32_t h = 0; h < p.heads_a_group; ++h) {
       for (std::uint32_t t = w.first; t < p.tiles; ++t, ++it) {
         const std::uint32_t stage = it % kStages, parity = it / kStages & 1;
@@ -235,36 +268,47 @@ struct AttentionBackward {
         product_wait<2>();
         if (speaker) barrier_arrive(bars + (kGradientsEmpty + stage) * 8);
         product_wait<1>();
-        if (it > 0) barrier_wait(bars + (kSumsEmpty + group) * 8, (it - 1) & 1);
-        float4* sums = reinterpret_cast<float4*>(memory + kSumsAt + group * kSumBytes) + in_group;
+        if (speaker && h + 1 == p.heads_a_group && t + 1 == p.tiles) barrier_arrive(bars + kKeysEmpty * 8);
+        const std::uint32_t place = it % kSumStages * 2 + group;
+        if (it >= kSumStages) barrier_wait(bars + (kSumsEmpty + place) * 8, (it / kSumStages - 1) & 1);
+        float4* sums = reinterpret_cast<float4*>(memory + kSumsAt + place * kSumBytes) + in_group;
 #pragma unroll
         for (int i = 0; i < 8; ++i) sums[i * 128] = make_float4(dq[i * 4], dq[i * 4 + 1], dq[i * 4 + 2], dq[i * 4 + 3]);
         fence_async();
-        barrier_arrive(bars + (kSumsFull + group) * 8);
+        barrier_arrive(bars + (kSumsFull + place) * 8);
         product_wait<0>();
         if (speaker) barrier_arrive(bars + (kQueriesEmpty + stage) * 8);
       }
     }
-    if (it > 0) barrier_wait(bars + (kSumsEmpty + group) * 8, (it - 1) & 1);
+    if (speaker && w.first >= p.tiles) barrier_arrive(bars + kKeysEmpty * 8);
     const std::size_t head =
         static_cast<std::size_t>(w.batch) * p.batch_stride + static_cast<std::size_t>(w.group) * p.head_stride;
-    const std::uint32_t row = w.tile * kKeys + group * 64 + warp * 16;
-    char* scratch = memory + kSumsAt + group * kSumBytes + warp * 16 * SIZE * 2;  // the sums of dq are in memory
-    store_rows<F16, SIZE>(p.dv + head, p.row_stride, row, p.keys, p.size, dv, {1, 1}, scratch);
-    store_rows<F16, SIZE>(p.dk + head, p.row_stride, row, p.keys, p.size, dk, {p.scale, p.scale}, scratch);
+    const std::uint32_t row = group * 64 + warp * 16;
+    // Where this warp's scores of the next queries will be.
+    char* scratch = memory + kScoresAt + (it & 1) * kScoreBytes + row * 128;
+#pragma unroll
+    for (std::uint32_t c = 0; c < kColumns; ++c) {
+      if (p.size <= c * 64) break;
+      float x[32], y[32];
+#pragma unroll
+      for (std::uint32_t i = 0; i < 32; ++i) x[i] = dv[c * 32 + i], y[i] = dk[c * 32 + i];
+      store_rows<F16, 64>(p.dv + head + c * 64, p.row_stride, w.tile * kKeys + row, p.keys, p.size - c * 64, x, {1, 1},
+                          scratch);
+      store_rows<F16, 64>(p.dk + head + c * 64, p.row_stride, w.tile * kKeys + row, p.keys, p.size - c * 64, y,
+                          {p.scale, p.scale}, scratch);
+    }
+    __syncwarp();
   }
 
   static __device__ __forceinline__ void run(const AttentionGradientParameters& p, char* memory) {
     const std::uint32_t shared = shared_address(memory), bars = shared + kBarriers;
-    std::uint32_t* number = reinterpret_cast<std::uint32_t*>(memory + kBarriers + 15 * 8);
     if (threadIdx.x == 0) {
-      // Blocks take work in the order in which they begin: those that a block waits for have begun.
-      *number = atomicAdd(p.turns + static_cast<std::size_t>(p.batch) * p.heads * p.tiles, 1);
-      barrier_init(bars + kKeysFull * 8, 1);
-      for (int g = 0; g < 2; ++g) {
-        barrier_init(bars + (kSumsFull + g) * 8, 128);
-        barrier_init(bars + (kSumsEmpty + g) * 8, 1);
+      barrier_init(bars + kKeysFull * 8, 1), barrier_init(bars + kKeysEmpty * 8, 2);
+      for (int i = 0; i < 2; ++i) {
+        barrier_init(bars + (kNumbersFull + i) * 8, 1), barrier_init(bars + (kNumbersEmpty + i) * 8, 257);
       }
+      for (int i = 0; i < 2 * kSumStages; ++i)
+        barrier_init(bars + (kSumsFull + i) * 8, 128), barrier_init(bars + (kSumsEmpty + i) * 8, 1);
       for (int s = 0; s < kStages; ++s) {
         barrier_init(bars + (kQueriesFull + s) * 8, 1), barrier_init(bars + (kGradientsFull + s) * 8, 1);
         barrier_init(bars + (kQueriesEmpty + s) * 8, 2), barrier_init(bars + (kGradientsEmpty + s) * 8, 2);
@@ -272,14 +316,18 @@ struct AttentionBackward {
       barrier_init_done();
     }
     __syncthreads();
-    const Work w = work_at(p, *number);
     if (threadIdx.x < 128) {
       give_registers<24>();
-      if (threadIdx.x == 0) load(p, w, shared, bars);
-      if (threadIdx.x == 32) add_sums(p, w, shared, bars);
+      if (threadIdx.x == 0) load(p, memory, shared, bars);
+      if (threadIdx.x == 32) add_sums(p, memory, shared, bars);
     } else {
       take_registers<240>();
-      multiply(p, w, memory, shared, bars);
+      std::uint32_t it = 0;
+      for (std::uint32_t n = 0;; ++n) {
+        const std::uint32_t number = number_of(n, memory, bars);
+        if (number >= work_count(p)) break;
+        multiply(p, work_at(p, number), n, it, memory, shared, bars);
+      }
     }
   }
 };
@@ -339,28 +387,50 @@ struct AttentionSumParameters {
   float scale;
 };
 
+/// Among four neighboring lanes: word i of lane j becomes word j of lane i.
+__device__ __forceinline__ void transpose_of_four(std::uint32_t (&x)[4]) {
+#pragma unroll
+  for (int step = 1; step < 4; step *= 2) {
+    const bool upper = threadIdx.x & step;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if (i & step) continue;
+      const std::uint32_t other = __shfl_xor_sync(~0u, upper ? x[i] : x[i + step], step);
+      (upper ? x[i] : x[i + step]) = other;
+    }
+  }
+}
+
 template <bool F16>
 __device__ __forceinline__ void attention_sums(const AttentionSumParameters& p) {
   const std::uint32_t head = blockIdx.x / p.blocks_a_head, block = blockIdx.x - head * p.blocks_a_head;
   const std::uint32_t batch = head / p.heads, of_batch = head - batch * p.heads, warp = threadIdx.x >> 5,
                       lane = threadIdx.x & 31;
-  const std::uint32_t row = block / p.columns * 64 + warp * 16 + (lane >> 2),
-                      column = block % p.columns * 64 + (lane & 3) * 2;
+  const std::uint32_t row = block / p.columns * 64 + warp * 16 + (lane >> 2), column = block % p.columns * 64;
   const float4* sums =
       reinterpret_cast<const float4*>(p.sums) + static_cast<std::size_t>(blockIdx.x) * 1024 + threadIdx.x;
+  float4 x[8];
+#pragma unroll
+  for (int i = 0; i < 8; ++i) x[i] = sums[i * 128];
   std::uint16_t* dq =
       p.dq + static_cast<std::size_t>(batch) * p.strides[0] + static_cast<std::size_t>(of_batch) * p.strides[1];
 #pragma unroll
-  for (int i = 0; i < 8; ++i) {
-    const float4 x = sums[i * 128];
-    const std::uint32_t c = column + i * 8;
-    if (c >= p.size) break;
-    if (row < p.queries)
-      *reinterpret_cast<std::uint32_t*>(dq + static_cast<std::size_t>(row) * p.strides[2] + c) =
-          pack<F16>(x.x * p.scale, x.y * p.scale);
-    if (row + 8 < p.queries)
-      *reinterpret_cast<std::uint32_t*>(dq + static_cast<std::size_t>(row + 8) * p.strides[2] + c) =
-          pack<F16>(x.z * p.scale, x.w * p.scale);
+  for (int half = 0; half < 2; ++half) {
+#pragma unroll
+    for (int part = 0; part < 2; ++part) {
+      std::uint32_t words[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const float4& sum = x[part * 4 + i];
+        words[i] =
+            half == 0 ? pack<F16>(sum.x * p.scale, sum.y * p.scale) : pack<F16>(sum.z * p.scale, sum.w * p.scale);
+      }
+      transpose_of_four(words);
+      const std::uint32_t r = row + half * 8, c = column + (part * 4 + (lane & 3)) * 8;
+      if (r < p.queries && c < p.size)
+        *reinterpret_cast<uint4*>(dq + static_cast<std::size_t>(r) * p.strides[2] + c) =
+            make_uint4(words[0], words[1], words[2], words[3]);
+    }
   }
 }
 

@@ -79,7 +79,8 @@ __device__ __forceinline__ void copy_bytes(std::uint32_t to, const void* from, i
                "l"(from), "r"(bytes), "r"(barrier)
                : "memory");
 }
-/// The other way, or adding floats to those in memory; stored_all() waits until this thread's are in memory.
+/// The other way, or adding floats to those in memory; stored_all() waits until this thread's are in memory, and
+/// stored_reads() until shared memory may change.
 __device__ __forceinline__ void store_bytes(void* to, std::uint32_t from, int bytes) {
   asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(from), "r"(bytes)
                : "memory");
@@ -88,6 +89,9 @@ __device__ __forceinline__ void add_floats(float* to, std::uint32_t from, int by
   asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(to), "r"(from),
                "r"(bytes)
                : "memory");
+}
+__device__ __forceinline__ void stored_reads() {
+  asm volatile("cp.async.bulk.commit_group; cp.async.bulk.wait_group.read 0;" ::: "memory");
 }
 __device__ __forceinline__ void stored_all() {
   asm volatile("cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;" ::: "memory");

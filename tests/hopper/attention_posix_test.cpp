@@ -145,8 +145,8 @@ struct Attention {
         .tiles = tiles,
         .key_tiles = key_tiles,
     };
-    emulated::launch(key_tiles * s.batch * s.groups, Kernel::kThreads, Kernel::kSharedBytes, at_once, seed,
-                     [&](char* memory) { Kernel::run(p, memory); });
+    emulated::launch(min(at_once, key_tiles * s.batch * s.groups), Kernel::kThreads, Kernel::kSharedBytes, at_once,
+                     seed, [&](char* memory) { Kernel::run(p, memory); });
     const AttentionSumParameters behind{
         .sums = &sums.data()->x,
         .dq = dq.values.data(),

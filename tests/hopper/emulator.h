@@ -36,6 +36,7 @@ struct alignas(16) uint4 {
 };
 inline float2 make_float2(float x, float y) { return {x, y}; }
 inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+inline uint4 make_uint4(std::uint32_t x, std::uint32_t y, std::uint32_t z, std::uint32_t w) { return {x, y, z, w}; }
 inline std::uint32_t min(std::uint32_t a, std::uint32_t b) { return std::min(a, b); }
 
 namespace emulated {
@@ -75,6 +76,7 @@ struct Fiber {
     std::uint32_t from;
     int bytes;
     bool adds;
+    std::vector<char> read = {};
   };
   std::vector<Store> stores;
 };
@@ -337,10 +339,19 @@ inline void store_bytes(void* to, std::uint32_t from, int bytes) {
 inline void add_floats(float* to, std::uint32_t from, int bytes) {
   emulated::state.fiber->stores.push_back({to, from, bytes, true});
 }
+/// Reads shared memory late; what it read is in memory later still.
+inline void stored_reads() {
+  for (int i = 0; i < 5; ++i) emulated::yield();
+  for (auto& store : emulated::state.fiber->stores) {
+    if (store.read.empty()) store.read.assign(shared_pointer(store.from), shared_pointer(store.from) + store.bytes);
+  }
+  ++emulated::state.progress;
+}
 inline void stored_all() {
+  stored_reads();
   for (int i = 0; i < 5; ++i) emulated::yield();
   for (const auto& store : emulated::state.fiber->stores) {
-    const char* from = shared_pointer(store.from);
+    const char* from = store.read.data();
     if (!store.adds) std::memcpy(store.to, from, static_cast<std::size_t>(store.bytes));
     for (int i = 0; store.adds && i < store.bytes / 4; ++i)
       static_cast<float*>(store.to)[i] += reinterpret_cast<const float*>(from)[i];

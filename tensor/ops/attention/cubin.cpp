@@ -37,7 +37,8 @@ constexpr std::uint32_t forward_bytes(std::uint32_t columns, std::uint32_t group
   return 128 * columns * (64 * groups * (apart ? 2 : 1) + 4 * keys) + 8 * (2 * groups + 8);
 }
 constexpr std::uint32_t backward_bytes(std::uint32_t columns, std::uint32_t queries) {
-  return 128 * columns * (2 * 128 + 4 * queries) + 2 * 128 * 2 * queries + 2 * 64 * 64 * 4 + 2 * 8 * queries + 16 * 8;
+  return 128 * columns * (2 * 128 + 4 * queries) + 2 * 128 * 2 * queries + 2 * columns * 64 * 64 * 4 + 2 * 8 * queries +
+         24 * 8;
 }
 
 template <typename Kernels, std::size_t N>
@@ -136,8 +137,7 @@ std::int64_t units_of(Device device) { return static_cast<std::int64_t>(gpu::cap
 }  // namespace
 
 bool has_cubin(Device device, DType t, std::int64_t size) {
-  // Until it is measured, only where it is asked for.
-  if (wanted_variant() != KernelVariant::cubin) return false;
+  if (wanted_variant().value_or(KernelVariant::cubin) != KernelVariant::cubin) return false;
   return (t == bf16 || t == f16) && size % 8 == 0 && gpu::capabilities(device).cubin == 90 &&
          forward_kernels(size) != nullptr;
 }
@@ -217,7 +217,8 @@ bool launch_cubin_gradients(const OpCall& call, const Inputs& in, const Kept& ke
   p.number(scale);
   p.number(scale * kLog2E);
   p.u32s(tiles, key_tiles);
-  launch(*kernel->kernels[f16s][attributes.causal], p, key_tiles * in.groups * in.batch, 384, kernel->shared_bytes);
+  launch(*kernel->kernels[f16s][attributes.causal], p, std::min(key_tiles * in.groups * in.batch, units_of(device)),
+         384, kernel->shared_bytes);
 
   Parameters behind;  // hopper::AttentionSumParameters
   behind.read(gpu::pointer(sums));
