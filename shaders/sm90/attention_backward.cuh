@@ -387,20 +387,6 @@ struct AttentionSumParameters {
   float scale;
 };
 
-/// Among four neighboring lanes: word i of lane j becomes word j of lane i.
-__device__ __forceinline__ void transpose_of_four(std::uint32_t (&x)[4]) {
-#pragma unroll
-  for (int step = 1; step < 4; step *= 2) {
-    const bool upper = threadIdx.x & step;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      if (i & step) continue;
-      const std::uint32_t other = __shfl_xor_sync(~0u, upper ? x[i] : x[i + step], step);
-      (upper ? x[i] : x[i + step]) = other;
-    }
-  }
-}
-
 template <bool F16>
 __device__ __forceinline__ void attention_sums(const AttentionSumParameters& p) {
   const std::uint32_t head = blockIdx.x / p.blocks_a_head, block = blockIdx.x - head * p.blocks_a_head;

@@ -5,7 +5,7 @@
 // multiply, 128 x 128 each:
 //   - TOGETHER: both work on a tile of 256 x 128, with the fewest bytes from the L2 cache per multiplication (which
 //     bounds large gemms);
-//   - in turns: each takes tiles of 128 x 128; one stores while the other multiplies, which suits short k.
+//   - in turns: each takes tiles of 128 x 128 (or x 192); one stores while the other multiplies, which suits short k.
 //
 // On an H200 4096³ takes 215 µs: 639 TFLOP/s. An early version, TFLOP/s at 4096³ / 6144³ / 16384 x 3072 x 768, one run
 // each:
@@ -25,7 +25,8 @@ namespace hopper {
 
 template <bool F16, bool TOGETHER, bool A_ALONG_K, bool B_ALONG_K, int COLUMNS = 128>
 struct Gemm16 {
-  static constexpr int kRows = TOGETHER ? 256 : 128, kColumns = COLUMNS, kStep = 64, kStages = TOGETHER ? 4 : 6;
+  static constexpr int kRows = TOGETHER ? 256 : 128, kColumns = COLUMNS, kStep = 64,
+                       kStages = TOGETHER || COLUMNS > 128 ? 4 : 6;
   static constexpr int kBytesA = kRows * kStep * 2, kBytesB = kColumns * kStep * 2, kStageBytes = kBytesA + kBytesB;
   static constexpr int kBlockBytes = 64 * kStep * 2;  ///< of 64 rows (columns)
   static constexpr int kThreads = 384;
@@ -101,6 +102,16 @@ struct Gemm16 {
       // A wait can only distinguish a stage's phase from the previous one, so the other warpgroup must have finished
       // all of its own.
       if (!TOGETHER && turn > 0) barrier_wait(turns + (1 - group) * 8, (turn - 1) >> 1 & 1);
+      const bool direct = is_direct<F16>(p);
+      // One of two places, since warps may still read the last tile's.
+      float* bias = reinterpret_cast<float*>(memory + kScratch + group * 4 * kScratchBytes) +
+                    (TOGETHER ? turn & 1 : turn >> 1 & 1) * COLUMNS;
+      if (direct && p.kinds.flags & kBias) {
+        for (std::uint32_t c = threadIdx.x & 127; c < COLUMNS; c += 128) {
+          const std::uint32_t at = t.column * kColumns + c;
+          bias[c] = at < p.n ? load(p.epilogue.bias, at, p.kinds.bias) : 0;
+        }
+      }
       float d[2][COLUMNS / 2];
       for (std::uint32_t s = 0; s < t.steps; ++s, ++it) {
         const std::uint32_t stage = it % kStages,
@@ -123,7 +134,16 @@ struct Gemm16 {
       if (!TOGETHER && speaker) barrier_arrive(turns + group * 8);
       product_wait<0>();
       if (speaker) barrier_arrive(empty + (it - 1) % kStages * 8);
-      epilogue_tile<4>(p, d, scratch, t.row * kRows + (TOGETHER ? group * 128 : 0) + warp * 16, t.column * kColumns, t);
+      const std::uint32_t row = t.row * kRows + (TOGETHER ? group * 128 : 0) + warp * 16, column = t.column * kColumns;
+      if (direct) {
+        if (p.kinds.flags & kBias) sync_threads(1 + group, 128);
+        if (p.kinds.y == kF32)
+          epilogue_direct<F16, true>(p, d, bias, row, column, t);
+        else
+          epilogue_direct<F16, false>(p, d, bias, row, column, t);
+      } else if constexpr (COLUMNS <= 128) {
+        epilogue_tile<4>(p, d, scratch, row, column, t);
+      }
     }
   }
 
@@ -152,9 +172,9 @@ struct Gemm16 {
 
 }  // namespace hopper
 
-#define ETNA_GEMM16(name, ...)                                                                                   \
-  extern "C" __global__ void __launch_bounds__(384, 1) name(const __grid_constant__ hopper::Parameters p) {      \
-    extern __shared__ __align__(1024) char memory[];                                                             \
-    using Gemm = hopper::Gemm16<__VA_ARGS__>;                                                                    \
-    Gemm::run(p, memory, Gemm::FetchMatrices{p});                                                                \
+#define ETNA_GEMM16(name, ...)                                                                              \
+  extern "C" __global__ void __launch_bounds__(384, 1) name(const __grid_constant__ hopper::Parameters p) { \
+    extern __shared__ __align__(1024) char memory[];                                                        \
+    using Gemm = hopper::Gemm16<__VA_ARGS__>;                                                               \
+    Gemm::run(p, memory, Gemm::FetchMatrices{p});                                                           \
   }

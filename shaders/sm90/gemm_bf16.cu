@@ -6,6 +6,8 @@
 // kernel: cubin_gemm_bf16_nn_256
 // kernel: cubin_gemm_bf16_nt_256
 // kernel: cubin_gemm_bf16_tn_256
+// kernel: cubin_gemm_bf16_nn_192
+// kernel: cubin_gemm_bf16_nt_192
 #include "gemm16.cuh"
 
 ETNA_GEMM16(cubin_gemm_bf16_nn, false, false, true, false)
@@ -14,3 +16,5 @@ ETNA_GEMM16(cubin_gemm_bf16_tn, false, false, false, false)
 ETNA_GEMM16(cubin_gemm_bf16_nn_256, false, true, true, false)
 ETNA_GEMM16(cubin_gemm_bf16_nt_256, false, true, true, true)
 ETNA_GEMM16(cubin_gemm_bf16_tn_256, false, true, false, false)
+ETNA_GEMM16(cubin_gemm_bf16_nn_192, false, false, true, false, 192)
+ETNA_GEMM16(cubin_gemm_bf16_nt_192, false, false, true, true, 192)

@@ -6,6 +6,8 @@
 // kernel: cubin_gemm_f16_nn_256
 // kernel: cubin_gemm_f16_nt_256
 // kernel: cubin_gemm_f16_tn_256
+// kernel: cubin_gemm_f16_nn_192
+// kernel: cubin_gemm_f16_nt_192
 #include "gemm16.cuh"
 
 ETNA_GEMM16(cubin_gemm_f16_nn, true, false, true, false)
@@ -14,3 +16,5 @@ ETNA_GEMM16(cubin_gemm_f16_tn, true, false, false, false)
 ETNA_GEMM16(cubin_gemm_f16_nn_256, true, true, true, false)
 ETNA_GEMM16(cubin_gemm_f16_nt_256, true, true, true, true)
 ETNA_GEMM16(cubin_gemm_f16_tn_256, true, true, false, false)
+ETNA_GEMM16(cubin_gemm_f16_nn_192, true, false, true, false, 192)
+ETNA_GEMM16(cubin_gemm_f16_nt_192, true, false, true, true, 192)

@@ -28,9 +28,10 @@ __device__ __forceinline__ std::uint64_t operand(std::uint32_t address, std::uin
   ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
 #define ETNA_SUMS_64 ETNA_SUMS_48 \
   ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-#define ETNA_SUMS_128 ETNA_SUMS_64 \
+#define ETNA_SUMS_96 ETNA_SUMS_64 \
   ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79" \
-  ", %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95" \
+  ", %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+#define ETNA_SUMS_128 ETNA_SUMS_96 \
   ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111" \
   ", %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 #define ETNA_REFS_16(d, at) \
@@ -40,8 +41,8 @@ __device__ __forceinline__ std::uint64_t operand(std::uint32_t address, std::uin
 #define ETNA_REFS_32(d) ETNA_REFS_16(d, 0), ETNA_REFS_16(d, 16)
 #define ETNA_REFS_48(d) ETNA_REFS_32(d), ETNA_REFS_16(d, 32)
 #define ETNA_REFS_64(d) ETNA_REFS_48(d), ETNA_REFS_16(d, 48)
-#define ETNA_REFS_128(d) \
-  ETNA_REFS_64(d), ETNA_REFS_16(d, 64), ETNA_REFS_16(d, 80), ETNA_REFS_16(d, 96), ETNA_REFS_16(d, 112)
+#define ETNA_REFS_96(d) ETNA_REFS_64(d), ETNA_REFS_16(d, 64), ETNA_REFS_16(d, 80)
+#define ETNA_REFS_128(d) ETNA_REFS_96(d), ETNA_REFS_16(d, 96), ETNA_REFS_16(d, 112)
 
 /// Both operands from shared memory. ACROSS: stored with one row per k. Without `add`, d is overwritten.
 #define ETNA_WGMMA_SHARED(SUMS, N, TYPE, A, B, ADD, ACROSS_A, ACROSS_B)                                             \
@@ -76,6 +77,7 @@ __device__ __forceinline__ std::uint64_t operand(std::uint32_t address, std::uin
 ETNA_WGMMA(32, "64", "%32", "%33", "%34", "%35", "%36", "%37", "%38")
 ETNA_WGMMA(48, "96", "%48", "%49", "%50", "%51", "%52", "%53", "%54")
 ETNA_WGMMA(64, "128", "%64", "%65", "%66", "%67", "%68", "%69", "%70")
+ETNA_WGMMA(96, "192", "%96", "%97", "%98", "%99", "%100", "%101", "%102")
 ETNA_WGMMA(128, "256", "%128", "%129", "%130", "%131", "%132", "%133", "%134")
 
 }  // namespace hopper

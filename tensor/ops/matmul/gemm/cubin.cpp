@@ -18,35 +18,56 @@ struct Kernel {
   const gpu::CubinKernel* cubin;
   std::int64_t rows, step;  ///< tile rows, and step along k
   std::uint32_t threads, shared_bytes;
-  double step_us;  ///< estimated time of one step of k
+  double step_us;      ///< estimated time of one step of k
+  double store_us[2];  ///< what storing a tile adds to it; if sums become results in registers
   std::int64_t columns = 128;
 };
 
 enum OperandLayout { kNN, kNT, kTN };
 
-/// Tiles of 128 x 128, 256 x 128 (f16 and bf16) and 256 x 64 (f32).
-enum TileShape { kSquare, kTall, kNarrow };
+/// Tiles of 128 x 128, 256 x 128 and 128 x 192 (f16 and bf16) and 256 x 64 (f32).
+enum TileShape { kSquare, kTall, kNarrow, kWide };
 
 const gpu::CubinKernel* choose(DType dtype, OperandLayout layout, TileShape shape) {
   using namespace cubins;
-  static const gpu::CubinKernel* const bf16s[] = {&cubin_gemm_bf16_nn,     &cubin_gemm_bf16_nt,
-                                                  &cubin_gemm_bf16_tn,     &cubin_gemm_bf16_nn_256,
-                                                  &cubin_gemm_bf16_nt_256, &cubin_gemm_bf16_tn_256};
-  static const gpu::CubinKernel* const f16s[] = {&cubin_gemm_f16_nn,     &cubin_gemm_f16_nt,
-                                                 &cubin_gemm_f16_tn,     &cubin_gemm_f16_nn_256,
-                                                 &cubin_gemm_f16_nt_256, &cubin_gemm_f16_tn_256};
+  static const gpu::CubinKernel* const bf16s[] = {
+      &cubin_gemm_bf16_nn,     &cubin_gemm_bf16_nt,     &cubin_gemm_bf16_tn,     &cubin_gemm_bf16_nn_256,
+      &cubin_gemm_bf16_nt_256, &cubin_gemm_bf16_tn_256, &cubin_gemm_bf16_nn_192, &cubin_gemm_bf16_nt_192};
+  static const gpu::CubinKernel* const f16s[] = {&cubin_gemm_f16_nn,     &cubin_gemm_f16_nt,     &cubin_gemm_f16_tn,
+                                                 &cubin_gemm_f16_nn_256, &cubin_gemm_f16_nt_256, &cubin_gemm_f16_tn_256,
+                                                 &cubin_gemm_f16_nn_192, &cubin_gemm_f16_nt_192};
   static const gpu::CubinKernel* const f32s[] = {&cubin_gemm_f32_nn,    &cubin_gemm_f32_nt,    &cubin_gemm_f32_tn,
                                                  &cubin_gemm_f32_nn_64, &cubin_gemm_f32_nt_64, &cubin_gemm_f32_tn_64};
-  return (dtype == f32 ? f32s : dtype == f16 ? f16s : bf16s)[layout + (shape == kSquare ? 0 : 3)];
+  return (dtype == f32 ? f32s : dtype == f16 ? f16s : bf16s)[layout + (shape == kSquare ? 0 : shape == kWide ? 6 : 3)];
 }
 
 Kernel kernel_of(DType dtype, OperandLayout layout, TileShape shape) {
   constexpr std::uint32_t scratch = 8 * 4096;
   const gpu::CubinKernel* cubin = choose(dtype, layout, shape);
-  if (shape == kNarrow) return {cubin, 256, 32, 512, 4 * 40960 + 2 * 12288 + scratch + 4 * 16 + 2 * 24, 1.4, 64};
-  if (dtype == f32) return {cubin, 128, 32, 512, 4 * 32768 + 2 * 24576 + scratch + 4 * 16 + 2 * 24, 1.4};
-  if (shape == kTall) return {cubin, 256, 64, 384, 4 * 49152 + scratch + 4 * 16 + 16, 0.80};
-  return {cubin, 128, 64, 384, 6 * 32768 + scratch + 6 * 16 + 16, 0.43};
+  if (shape == kNarrow)
+    return {cubin, 256, 32, 512, 4 * 40960 + 2 * 12288 + scratch + 4 * 16 + 2 * 24, 1.4, {1, 1}, 64};
+  if (dtype == f32) return {cubin, 128, 32, 512, 4 * 32768 + 2 * 24576 + scratch + 4 * 16 + 2 * 24, 1.4, {1, 1}};
+  if (shape == kTall) return {cubin, 256, 64, 384, 4 * 49152 + scratch + 4 * 16 + 16, 0.75, {5.3, 2.5}};
+  if (shape == kWide) return {cubin, 128, 64, 384, 4 * 40960 + scratch + 4 * 16 + 16, 0.57, {0.9, 0.9}, 192};
+  return {cubin, 128, 64, 384, 6 * 32768 + scratch + 6 * 16 + 16, 0.42, {2.1, 0.5}};
+}
+
+/// The width of vectors that the epilogue may use: 8 if all of its rows are of 16 bits and allow that.
+std::int64_t width_of(const GemmParams& p, const EpilogueSpec& epilogue) {
+  if (epilogue.width < 4) return epilogue.width;
+  for (const Rows& r : {p.y, p.aux(), p.residual}) {
+    if (r.at && (item_size(r.dtype) != 2 || vector_width(r.at.address, r.dtype, {r.leading}, 8) != 8)) return 4;
+  }
+  return 8;
+}
+
+/// As is_direct() in shaders/sm90/tiles.cuh.
+bool is_direct(const GemmParams& p) {
+  if (p.dtype == f32 || p.preactivation.at || p.derivative_at.at || p.activation != Activation::none || p.n % 8 != 0)
+    return false;
+  if (p.residual.at && p.residual.dtype != p.y.dtype) return false;
+  const std::int64_t width = width_of(p, EpilogueSpec(p));
+  return p.y.dtype == f32 ? width >= 4 : p.y.dtype == p.dtype && width == 8;
 }
 
 /// A kernel and its split-K.
@@ -58,13 +79,15 @@ struct Launch {
 
 /// The launch estimated to be fastest on `units` multiprocessors: waves of tiles and, with split-K, writing, reading
 /// and adding the partial sums.
-/// @param narrow true if there are tiles of 64 columns
-Launch launch_of(const GemmParams& p, OperandLayout layout, std::int64_t units, bool narrow = true) {
+/// @param narrow true if there are tiles of 64 columns @param wide of 192
+Launch launch_of(const GemmParams& p, OperandLayout layout, std::int64_t units, bool narrow, bool wide) {
   if (p.tiling && p.tiling->tile < (p.dtype == f32 ? 1u : 2u))
     return {kernel_of(p.dtype, layout, p.tiling->tile == 1 ? kTall : kSquare), p.tiling->split_k};
   Launch best;
-  for (TileShape shape : {kSquare, kTall, kNarrow}) {
+  const bool direct = is_direct(p);
+  for (TileShape shape : {kSquare, kTall, kNarrow, kWide}) {
     if (shape == (p.dtype == f32 ? kTall : kNarrow) || (shape == kNarrow && !narrow)) continue;
+    if (shape == kWide && !(wide && direct && layout != kTN)) continue;
     const Kernel kernel = kernel_of(p.dtype, layout, shape);
     const std::int64_t tiles = ceil_div(p.m, kernel.rows) * ceil_div(p.n, kernel.columns) * p.matrices();
     const std::int64_t steps = ceil_div(p.k, kernel.step);
@@ -74,8 +97,7 @@ Launch launch_of(const GemmParams& p, OperandLayout layout, std::int64_t units, 
       const std::int64_t rounds = ceil_div(tiles * split_k, units), each = ceil_div(steps, split_k);
       constexpr double start_us = 1.5, second_pass_us = 4, bytes_a_us = 3.0e6;
       double us = start_us + static_cast<double>(rounds * each) * kernel.step_us;
-      // When two warpgroups share a tile, they do not multiply while it is stored.
-      us += static_cast<double>(kernel.rows == 256 || p.dtype == f32 ? rounds : 1) * 1.0;
+      us += static_cast<double>(rounds) * kernel.store_us[direct || split_k > 1];
       if (split_k > 1) us += second_pass_us + results * 8 * static_cast<double>(split_k) / bytes_a_us;
       if (best.us == 0 || us < best.us) best = {kernel, split_k, us};
     }
@@ -147,7 +169,8 @@ void enqueue(const OpCall& call, const GemmParams& p, const Launch& launch, cons
   arguments.append(a);
   arguments.append(b);
   arguments.append(split ? partial_sum_arguments(partial, p.n) : epilogue_arguments(p));
-  u32s(epilogue.flags, epilogue.y, epilogue.bias, epilogue.aux, epilogue.residual, epilogue.width);
+  u32s(epilogue.flags, epilogue.y, epilogue.bias, epilogue.aux, epilogue.residual,
+       split ? epilogue.width : width_of(p, epilogue));
   u32s(p.m, p.n, tiles_m, tiles_n, p.inner, split_k, steps, steps_a_split);
   u32s(p.a.strides[1] != 0, p.b.strides[1] != 0);
   u32s(2048 / kernel.rows, 0);
@@ -166,7 +189,7 @@ void enqueue(const OpCall& call, const GemmParams& p, const Launch& launch, cons
 }
 
 bool launch_matrices(const OpCall& call, const GemmParams& p, OperandLayout layout) {
-  const Launch launch = launch_of(p, layout, units_of(p));
+  const Launch launch = launch_of(p, layout, units_of(p), true, true);
   const Kernel& kernel = launch.kernel;
   const auto a = map_of(p.a, p.dtype, layout != kTN, p.m, p.k, p.inner, kernel.step, kernel.rows);
   const auto b = map_of(p.b, p.dtype, layout == kNT, p.n, p.k, p.inner, kernel.step, kernel.columns);
@@ -194,12 +217,13 @@ bool multiplies(const GemmParams& p) {
 bool launch_cubin_family(const OpCall& call, const GemmParams& p, const CubinFamily& family) {
   if (requested_variant().value_or(KernelVariant::cubin) != KernelVariant::cubin) return false;
   if (!multiplies(p) || too_small(p) || family.kernels[0]->cubin.empty()) return false;
-  Launch launch = launch_of(p, static_cast<OperandLayout>(family.layout), units_of(p), family.kernels[2] != nullptr);
+  Launch launch =
+      launch_of(p, static_cast<OperandLayout>(family.layout), units_of(p), family.kernels[2] != nullptr, false);
   if (p.dtype == f32) {
     launch.kernel.cubin = family.kernels[launch.kernel.columns == 64 ? 2 : 0];
   } else if (family.kernels[2] != nullptr && p.n <= 64 && ceil_div(p.m, 256) >= units_of(p)) {
     constexpr std::uint32_t stages = 4, scratch = 8 * 4096;
-    launch = {{family.kernels[2], 256, 64, 384, stages * 40960 + scratch + stages * 16 + 16, 0, 64}, 1, 0};
+    launch = {{family.kernels[2], 256, 64, 384, stages * 40960 + scratch + stages * 16 + 16, 0, {}, 64}, 1, 0};
   } else {
     launch.kernel.cubin = family.kernels[launch.kernel.rows == 256 ? 1 : 0];
   }
