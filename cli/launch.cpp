@@ -47,8 +47,8 @@ int run_rank(const LaunchOptions& options) {
   const int rank = number_in_environment("OMPI_COMM_WORLD_RANK", 0);
   os::use_share_of_cores(number_in_environment("OMPI_COMM_WORLD_LOCAL_RANK", 0),
                          number_in_environment("OMPI_COMM_WORLD_LOCAL_SIZE", 1));
-  const os::ChildEnd end = os::run_child(
-      options.command, {.environment = {{"ETNA_LAUNCHED", "1"}}, .interrupts_at_user_signal = options.silent});
+  const os::ChildEnd end =
+      os::run_child(options.command, {.environment = {{"ETNA_LAUNCHED", "1"}}, .enters = options.silent});
   const std::string program = training::printable(options.command[0]);
   if (!end.error.empty()) {
     // Once, though it is so for all of a host.
@@ -108,7 +108,7 @@ int run_processes(const Processes& options) {
   // mpirun asks whether root means it; whoever starts a program as root does.
   for (const char* name : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"})
     if (os::is_root()) environment.emplace_back(name, "1");
-  const os::ChildOptions child{.environment = environment, .asks_by_user_signal = options.asks_to_end};
+  const os::ChildOptions child{.environment = environment, .asks_entered = options.asks_to_end};
   const os::ChildEnd end = options.on_terminal ? talk_to_ranks(command, child) : os::run_child(command, child);
   if (!end.error.empty()) {
     print_error(fmt::format("launch: mpirun cannot be started: {}; install Open MPI (Debian: openmpi-bin)", end.error));

@@ -1,5 +1,9 @@
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
 #include <string>
 #include <thread>
 
@@ -53,12 +57,13 @@ TEST(PipedChild, OneThatCannotBeginSaysWhy) {
   EXPECT_THAT(child.wait().error, testing::HasSubstr("No such file"));
 }
 
-/// The way from a process that is asked to end, by mpirun, to a rank: SIGUSR1 in between, SIGINT at the end.
-TEST(RunChild, AsksByTheUserSignal) {
-  PipedChild child({"sh", "-c", "trap 'echo user; exit 3' USR1; echo ready; while :; do sleep 0.02; done"},
-                   {.asks_by_user_signal = true});
+/// The way from a process that is asked to end to a rank, past mpirun: SIGUSR1 to who entered itself.
+TEST(RunChild, AsksThoseThatEnteredThemselves) {
+  PipedChild child({"sh", "-c",
+                    "trap 'echo user; exit 3' USR1; echo $$ >> \"$ETNA_RANK_ENTRIES\"; echo ready; "
+                    "while :; do sleep 0.02; done"},
+                   {.asks_entered = true});
   ASSERT_EQ(child.read(), "ready\n");
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // it may be ready before this process knows its number
   ::kill(::getpid(), SIGTERM);
   EXPECT_EQ(all_of(child), "user\n");
   const ChildEnd end = child.wait();
@@ -66,10 +71,11 @@ TEST(RunChild, AsksByTheUserSignal) {
   EXPECT_TRUE(end.asked);
 }
 
+/// The other end of it.
 TEST(RunChild, InterruptsAtTheUserSignal) {
   const auto before = std::signal(SIGINT, SIG_IGN);  // as in a background job of a script
   PipedChild child({"sh", "-c", "trap 'echo interrupted; exit 4' INT; echo ready; while :; do sleep 0.02; done"},
-                   {.interrupts_at_user_signal = true});
+                   {.enters = true});
   ASSERT_EQ(child.read(), "ready\n");
   std::this_thread::sleep_for(std::chrono::milliseconds(100));  // it may be ready before this process knows its number
   ::kill(::getpid(), SIGUSR1);
@@ -78,6 +84,22 @@ TEST(RunChild, InterruptsAtTheUserSignal) {
   EXPECT_EQ(end.exit_code, 4);
   EXPECT_FALSE(end.asked) << "it ended by itself";
   std::signal(SIGINT, before);
+}
+
+TEST(RunChild, HearsThatItWasAskedBeforeItEntered) {
+  const std::string path = testing::TempDir() + "etna_entries_" + std::to_string(::getpid());
+  const std::string earlier = "1073741824\n0\n", own = std::to_string(::getpid()) + "\n";
+  std::ofstream(path) << earlier;
+  ::setenv("ETNA_RANK_ENTRIES", path.c_str(), 1);
+  const ChildEnd end = run_child({"sleep", "30"}, {.enters = true});
+  EXPECT_EQ(end.signal, SIGINT);
+  EXPECT_TRUE(end.asked);
+  std::ostringstream entries;
+  entries << std::ifstream(path).rdbuf();
+  EXPECT_EQ(entries.str(), earlier + own);
+  EXPECT_EQ(std::getenv("ETNA_RANK_ENTRIES"), path) << "its child has none, this process has";
+  ::unsetenv("ETNA_RANK_ENTRIES");
+  std::filesystem::remove(path);
 }
 
 }  // namespace

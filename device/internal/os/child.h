@@ -18,11 +18,12 @@ struct ChildEnd {
 struct ChildOptions {
   std::vector<std::pair<std::string, std::string>> environment = {};  ///< variables to set for it
   int input = -1, output = -1;  ///< files that become its standard streams, and are closed here; -1: this process's
-  /// The child is mpirun, which kills its processes at SIGINT and SIGTERM, but hands SIGUSR1 on to them: it gets that
-  /// instead. It is in a process group of its own, where Ctrl-C does not reach it, and ends with this process (Linux).
-  bool asks_by_user_signal = false;
-  /// The other end, which mpirun starts: at SIGUSR1, which mpirun sends to the child, too, that gets SIGINT.
-  bool interrupts_at_user_signal = false;
+  /// The child is mpirun, which kills its processes at SIGINT and SIGTERM, and of which some versions hand no other
+  /// signal on. Those of its processes that enter themselves (below) get SIGUSR1 instead, straight from this one. The
+  /// child is in a process group of its own, where Ctrl-C does not reach it, and ends with this process (Linux).
+  bool asks_entered = false;
+  /// The other end, which mpirun starts: it enters itself, and at SIGUSR1 its child gets SIGINT.
+  bool enters = false;
 };
 
 /// Runs a program, found as a shell finds it, with this process's streams, and waits for it. SIGINT and SIGTERM go to

@@ -23,7 +23,6 @@ namespace {
 #if !defined(__EMSCRIPTEN__)
 // Any thread may run a handler, also while another one starts the child.
 std::atomic<pid_t> the_child = 0;
-std::atomic<int> sent_for_end = 0;                        ///< 0: the same signal
 std::atomic<int> end_to_send = 0, interrupt_to_send = 0;  ///< signals; 0: none, or sent
 std::atomic<bool> told_to_end = false, told_to_interrupt = false;
 static_assert(std::atomic<pid_t>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
@@ -35,12 +34,59 @@ void send(std::atomic<int>& waiting) {
   if (const int signal = waiting.exchange(0)) ::kill(child, signal);
 }
 
+/// Numbers of the processes that entered themselves, and a 0 for each time that they were asked to end, a line each, in
+/// the order in which that happened: who finds a 0 behind itself was told, who finds one before itself tells itself.
+constexpr const char* kEntriesVariable = "ETNA_RANK_ENTRIES";
+std::atomic<int> entries = -1;  ///< descriptor of the file; -1: none
+
+/// Calls take(number) for each line, until it says false. Async-signal-safe, as all that a handler calls.
+template <class Take>
+void read_entries(int file, const Take& take) {
+  pid_t number = 0;
+  char character = 0;
+  for (off_t at = 0; ::pread(file, &character, 1, at) == 1; ++at) {
+    if (character != '\n') {
+      number = number * 10 + (character - '0');
+    } else {
+      if (!take(number)) return;
+      number = 0;
+    }
+  }
+}
+
+void ask_entered(int file) {
+  (void)!::write(file, "0\n", 2);
+  read_entries(file, [](pid_t process) {
+    if (process > 0) ::kill(process, SIGUSR1);
+    return true;
+  });
+}
+
+/// @return whether somebody was asked to end before
+bool enter(const char* path) {
+  const int file = ::open(path, O_RDWR | O_APPEND | O_CLOEXEC);
+  if (file < 0) return false;
+  bool asked = false;
+  const std::string line = std::to_string(::getpid()) + "\n";
+  if (::write(file, line.data(), line.size()) == static_cast<ssize_t>(line.size())) {
+    read_entries(file, [&](pid_t process) {
+      asked = asked || process == 0;
+      return process != ::getpid();
+    });
+  }
+  ::close(file);
+  return asked;
+}
+
 void hand_on(int signal) {
   const int error = errno;
   told_to_end = true;
-  const int other = sent_for_end;
-  end_to_send = other != 0 ? other : signal;
-  send(end_to_send);
+  if (const int file = entries; file >= 0) {
+    ask_entered(file);
+  } else {
+    end_to_send = signal;
+    send(end_to_send);
+  }
   errno = error;
 }
 
@@ -50,6 +96,15 @@ void hand_on_interrupt(int) {
   interrupt_to_send = SIGINT;
   send(interrupt_to_send);
   errno = error;
+}
+
+/// A new file that is empty and appended to. @return its descriptor; -1: none
+int make_entries(std::string& path) {
+  const char* folder = std::getenv("TMPDIR");
+  path = std::string(folder != nullptr && *folder != '\0' ? folder : "/tmp") + "/etna-ranks-XXXXXX";
+  const int file = ::mkstemp(path.data());
+  if (file >= 0) ::fcntl(file, F_SETFL, O_APPEND), ::fcntl(file, F_SETFD, FD_CLOEXEC);
+  return file;
 }
 
 /// In the child: it does not outlive this process, and signals of the terminal go to this one alone.
@@ -75,17 +130,28 @@ ChildEnd run_child(const std::vector<std::string>& command, const ChildOptions& 
   for (const std::string& one : command) arguments.push_back(const_cast<char*>(one.c_str()));
   arguments.push_back(nullptr);
   int wrong[2] = {-1, -1};  // carries why exec failed
-  if (::pipe(wrong) != 0) return end.error = std::strerror(errno), end;
+  std::string entries_path;
+  const int file = options.asks_entered ? make_entries(entries_path) : -1;
+  const auto close_entries = [&] {
+    entries = -1;
+    if (file >= 0) ::close(file), ::unlink(entries_path.c_str());
+  };
+  if (::pipe(wrong) != 0) {
+    end.error = std::strerror(errno);
+    return close_entries(), end;
+  }
   struct sigaction handler {};
   struct sigaction before[3];
   handler.sa_handler = hand_on;
   told_to_end = told_to_interrupt = false;
   end_to_send = interrupt_to_send = 0;
-  sent_for_end = options.asks_by_user_signal ? SIGUSR1 : 0;
+  entries = file;
   ::sigaction(SIGINT, &handler, &before[0]);
   ::sigaction(SIGTERM, &handler, &before[1]);
   handler.sa_handler = hand_on_interrupt;
-  ::sigaction(SIGUSR1, options.interrupts_at_user_signal ? &handler : nullptr, &before[2]);
+  ::sigaction(SIGUSR1, options.enters ? &handler : nullptr, &before[2]);
+  if (const char* path = options.enters ? std::getenv(kEntriesVariable) : nullptr; path != nullptr && enter(path))
+    hand_on_interrupt(SIGUSR1);
   const auto restore = [&] {
     ::sigaction(SIGINT, &before[0], nullptr);
     ::sigaction(SIGTERM, &before[1], nullptr);
@@ -99,8 +165,10 @@ ChildEnd run_child(const std::vector<std::string>& command, const ChildOptions& 
   const pid_t parent = ::getpid(), child = ::fork();
   if (child == 0) {
     restore();
-    if (options.asks_by_user_signal) stand_apart(parent);
-    if (options.interrupts_at_user_signal) {
+    if (options.asks_entered) stand_apart(parent);
+    if (file >= 0) ::setenv(kEntriesVariable, entries_path.c_str(), 1);
+    if (options.enters) {
+      ::unsetenv(kEntriesVariable);
       ::signal(SIGUSR1, SIG_IGN);
       ::signal(SIGINT, SIG_DFL);  // a background job of a script ignores it, and so would what it starts
     }
@@ -145,6 +213,7 @@ ChildEnd run_child(const std::vector<std::string>& command, const ChildOptions& 
   }
   ::close(wrong[0]);
   restore();
+  close_entries();
 #endif
   return end;
 }
