@@ -4,21 +4,13 @@
 // the next tile, keys and values through a ring of stages. Each of the other warpgroups owns 64 rows of queries. They
 // take turns at the matrix units, so that the softmax of one hides behind the products of another; within a warpgroup,
 // the scores of the next keys are multiplied beside the values of the last ones.
-#include "hopper.cuh"
+//
+// Keys and values may lie in a paged cache (PagedAttentionParameters): a table says where blocks of 64 positions are.
+// Rows of a tile are then heads of queries that share their keys, a query's side by side. Keys of a sequence may be
+// divided over blocks, whose results another kernel merges.
+#include "attention_tiles.cuh"
 
 namespace hopper {
-
-/// The host's side is tensor/ops/attention/cubin.cpp.
-struct AttentionParameters {
-  TensorMap q, k, v;  ///< [batch, heads, rows, size]
-  std::uint16_t* y;
-  float* logsumexp;  ///< [batch, heads, queries]
-  std::uint32_t batch, heads, heads_a_group, queries, keys;
-  std::uint32_t value_size;              ///< of a row of y
-  std::uint32_t y_batch, y_head, y_row;  ///< strides in elements
-  float scale;                           ///< of scores, in units of log 2
-  std::uint32_t tiles;                   ///< of queries, per head
-};
 
 /// The largest / the sum of the four threads that share a row of the sums.
 __device__ __forceinline__ float largest_of_row(float x) {
@@ -41,11 +33,10 @@ __device__ __forceinline__ std::uint64_t across(std::uint32_t block, int k16) {
 }
 
 /// Stores a warp's 16 rows, each thread's two times their factors, through the warp's scratch, so that whole lines are
-/// written. @param to row 0 @param row the first of the 16, of `rows` rows with `size` elements
-template <bool F16, int SIZE>
-__device__ __forceinline__ void store_rows(std::uint16_t* to, std::uint32_t stride, std::uint32_t row,
-                                           std::uint32_t rows, std::uint32_t size, const float (&x)[SIZE / 2],
-                                           const float (&factors)[2], char* scratch) {
+/// written. @param to (row) is where that row begins @param row the first of the 16, of `rows` rows of `size` elements
+template <bool F16, int SIZE, typename To>
+__device__ __forceinline__ void store_rows(const To& to, std::uint32_t row, std::uint32_t rows, std::uint32_t size,
+                                           const float (&x)[SIZE / 2], const float (&factors)[2], char* scratch) {
   const std::uint32_t lane = threadIdx.x & 31;
   constexpr std::uint32_t pitch = SIZE * 2, chunks = SIZE / 8;
   // 16 bytes of a row are moved by its number, so that banks differ.
@@ -65,14 +56,21 @@ __device__ __forceinline__ void store_rows(std::uint16_t* to, std::uint32_t stri
   for (std::uint32_t i = lane; i < 16 * chunks; i += 32) {
     const std::uint32_t r = i / chunks, c = i % chunks;
     if (row + r < rows && c * 8 < size)
-      *reinterpret_cast<uint4*>(to + static_cast<std::size_t>(row + r) * stride + c * 8) =
-          *reinterpret_cast<const uint4*>(at(r, c));
+      *reinterpret_cast<uint4*>(to(row + r) + c * 8) = *reinterpret_cast<const uint4*>(at(r, c));
   }
 }
 
 /// SIZE, VALUES: head sizes of keys and values, with zeros up to here. Each of GROUPS warpgroups owns 64 queries.
-template <bool F16, bool CAUSAL, int SIZE, int VALUES, int GROUPS, int KEYS, int STAGES>
-struct AttentionForward {
+/// CAUSAL: always with a paged cache.
+template <bool F16, bool CAUSAL, int SIZE, int VALUES, int GROUPS, int KEYS, int STAGES,
+          typename Parameters = AttentionParameters>
+struct AttentionForward : AttentionTiles<CAUSAL, 64 * GROUPS, KEYS, Parameters> {
+  using Tiles = AttentionTiles<CAUSAL, 64 * GROUPS, KEYS, Parameters>;
+  using Tiles::kPaged, Tiles::number_of, Tiles::tile_at, Tiles::tile_count, Tiles::chunks_of, Tiles::blocks_of,
+      Tiles::last_key;
+  using typename Tiles::Tile;
+  static constexpr int kBoxes = KEYS / kCacheBlock;
+  static constexpr float kLog2 = 0.693147180559945f;
   static constexpr int kRows = 64 * GROUPS, kThreads = 128 * (GROUPS + 1);
   static constexpr int kColumns = (SIZE + 63) / 64, kValueColumns = (VALUES + 63) / 64;  ///< of 128 bytes
   static constexpr int kQueryBytes = 64 * 128 * kColumns;                                ///< of a warpgroup
@@ -84,15 +82,11 @@ struct AttentionForward {
   static constexpr int kKeysAt = GROUPS * kQueryBytes, kValuesAt = kKeysAt + STAGES * kKeyBytes,
                        kResultsAt = kStageApart ? kValuesAt + STAGES * kValueBytes : 0,
                        kBarriers = kValuesAt + STAGES * kValueBytes + (kStageApart ? GROUPS * kResultBytes : 0);
-  static constexpr int kSharedBytes = kBarriers + (2 * GROUPS + 4 * STAGES) * 8;
+  static constexpr int kMissingAt = kBarriers + (2 * GROUPS + 4 * STAGES) * 8, kSharedBytes = kMissingAt + 4 * STAGES;
   static_assert(kSharedBytes <= 232448 - 1024, "shared memory of a multiprocessor, less what is reserved");
   static_assert(kStageApart || kResultBytes <= kQueryBytes, "results take the place of queries");
   /// Registers of a thread, all told 65,536.
   static constexpr int kProducerRegisters = GROUPS == 3 ? 32 : 24, kConsumerRegisters = GROUPS == 3 ? 160 : 240;
-
-  struct Tile {
-    std::uint32_t first, head, batch, blocks;  ///< first query; blocks of keys that any of its rows attends to
-  };
 
   struct Barriers {
     std::uint32_t at;
@@ -108,65 +102,80 @@ struct AttentionForward {
     }
   };
 
-  static __device__ __forceinline__ std::uint32_t blocks_of(const AttentionParameters& p, std::uint32_t end) {
-    const std::uint32_t keys = CAUSAL ? min(p.keys, end) : p.keys;
-    return (keys + KEYS - 1) / KEYS;
-  }
-  /// The number of this block's tile in a turn. Every second turn gives tiles out backwards, so that blocks get as many
-  /// keys where each tile has fewer of them than the one before.
-  static __device__ __forceinline__ std::uint32_t number_of(std::uint32_t turn) {
-    return turn * gridDim.x + (CAUSAL && turn & 1 ? gridDim.x - 1 - blockIdx.x : blockIdx.x);
-  }
-  /// Tiles with the most keys come first, of all heads; without a triangle, tiles of a head follow each other.
-  static __device__ __forceinline__ Tile tile_at(const AttentionParameters& p, std::uint32_t i) {
-    const std::uint32_t all = p.heads * p.batch;
-    std::uint32_t row, head;
-    if constexpr (CAUSAL) {
-      row = i / all, head = i - row * all;
-      row = p.tiles - 1 - row;
+  /// Where the boxes of a block of keys are: its first key, or the numbers of the cache's blocks.
+  struct Place {
+    int boxes[kPaged ? kBoxes : 1];
+    std::uint32_t missing = 0;  ///< a bit for each box that no block of the cache has; the copy engine gives zeros
+  };
+  static __device__ __forceinline__ Place place_of(const Parameters& p, const Tile& t, std::uint32_t block) {
+    Place place;
+    if constexpr (kPaged) {
+#pragma unroll
+      for (int i = 0; i < kBoxes; ++i) {
+        const int key = t.from + static_cast<int>(block) * KEYS + i * kCacheBlock;
+        place.boxes[i] = key < t.end ? p.table[t.batch * p.table_width + key / kCacheBlock] : -1;
+        place.missing |= static_cast<std::uint32_t>(place.boxes[i]) < p.cache_blocks ? 0 : 1u << i;
+      }
     } else {
-      head = i / p.tiles, row = i - head * p.tiles;
+      place.boxes[0] = static_cast<int>(block) * KEYS;
     }
-    Tile t;
-    t.first = row * kRows;
-    t.batch = head / p.heads, t.head = head - t.batch * p.heads;
-    t.blocks = blocks_of(p, min(t.first + kRows, p.queries));
-    return t;
+    return place;
   }
-  static __device__ __forceinline__ std::uint32_t tile_count(const AttentionParameters& p) {
-    return p.tiles * p.heads * p.batch;
+  template <int COLUMNS>
+  static __device__ __forceinline__ void fetch(std::uint32_t to, const TensorMap& map, const Place& place, int group,
+                                               int batch, std::uint32_t barrier) {
+    barrier_expect(barrier, KEYS * 128 * COLUMNS);
+    for (int c = 0; c < COLUMNS; ++c) {
+      const std::uint32_t column = to + c * KEYS * 128;
+      if constexpr (kPaged) {
+        for (int i = 0; i < kBoxes; ++i)
+          copy_box(column + i * kCacheBlock * 128, map, c * 64, 0, group, place.boxes[i], barrier);
+      } else {
+        copy_box(column, map, c * 64, place.boxes[0], group, batch, barrier);
+      }
+    }
   }
 
-  static __device__ __forceinline__ void produce(const AttentionParameters& p, std::uint32_t shared, Barriers bars) {
+  static __device__ __forceinline__ volatile std::uint32_t& missing_in(char* memory, std::uint32_t stage) {
+    return reinterpret_cast<volatile std::uint32_t*>(memory + kMissingAt)[stage];
+  }
+
+  static __device__ __forceinline__ void produce(const Parameters& p, char* memory, std::uint32_t shared,
+                                                 Barriers bars) {
     std::uint32_t it = 0;
     for (std::uint32_t turn = 0; number_of(turn) < tile_count(p); ++turn) {
       const Tile t = tile_at(p, number_of(turn));
       const int group = t.head / p.heads_a_group;
+      Place place = place_of(p, t, max(t.blocks, 1u) - 1), before = place;
       for (int g = 0; g < GROUPS; ++g) {
         if (turn > 0) barrier_wait(bars.queries_empty(g), (turn - 1) & 1);
         barrier_expect(bars.queries_full(g), kQueryBytes);
-        for (int c = 0; c < kColumns; ++c)
-          copy_box(shared + g * kQueryBytes + c * 64 * 128, p.q, c * 64, t.first + g * 64, t.head, t.batch,
-                   bars.queries_full(g));
+        const std::uint32_t row = t.first + g * 64;
+        for (int c = 0; c < kColumns; ++c) {
+          const std::uint32_t to = shared + g * kQueryBytes + c * 64 * 128;
+          if constexpr (kPaged)
+            copy_box(to, p.q, c * 64, 0, t.batch * p.steps + (row >> p.pack), t.head, bars.queries_full(g));
+          else
+            copy_box(to, p.q, c * 64, row, t.head, t.batch, bars.queries_full(g));
+        }
       }
       // Values follow one block behind the keys, as they are needed.
       for (std::uint32_t b = 0; b <= t.blocks; ++b) {
         if (b < t.blocks) {
           const std::uint32_t n = it + b, stage = n % STAGES;
           if (n >= STAGES) barrier_wait(bars.keys_empty(stage), (n / STAGES - 1) & 1);
-          barrier_expect(bars.keys_full(stage), kKeyBytes);
-          for (int c = 0; c < kColumns; ++c)
-            copy_box(shared + kKeysAt + stage * kKeyBytes + c * KEYS * 128, p.k, c * 64, (t.blocks - 1 - b) * KEYS,
-                     group, t.batch, bars.keys_full(stage));
+          if constexpr (kPaged) missing_in(memory, stage) = place.missing;
+          fetch<kColumns>(shared + kKeysAt + stage * kKeyBytes, p.k, place, group, t.batch, bars.keys_full(stage));
         }
+        Place next = place;
+        if (b + 1 < t.blocks) next = place_of(p, t, t.blocks - 2 - b);  // on its way during the next wait
         if (b > 0) {
           const std::uint32_t n = it + b - 1, stage = n % STAGES;
           if (n >= STAGES) barrier_wait(bars.values_empty(stage), (n / STAGES - 1) & 1);
-          barrier_expect(bars.values_full(stage), kValueBytes);
-          for (int c = 0; c < kValueColumns; ++c)
-            copy_box(shared + kValuesAt + stage * kValueBytes + c * KEYS * 128, p.v, c * 64, (t.blocks - b) * KEYS,
-                     group, t.batch, bars.values_full(stage));
+          fetch<kValueColumns>(shared + kValuesAt + stage * kValueBytes, p.v, before, group, t.batch,
+                               bars.values_full(stage));
         }
+        before = place, place = next;
       }
       it += t.blocks;
     }
@@ -180,16 +189,26 @@ struct AttentionForward {
     float largest[2], sum[2];  ///< of two rows; the sum is of this thread's columns
   };
 
-  /// Scores to weights. @param row the first of this thread's two rows @param key of the block's first column
-  /// @return the factors by which what was summed before shrinks
+  /// What two rows of a thread attend to.
+  struct Seen {
+    int first[2], last[2], end;
+    std::uint32_t missing;  ///< of this block: Place::missing
+  };
+
+  /// Scores to weights. @param key of the block's first column @param hides whether the block has keys that are not
+  /// seen; only asked if MASKED @return the factors by which what was summed before shrinks
   template <bool MASKED>
-  static __device__ __forceinline__ float2 weights(float (&s)[KEYS / 2], Softmax& soft, const AttentionParameters& p,
-                                                   std::uint32_t row, std::uint32_t key) {
+  static __device__ __forceinline__ float2 weights(float (&s)[KEYS / 2], Softmax& soft, const Parameters& p,
+                                                   const Seen& seen, int key, bool hides) {
     if constexpr (MASKED) {
+      if (hides) {
 #pragma unroll
-      for (int i = 0; i < KEYS / 2; ++i) {
-        const std::uint32_t column = key + i / 4 * 8 + (threadIdx.x & 3) * 2 + (i & 1);
-        if (column >= p.keys || (CAUSAL && column > row + (i >> 1 & 1) * 8)) s[i] = -INFINITY;
+        for (int i = 0; i < KEYS / 2; ++i) {
+          const int column = key + i / 4 * 8 + (static_cast<int>(threadIdx.x) & 3) * 2 + (i & 1), h = i >> 1 & 1;
+          if (column >= seen.end || (CAUSAL && column > seen.last[h]) ||
+              (kPaged && (column < seen.first[h] || (seen.missing >> i / 32 & 1))))
+            s[i] = -INFINITY;
+        }
       }
     }
     float shrink[2];
@@ -231,7 +250,36 @@ struct AttentionForward {
     for (int i = 0; i < KEYS / 16; ++i) wgmma<F16, true>(o, a[i], across<KEYS>(v, i), true);
   }
 
-  static __device__ __forceinline__ void consume(const AttentionParameters& p, char* memory, std::uint32_t shared,
+  /// Makes values behind the end of a sequence 0: of what is left there, weights of 0 may make NaN. All warpgroups that
+  /// read a block do so, none waits for the others.
+  static __device__ __forceinline__ void clear_values(char* block, int from, std::uint32_t thread) {
+    for (int c = 0; c < kValueColumns; ++c) {
+      for (std::uint32_t i = from * 8 + thread; i < KEYS * 8; i += 128)
+        *reinterpret_cast<uint4*>(block + c * KEYS * 128 + i * 16) = make_uint4(0, 0, 0, 0);
+    }
+    fence_async();
+  }
+
+  /// Stores what a chunk contributes to a thread's two rows, with the maximum of scores and the sum of weights.
+  static __device__ __forceinline__ void store_part(const PagedAttentionParameters& p, const Tile& t, std::uint32_t row,
+                                                    const float (&o)[VALUES / 2], const Softmax& soft) {
+    const std::uint32_t quarter = threadIdx.x & 3;
+#pragma unroll
+    for (int h = 0; h < 2; ++h, row += 8) {
+      if (row >= p.queries) continue;
+      float* to = Tiles::part_of(p, t, row);
+#pragma unroll
+      for (int j = 0; j < VALUES / 8; ++j) {
+        const std::uint32_t column = j * 8 + quarter * 2;
+        if (column < p.value_size)
+          *reinterpret_cast<float2*>(to + column) = make_float2(o[j * 4 + h * 2], o[j * 4 + h * 2 + 1]);
+      }
+      if (quarter == 0)
+        *reinterpret_cast<float2*>(to + p.value_size) = make_float2(soft.largest[h] * p.scale * kLog2, soft.sum[h]);
+    }
+  }
+
+  static __device__ __forceinline__ void consume(const Parameters& p, char* memory, std::uint32_t shared,
                                                  Barriers bars) {
     // The same in all lanes, as the compiler can see: products may not be in branches that diverge.
     const int group = __shfl_sync(~0u, static_cast<int>(threadIdx.x >> 7), 0) - 1;
@@ -243,7 +291,7 @@ struct AttentionForward {
     for (std::uint32_t turn = 0; number_of(turn) < tile_count(p); ++turn) {
       const Tile t = tile_at(p, number_of(turn));
       const std::uint32_t first = t.first + group * 64, row = first + warp * 16 + (lane >> 2);
-      const std::uint32_t own = first >= p.queries ? 0 : blocks_of(p, min(first + 64, p.queries));
+      const std::uint32_t own = first >= p.queries ? 0 : blocks_of(p, t, min(first + 64, p.queries));
       // Blocks of keys that only later rows attend to.
       for (std::uint32_t b = t.blocks; b > own; --b, ++it) {
         const std::uint32_t stage = it % STAGES, parity = it / STAGES & 1;
@@ -259,6 +307,19 @@ struct AttentionForward {
         continue;
       }
       std::uint32_t block = own - 1;
+      Seen seen;
+      seen.end = t.end;
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        seen.last[h] = last_key(p, t, row + h * 8);
+        if constexpr (kPaged) seen.first[h] = p.window > 0 ? seen.last[h] + 1 - static_cast<int>(p.window) : 0;
+      }
+      // Keys from the first to the second one are seen by all of the warpgroup's rows.
+      int all_from = 0, all_to = 0;
+      if constexpr (kPaged) {
+        all_from = p.window > 0 ? last_key(p, t, first + 63) + 1 - static_cast<int>(p.window) : 0;
+        all_to = min(t.end - 1, last_key(p, t, first));
+      }
       float s[KEYS / 2], o[VALUES / 2];
       std::uint32_t a[KEYS / 16][4];
       Softmax soft{{-INFINITY, -INFINITY}, {0, 0}};
@@ -266,19 +327,29 @@ struct AttentionForward {
       for (int j = 0; j < VALUES / 2; ++j) o[j] = 0;
 
       barrier_wait(bars.keys_full(it % STAGES), it / STAGES & 1);
+      if constexpr (kPaged) seen.missing = missing_in(memory, it % STAGES);
       product_fence();
       scores(s, q, shared + kKeysAt + it % STAGES * kKeyBytes);
       product_commit();
       product_wait<0>();
       if (speaker) barrier_arrive(bars.keys_empty(it % STAGES));
-      weights<true>(s, soft, p, row, block * KEYS);
+      weights<true>(s, soft, p, seen, t.from + block * KEYS, true);
       to_operands(s, a);
+
+      if constexpr (kPaged) {
+        if (const int rows = t.end - t.from - static_cast<int>(block) * KEYS; rows < KEYS && rows % kCacheBlock != 0) {
+          barrier_wait(bars.values_full(it % STAGES), it / STAGES & 1);
+          clear_values(memory + kValuesAt + it % STAGES * kValueBytes, max(rows, 0), in_group);
+          sync_threads(4 + group, 128);
+        }
+      }
 
       while (block > 0) {
         const std::uint32_t before = it % STAGES, parity_before = it / STAGES & 1;
         ++it, --block;
         const std::uint32_t stage = it % STAGES;
         barrier_wait(bars.keys_full(stage), it / STAGES & 1);
+        if constexpr (kPaged) seen.missing = missing_in(memory, stage);
         wait_for_turn(group);
         product_fence();
         scores(s, q, shared + kKeysAt + stage * kKeyBytes);
@@ -290,7 +361,9 @@ struct AttentionForward {
         give_turn(group);
         product_wait<1>();
         if (speaker) barrier_arrive(bars.keys_empty(stage));
-        const float2 shrink = weights<false>(s, soft, p, row, block * KEYS);
+        const int key = t.from + static_cast<int>(block) * KEYS;
+        const bool hides = kPaged && (key < all_from || key + KEYS - 1 > all_to || seen.missing != 0);
+        const float2 shrink = weights<kPaged>(s, soft, p, seen, key, hides);
         product_wait<0>();
         if (speaker) barrier_arrive(bars.values_empty(before));
 #pragma unroll
@@ -308,19 +381,26 @@ struct AttentionForward {
       for (int h = 0; h < 2; ++h) {
         const float sum = sum_of_row(soft.sum[h]);
         inverse[h] = sum == 0 ? 0 : 1 / sum;
-        if ((lane & 3) == 0 && row + h * 8 < p.queries) {
-          const std::size_t at = (static_cast<std::size_t>(t.batch) * p.heads + t.head) * p.queries + row + h * 8;
-          p.logsumexp[at] = (soft.largest[h] * p.scale + __log2f(sum)) * 0.693147180559945f;
+        if constexpr (!kPaged) {
+          if ((lane & 3) == 0 && row + h * 8 < p.queries) {
+            const std::size_t at = (static_cast<std::size_t>(t.batch) * p.heads + t.head) * p.queries + row + h * 8;
+            p.logsumexp[at] = (soft.largest[h] * p.scale + __log2f(sum)) * kLog2;
+          }
+        } else {
+          soft.sum[h] = sum;
         }
       }
       product_wait<0>();
       if (speaker) barrier_arrive(bars.values_empty(it % STAGES));
       ++it;
       if constexpr (!kStageApart) sync_threads(4 + group, 128);
-      store_rows<F16, VALUES>(
-          p.y + static_cast<std::size_t>(t.batch) * p.y_batch + static_cast<std::size_t>(t.head) * p.y_head, p.y_row,
-          first + warp * 16, p.queries, p.value_size, o, inverse,
-          memory + kResultsAt + group * kResultBytes + warp * 16 * VALUES * 2);
+      if (kPaged && chunks_of(p) > 1) {
+        if constexpr (kPaged) store_part(p, t, row, o, soft);
+      } else {
+        store_rows<F16, VALUES>([&](std::uint32_t r) { return Tiles::result_row(p, t, r); }, first + warp * 16,
+                                p.queries, p.value_size, o, inverse,
+                                memory + kResultsAt + group * kResultBytes + warp * 16 * VALUES * 2);
+      }
       if constexpr (!kStageApart) {
         fence_async();
         sync_threads(4 + group, 128);
@@ -329,7 +409,7 @@ struct AttentionForward {
     }
   }
 
-  static __device__ __forceinline__ void run(const AttentionParameters& p, char* memory) {
+  static __device__ __forceinline__ void run(const Parameters& p, char* memory) {
     const std::uint32_t shared = shared_address(memory);
     const Barriers bars{shared + kBarriers};
     if (threadIdx.x == 0) {
@@ -343,7 +423,7 @@ struct AttentionForward {
     __syncthreads();
     if (threadIdx.x < 128) {
       give_registers<kProducerRegisters>();
-      if (threadIdx.x == 0) produce(p, shared, bars);
+      if (threadIdx.x == 0) produce(p, memory, shared, bars);
     } else {
       take_registers<kConsumerRegisters>();
       consume(p, memory, shared, bars);

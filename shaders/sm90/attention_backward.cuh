@@ -292,10 +292,13 @@ struct AttentionBackward {
       float x[32], y[32];
 #pragma unroll
       for (std::uint32_t i = 0; i < 32; ++i) x[i] = dv[c * 32 + i], y[i] = dk[c * 32 + i];
-      store_rows<F16, 64>(p.dv + head + c * 64, p.row_stride, w.tile * kKeys + row, p.keys, p.size - c * 64, x, {1, 1},
-                          scratch);
-      store_rows<F16, 64>(p.dk + head + c * 64, p.row_stride, w.tile * kKeys + row, p.keys, p.size - c * 64, y,
-                          {p.scale, p.scale}, scratch);
+      const auto in = [&](std::uint16_t* gradient) {
+        return [at = gradient + head + c * 64, stride = p.row_stride](std::uint32_t key) {
+          return at + static_cast<std::size_t>(key) * stride;
+        };
+      };
+      store_rows<F16, 64>(in(p.dv), w.tile * kKeys + row, p.keys, p.size - c * 64, x, {1, 1}, scratch);
+      store_rows<F16, 64>(in(p.dk), w.tile * kKeys + row, p.keys, p.size - c * 64, y, {p.scale, p.scale}, scratch);
     }
     __syncwarp();
   }

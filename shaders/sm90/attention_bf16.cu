@@ -1,4 +1,4 @@
-// Attention and its gradients, bf16.
+// Attention, of a paged cache too, and its gradients, bf16.
 // kernel: cubin_attention_bf16_64
 // kernel: cubin_attention_bf16_64_causal
 // kernel: cubin_attention_bf16_96
@@ -7,6 +7,10 @@
 // kernel: cubin_attention_bf16_128_causal
 // kernel: cubin_attention_bf16_256
 // kernel: cubin_attention_bf16_256_causal
+// kernel: cubin_attention_paged_bf16_64
+// kernel: cubin_attention_paged_bf16_96
+// kernel: cubin_attention_paged_bf16_128
+// kernel: cubin_attention_paged_bf16_256
 // kernel: cubin_attention_backward_bf16_64
 // kernel: cubin_attention_backward_bf16_64_causal
 // kernel: cubin_attention_backward_bf16_128

@@ -1,4 +1,4 @@
-// Attention and its gradients, f16.
+// Attention, of a paged cache too, and its gradients, f16.
 // kernel: cubin_attention_f16_64
 // kernel: cubin_attention_f16_64_causal
 // kernel: cubin_attention_f16_96
@@ -7,6 +7,10 @@
 // kernel: cubin_attention_f16_128_causal
 // kernel: cubin_attention_f16_256
 // kernel: cubin_attention_f16_256_causal
+// kernel: cubin_attention_paged_f16_64
+// kernel: cubin_attention_paged_f16_96
+// kernel: cubin_attention_paged_f16_128
+// kernel: cubin_attention_paged_f16_256
 // kernel: cubin_attention_backward_f16_64
 // kernel: cubin_attention_backward_f16_64_causal
 // kernel: cubin_attention_backward_f16_128

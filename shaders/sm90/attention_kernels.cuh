@@ -18,6 +18,12 @@
   ETNA_ATTENTION_KERNEL(cubin_attention_##dtype##_##SIZE##_causal, hopper::ForwardCausal##SIZE,               \
                         hopper::AttentionParameters)
 
+#define ETNA_ATTENTION_PAGED(dtype, F16, SIZE, GROUPS, KEYS)                                              \
+  namespace hopper {                                                                                      \
+  using Paged##SIZE = AttentionForward<F16, true, SIZE, SIZE, GROUPS, KEYS, 2, PagedAttentionParameters>; \
+  }                                                                                                       \
+  ETNA_ATTENTION_KERNEL(cubin_attention_paged_##dtype##_##SIZE, hopper::Paged##SIZE, hopper::PagedAttentionParameters)
+
 #define ETNA_ATTENTION_BACKWARD(dtype, F16, SIZE, QUERIES)                                                \
   namespace hopper {                                                                                      \
   using Backward##SIZE = AttentionBackward<F16, false, SIZE, QUERIES>;                                    \
@@ -33,6 +39,10 @@
   ETNA_ATTENTION_FORWARD(dtype, F16, 96, 2, 128)                                               \
   ETNA_ATTENTION_FORWARD(dtype, F16, 128, 2, 128)                                              \
   ETNA_ATTENTION_FORWARD(dtype, F16, 256, 2, 64)                                               \
+  ETNA_ATTENTION_PAGED(dtype, F16, 64, 3, 128)                                                 \
+  ETNA_ATTENTION_PAGED(dtype, F16, 96, 2, 128)                                                 \
+  ETNA_ATTENTION_PAGED(dtype, F16, 128, 2, 128)                                                \
+  ETNA_ATTENTION_PAGED(dtype, F16, 256, 2, 64)                                                 \
   ETNA_ATTENTION_BACKWARD(dtype, F16, 64, 128)                                                 \
   ETNA_ATTENTION_BACKWARD(dtype, F16, 128, 64)                                                 \
   extern "C" __global__ void __launch_bounds__(256)                                            \

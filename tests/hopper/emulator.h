@@ -38,6 +38,9 @@ inline float2 make_float2(float x, float y) { return {x, y}; }
 inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 inline uint4 make_uint4(std::uint32_t x, std::uint32_t y, std::uint32_t z, std::uint32_t w) { return {x, y, z, w}; }
 inline std::uint32_t min(std::uint32_t a, std::uint32_t b) { return std::min(a, b); }
+inline std::uint32_t max(std::uint32_t a, std::uint32_t b) { return std::max(a, b); }
+inline int min(int a, int b) { return std::min(a, b); }
+inline int max(int a, int b) { return std::max(a, b); }
 
 namespace emulated {
 
@@ -265,7 +268,7 @@ namespace hopper {
 struct TensorMap {
   const std::uint16_t* at;
   std::int64_t size, rows, heads, batch, row_stride, head_stride, batch_stride;
-  int box_rows;
+  int box_rows, box_heads = 1;
 };
 
 constexpr std::uint32_t kBase = 1024;  ///< of a block's shared memory
@@ -315,17 +318,19 @@ inline void came(std::uint32_t barrier, int bytes) {
 inline void copy_box(std::uint32_t to, const TensorMap& map, std::uint32_t x, std::uint32_t y, std::uint32_t head,
                      std::uint32_t batch, std::uint32_t barrier) {
   if (to % 1024 != 0) emulated::fail("a box that does not begin at a multiple of 1024 bytes");
-  if (head >= map.heads || batch >= map.batch) emulated::fail("a head that is not there");
-  const std::uint16_t* from = map.at + head * map.head_stride + batch * map.batch_stride;
-  for (int r = 0; r < map.box_rows; ++r) {
+  for (int row = 0; row < map.box_rows * map.box_heads; ++row) {
+    const std::uint32_t r = y + row % map.box_rows, h = head + row / map.box_rows;
+    const bool there = r < map.rows && h < map.heads && batch < map.batch;
     for (std::uint32_t c = 0; c < 64; ++c) {
-      const bool inside = y + r < map.rows && x + c < map.size;
-      const std::uint16_t value = inside ? from[(y + r) * map.row_stride + x + c] : std::uint16_t{0};
-      std::memcpy(shared_pointer(to + static_cast<std::uint32_t>(r) * 128 + (c / 8 ^ (r & 7)) * 16 + c % 8 * 2), &value,
-                  2);
+      const std::uint16_t value =
+          there && x + c < map.size
+              ? map.at[h * map.head_stride + batch * map.batch_stride + r * map.row_stride + x + c]
+              : std::uint16_t{0};
+      std::memcpy(shared_pointer(to + static_cast<std::uint32_t>(row) * 128 + (c / 8 ^ (row & 7)) * 16 + c % 8 * 2),
+                  &value, 2);
     }
   }
-  came(barrier, map.box_rows * 128);
+  came(barrier, map.box_rows * map.box_heads * 128);
 }
 inline void copy_bytes(std::uint32_t to, const void* from, int bytes, std::uint32_t barrier) {
   if (to % 16 != 0 || reinterpret_cast<std::uintptr_t>(from) % 16 != 0 || bytes % 16 != 0)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <initializer_list>
 
@@ -21,6 +22,7 @@ constexpr float kLog2E = 1.44269504088896f;
 struct CubinForward {
   std::int64_t size;
   const gpu::CubinKernel* kernels[2][2];
+  const gpu::CubinKernel* paged[2];
   std::int64_t groups, keys;  ///< warpgroups, each with 64 queries; keys of a tile
   std::uint32_t shared_bytes;
 };
@@ -34,7 +36,7 @@ constexpr std::int64_t kBackwardKeys = 128, kBackwardSums = 2 * 64 * 64;  ///< o
 
 /// Bytes of barriers included.
 constexpr std::uint32_t forward_bytes(std::uint32_t columns, std::uint32_t groups, std::uint32_t keys, bool apart) {
-  return 128 * columns * (64 * groups * (apart ? 2 : 1) + 4 * keys) + 8 * (2 * groups + 8);
+  return 128 * columns * (64 * groups * (apart ? 2 : 1) + 4 * keys) + 8 * (2 * groups + 9);
 }
 constexpr std::uint32_t backward_bytes(std::uint32_t columns, std::uint32_t queries) {
   return 128 * columns * (2 * 128 + 4 * queries) + 2 * 128 * 2 * queries + 2 * columns * 64 * 64 * 4 + 2 * 8 * queries +
@@ -53,24 +55,28 @@ const CubinForward* forward_kernels(std::int64_t size) {
       {64,
        {{&cubin_attention_bf16_64, &cubin_attention_bf16_64_causal},
         {&cubin_attention_f16_64, &cubin_attention_f16_64_causal}},
+       {&cubin_attention_paged_bf16_64, &cubin_attention_paged_f16_64},
        3,
        128,
        forward_bytes(1, 3, 128, true)},
       {96,
        {{&cubin_attention_bf16_96, &cubin_attention_bf16_96_causal},
         {&cubin_attention_f16_96, &cubin_attention_f16_96_causal}},
+       {&cubin_attention_paged_bf16_96, &cubin_attention_paged_f16_96},
        2,
        128,
        forward_bytes(2, 2, 128, true)},
       {128,
        {{&cubin_attention_bf16_128, &cubin_attention_bf16_128_causal},
         {&cubin_attention_f16_128, &cubin_attention_f16_128_causal}},
+       {&cubin_attention_paged_bf16_128, &cubin_attention_paged_f16_128},
        2,
        128,
        forward_bytes(2, 2, 128, true)},
       {256,
        {{&cubin_attention_bf16_256, &cubin_attention_bf16_256_causal},
         {&cubin_attention_f16_256, &cubin_attention_f16_256_causal}},
+       {&cubin_attention_paged_bf16_256, &cubin_attention_paged_f16_256},
        2,
        64,
        forward_bytes(4, 2, 64, false)},
@@ -132,6 +138,12 @@ struct Parameters : Arguments {
   void strides(const Tensor& x) { u32s(x.strides()[0], x.strides()[1], x.strides()[2]); }
 };
 
+/// Heads that share their keys are rows of a tile, if tiles of 64 rows can have whole queries.
+std::int64_t heads_of_pack(const PagedPrompt& prompt) {
+  const std::int64_t shared = prompt.q.size(2) / prompt.keys.size(1);
+  return 64 % shared == 0 ? shared : 1;
+}
+
 std::int64_t units_of(Device device) { return static_cast<std::int64_t>(gpu::capabilities(device).compute_units); }
 
 }  // namespace
@@ -166,6 +178,50 @@ bool launch_cubin(const OpCall& call, const Inputs& in, const Tensor& y, const T
                             .threads = gpu::u32(128 * (kernel.groups + 1)),
                             .shared_bytes = kernel.shared_bytes});
   return true;
+}
+
+std::optional<PagedTiles> cubin_prompt_tiles(const PagedPrompt& x) {
+  const auto operands = {&x.q, &x.keys, &x.values, &x.y};
+  const bool aligned =
+      std::all_of(operands.begin(), operands.end(), [](const Tensor* t) { return t->address() % 16 == 0; });
+  if (!has_cubin(x.q.device(), x.q.dtype(), x.q.size(3)) || x.keys.dtype() != x.q.dtype() ||
+      x.y.dtype() != x.q.dtype() || !aligned || !(x.scale > 0) || !std::isfinite(x.scale))
+    return {};
+  const CubinForward& kernel = *forward_kernels(x.q.size(3));
+  const std::int64_t pack = heads_of_pack(x);
+  return PagedTiles{ceil_div(x.q.size(1) * pack, 64 * kernel.groups) * (x.q.size(2) / pack) * x.q.size(0), kernel.keys};
+}
+
+void launch_cubin_prompt(const OpCall& call, const PagedPrompt& x) {
+  const std::int64_t batch = x.q.size(0), steps = x.q.size(1), heads = x.q.size(2), size = x.q.size(3),
+                     groups = x.keys.size(1), pack = heads_of_pack(x);
+  const CubinForward& kernel = *forward_kernels(size);
+  const auto q = gemm::tensor_map(gemm::TiledHeads{.at = gpu::pointer(x.q),
+                                                   .size = size,
+                                                   .rows = pack,
+                                                   .heads = batch * steps,
+                                                   .batch = heads / pack,
+                                                   .row_stride = size,
+                                                   .head_stride = heads * size,
+                                                   .batch_stride = pack * size,
+                                                   .box_rows = pack,
+                                                   .box_heads = 64 / pack});
+  const auto k = map_of(x.keys, x.keys.size(2)), v = map_of(x.values, x.values.size(2));
+  const std::int64_t tiles = ceil_div(steps * pack, 64 * kernel.groups), all = tiles * heads / pack * batch * x.chunks;
+  Parameters p;  // hopper::PagedAttentionParameters
+  for (const auto& map : {q, k, v}) p.append(map.value());
+  for (const Tensor* t : {&x.table, &x.positions}) p.read(gpu::pointer(*t));
+  p.write(x.chunks == 1 ? gpu::pointer(x.y) : Pointer());
+  p.write(x.chunks == 1 ? Pointer() : gpu::pointer(x.parts));
+  p.u32s(batch, heads / pack, heads / groups / pack, steps * pack, size);
+  p.number(static_cast<float>(x.scale) * kLog2E);
+  p.u32s(tiles, steps, std::countr_zero(gpu::u32(pack)), x.table.size(1), x.keys.size(0), x.chunks, x.least, x.window);
+  gpu::enqueue(x.y.device(), {.kernel = *kernel.paged[x.y.dtype() == f16],
+                              .op = call.op.name,
+                              .arguments = p,
+                              .groups = {gpu::u32(std::min(all, units_of(x.y.device()))), 1, 1},
+                              .threads = gpu::u32(128 * (kernel.groups + 1)),
+                              .shared_bytes = kernel.shared_bytes});
 }
 
 bool launch_cubin_gradients(const OpCall& call, const Inputs& in, const Kept& kept, const Tensor& dq, const Tensor& dk,

@@ -5,6 +5,7 @@
 #include <etna/device/internal/rounding.h>
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/internal/overrides.h>
+#include <etna/tensor/ops/attention/internal/cubin.h>
 #include <etna/tensor/ops/attention/internal/matrix.h>
 #include <etna/tensor/ops/attention/internal/paged.h>
 #include <etna/tensor/ops/kernel.h>
@@ -102,6 +103,26 @@ struct Attention {
     return tiles;
   }
 
+  /// For kernels whose blocks stay on their compute units: as many chunks as make the longest of them end first.
+  void plan_blocks(const Shape& shape, const PagedTiles& all) {
+    measure(shape);
+    const std::int64_t blocks = ceil_div(reach(), all.positions);
+    // What beginning and ending a tile costs, in blocks of keys, and what storing and merging parts adds.
+    constexpr std::int64_t tile_cost = 2, part_cost = 1;
+    std::int64_t least = std::numeric_limits<std::int64_t>::max();
+    for (std::int64_t c = 1, most = std::max<std::int64_t>(1, reach() / kPositionsPerSpan); c <= most; ++c) {
+      const std::int64_t cost =
+          ceil_div(all.tiles * c, compute_units()) * (ceil_div(blocks, c) + tile_cost + (c > 1 ? part_cost : 0));
+      if (cost < least) least = cost, chunks = c;
+    }
+    span = kPositionsPerSpan;
+    if (overrides().split_keys) {
+      chunks = std::max<std::int64_t>(1, table.size(1));
+      span = kCacheBlock;
+    }
+    make_parts();
+  }
+
   void begin(gpu::Kernel& kernel) const {
     kernel.spec(q.dtype(), keys.dtype(), size, shared / split)
         .spec(load_width(q, size), std::min(load_width(keys, size), load_width(values, size)))
@@ -133,6 +154,28 @@ struct Attention {
   }
 };
 
+/// Of a prompt, on a Hopper GPU's matrix units. @return false if there are none for it
+bool attend_by_cubin(const OpCall& call, Attention& at) {
+  PagedPrompt prompt{.q = at.q,
+                     .keys = at.keys,
+                     .values = at.values,
+                     .table = at.table,
+                     .positions = at.positions,
+                     .y = at.y,
+                     .parts = {},
+                     .scale = at.attrs.scale,
+                     .window = at.attrs.window};
+  const std::optional<PagedTiles> tiles = cubin_prompt_tiles(prompt);
+  if (!tiles || at.attrs.softcap > 0) return false;
+  at.plan_blocks(at.q.shape(), *tiles);
+  prompt.parts = at.parts;
+  prompt.chunks = at.chunks;
+  prompt.least = at.span;
+  launch_cubin_prompt(call, prompt);
+  at.merge(call, true);
+  return true;
+}
+
 /// Of a prompt: by matrix units where queries and keys are in 16 bits.
 void attend_in_tiles(const OpCall& call, Attention& at) {
   const Shape& shape = at.q.shape();
@@ -140,6 +183,7 @@ void attend_in_tiles(const OpCall& call, Attention& at) {
   const bool capped = at.attrs.softcap > 0;
   // A window as long as a sequence can be hides nothing.
   if (at.attrs.window > std::numeric_limits<std::int32_t>::max()) at.attrs.window = 0;
+  if (attend_by_cubin(call, at)) return;
   std::optional<MatrixKernel> matrix;
   const bool aligned = at.q.address() % 16 == 0 && at.keys.address() % 16 == 0 && at.values.address() % 16 == 0;
   if (aligned && std::isfinite(at.attrs.scale))

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
+
 #include <etna/tensor/ops/attention/internal/attention.h>
 
 /// Attention with Hopper's warpgroup instructions: the kernels of shaders/sm90/attention_kernels.cuh, f16 and bf16,
@@ -13,6 +16,25 @@ bool launch_cubin(const OpCall& call, const Inputs& in, const Tensor& y, const T
 /// @param dq, dk, dv as [B, H, T, D] or [B, G, S, D]; dk and dv of the same strides @return as above
 bool launch_cubin_gradients(const OpCall& call, const Inputs& in, const Kept& kept, const Tensor& dq, const Tensor& dk,
                             const Tensor& dv);
+
+/// A prompt's queries over a paged cache; what the op calls q, keys, and so on.
+struct PagedPrompt {
+  Tensor q, keys, values, table, positions, y;
+  Tensor
+      parts;  ///< [B * T, G, chunks, H / G, D + 2] f32: weighted sums, maximum and sum of weights; undefined: 1 chunk
+  double scale = 0;
+  std::int64_t window = 0;
+  std::int64_t chunks = 1, least = 0;  ///< into how many parts keys are divided; the fewest positions of one
+};
+/// How the kernel divides its work: each of its blocks, one a compute unit, takes tile after tile.
+struct PagedTiles {
+  std::int64_t tiles = 0;      ///< of all queries, for each chunk of keys
+  std::int64_t positions = 0;  ///< of keys that a block works on at a time
+};
+/// @return nothing where launch_cubin_prompt() does not take it
+std::optional<PagedTiles> cubin_prompt_tiles(const PagedPrompt& prompt);
+/// Attends to all chunks. If there is one, y is done.
+void launch_cubin_prompt(const OpCall& call, const PagedPrompt& prompt);
 
 /// Whether ETNA_ATTENTION asks for such kernels, and the device and the build have them for heads of this size.
 bool has_cubin(Device device, DType t, std::int64_t size);

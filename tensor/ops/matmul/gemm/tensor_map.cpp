@@ -18,11 +18,11 @@ std::uint64_t sixteenths(std::int64_t bytes) { return static_cast<std::uint64_t>
 
 using Words = std::array<std::uint64_t, 16>;  ///< the first is the address
 
-/// A box of rows of 128 bytes, of one matrix.
-void set_box(Words& words, std::int64_t item, std::int64_t rows) {
+/// A box of rows of 128 bytes, of so many matrices.
+void set_box(Words& words, std::int64_t item, std::int64_t rows, std::int64_t matrices = 1) {
   words[6] = (kBoxBytes / static_cast<std::uint64_t>(item) - 1) << 56;
-  words[7] = less_one(rows);
-  words[8] = kBoxBytes * static_cast<std::uint64_t>(rows);
+  words[7] = less_one(matrices) << 8 | less_one(rows);
+  words[8] = kBoxBytes * static_cast<std::uint64_t>(rows * matrices);
   words[9] = kBoxBytes * kSwizzledRows;
 }
 
@@ -64,7 +64,7 @@ std::optional<Arguments> tensor_map(const TiledHeads& x) {
   words[2] = sixteenths(batch) << 32 | sixteenths(head);
   words[4] = less_one(x.rows) << 32 | less_one(x.size);
   words[5] = less_one(x.batch) << 32 | less_one(x.heads);
-  set_box(words, item, x.box_rows);
+  set_box(words, item, x.box_rows, x.box_heads);
   return tensor_map_of(x.at, words);
 }
 

@@ -30,6 +30,7 @@ struct TiledHeads {
   std::int64_t size = 0, rows = 0, heads = 0, batch = 0;
   std::int64_t row_stride = 0, head_stride = 0, batch_stride = 0;  ///< in elements
   std::int64_t box_rows = 0;  ///< at most 256; a box holds 64 elements of each, with the 128-byte swizzle
+  std::int64_t box_heads = 1;
 };
 
 /// The same descriptor for boxes of heads (hopper::copy_box). Empty if the engine cannot address them: as above.

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "hopper/emulator.h"
+
+// What tests of attention's kernels for Hopper share.
+namespace hopper {
+
+using U32 = std::uint32_t;
+inline constexpr float kLog2E = 1.44269504088896f;
+
+/// The norm of the difference over the norm; infinite if a value is NaN.
+inline double distance(const std::vector<std::uint16_t>& found, const std::vector<double>& wanted) {
+  double off = 0, size = 0;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const double difference = emulated::from_bf16(found[i]) - wanted[i];
+    off += difference * difference, size += wanted[i] * wanted[i];
+  }
+  const double relative = std::sqrt(off / std::max(size, 1e-30));
+  return std::isnan(relative) ? std::numeric_limits<double>::infinity() : relative;
+}
+
+/// Weights and their gradients are rounded to bf16 once, and so are results.
+inline constexpr double kBound = 4e-3;
+
+class HopperAttention : public testing::Test {
+ protected:
+  void SetUp() override {
+#ifdef __SANITIZE_THREAD__
+    GTEST_SKIP() << "there is one thread, and its fibers look like calls that never return";
+#endif
+  }
+};
+
+}  // namespace hopper
