@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/attention/attention.h>
 
 #include "measure.h"
 
@@ -27,6 +28,36 @@ void attentions(const Setting& setting, const Print& print) {
     const Tensor q = input(), k = input(), v = input();
     print(timed(setting, "attention", fmt::format("causal B{} H{} T{} D{}", s.batch, s.heads, s.length, s.width),
                 [&] { return scaled_dot_product_attention(q, k, v, {}, true); }, {q, k, v}));
+  }
+}
+
+/// Prompts of `steps` tokens behind `past` that a paged cache has, 32 heads over 8 heads of keys.
+void prompts(const Setting& setting, const Print& print) {
+  manual_seed(1);
+  struct Sizes {
+    std::int64_t steps, past, width;
+  };
+  if (setting.dtype == f32 || setting.device.is_cpu()) return;
+  constexpr std::int64_t heads = 32, groups = 8;
+  for (const Sizes& s : std::vector<Sizes>{{512, 0, 64},
+                                           {2048, 0, 64},
+                                           {64, 7168, 64},
+                                           {192, 7168, 64},
+                                           {640, 7168, 64},
+                                           {2048, 6144, 64},
+                                           {512, 0, 128},
+                                           {2048, 0, 128},
+                                           {640, 7168, 128}}) {
+    const std::int64_t blocks = (s.steps + s.past + kCacheBlock - 1) / kCacheBlock;
+    const TensorOptions options{setting.dtype, setting.device};
+    const Tensor q = randn({1, s.steps, heads, s.width}).to(setting.device, setting.dtype);
+    const Tensor table = arange(0, blocks, 1, {i32, setting.device}).unsqueeze(0),
+                 position = full({1}, static_cast<double>(s.past), {i32, setting.device});
+    PagedCache cache = paged_cache(blocks, groups, s.width, options);
+    for (Tensor* x : {&cache.keys, &cache.values}) x->copy_(randn(x->shape()));
+    print(timed(setting, "prompt", fmt::format("T{} behind {} D{}", s.steps, s.past, s.width), [&] {
+      return TensorList{paged_attention(q, cache, {table, position})};
+    }));
   }
 }
 

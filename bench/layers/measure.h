@@ -38,6 +38,7 @@ void convolutions(const Setting& setting, const Print& print);
 void recurrent(const Setting& setting, const Print& print);
 void sorting(const Setting& setting, const Print& print);
 void attentions(const Setting& setting, const Print& print);
+void prompts(const Setting& setting, const Print& print);
 void small_cnn(const Setting& setting, const Print& print);
 
 }  // namespace bench

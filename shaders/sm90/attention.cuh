@@ -274,8 +274,9 @@ struct AttentionForward : AttentionTiles<CAUSAL, 64 * GROUPS, KEYS, Parameters> 
         if (column < p.value_size)
           *reinterpret_cast<float2*>(to + column) = make_float2(o[j * 4 + h * 2], o[j * 4 + h * 2 + 1]);
       }
-      if (quarter == 0)
-        *reinterpret_cast<float2*>(to + p.value_size) = make_float2(soft.largest[h] * p.scale * kLog2, soft.sum[h]);
+      // The maximum leaves NaN out, the sum does not.
+      const float sum = soft.sum[h], largest = isnan(sum) ? sum : soft.largest[h] * p.scale * kLog2;
+      if (quarter == 0) *reinterpret_cast<float2*>(to + p.value_size) = make_float2(largest, sum);
     }
   }
 

@@ -259,6 +259,7 @@ template <typename T>
 T __shfl_sync(std::uint32_t, T x, std::uint32_t lane) {
   return emulated::from_lane(x, lane);
 }
+inline bool isnan(float x) { return std::isnan(x); }
 inline float __log2f(float x) { return std::log2(x); }
 inline std::uint32_t atomicAdd(std::uint32_t* to, std::uint32_t n) { return (*to += n) - n; }
 

@@ -114,20 +114,22 @@ struct PagedAttention {
                                                                  static_cast<int>(s.chunks) * 64),
                 end = std::clamp(position + 1, 0, reach), begin = window > 0 ? std::max(0, position + 1 - window) : 0;
       double most = -INFINITY, sum = 0;
+      const auto is_seen = [](double largest) { return std::isnan(largest) || largest > -INFINITY; };
       std::vector<double> values(s.size);
       const int first = (std::max(begin, base) - base) / each, last = (std::max(end, base) - base + each - 1) / each;
       const auto part = [&](int chunk) {
         return &parts[(((std::size_t{step} * s.groups + group) * s.chunks + static_cast<U32>(chunk)) * heads + h) *
                       (s.size + 2)];
       };
-      for (int c = first; c < last; ++c) most = std::max<double>(most, part(c)[s.size]);
-      for (int c = first; c < last && most > -INFINITY; ++c) {
+      for (int c = first; c < last; ++c)
+        if (const double one = part(c)[s.size]; std::isnan(one) || one > most) most = one;
+      for (int c = first; c < last && is_seen(most); ++c) {
         const double weight = std::exp(part(c)[s.size] - most);
         sum += weight * part(c)[s.size + 1];
         for (U32 i = 0; i < s.size; ++i) values[i] += weight * part(c)[i];
       }
       for (U32 i = 0; i < s.size; ++i)
-        y[std::size_t{row} * s.size + i] = emulated::to_bf16(static_cast<float>(sum > 0 ? values[i] / sum : 0));
+        y[std::size_t{row} * s.size + i] = emulated::to_bf16(static_cast<float>(is_seen(most) ? values[i] / sum : 0));
     }
   }
 
@@ -212,6 +214,16 @@ TEST_F(HopperPagedAttention, LeavesDroppedBlocksOut) {
                                      .past = {500, 0},
                                      .chunks = chunks,
                                      .dropped = {0, 1, 2, 5, 10}});
+  }
+}
+
+TEST_F(HopperPagedAttention, KeepsWhatIsNoNumberVisibleAndApart) {
+  for (const U32 chunks : {1u, 2u}) {
+    PagedAttention<64> a({.steps = 60, .heads = 2, .groups = 1, .size = 64, .past = {70}, .chunks = chunks});
+    constexpr U32 row = 33;
+    a.q[row * 64 + 5] = 0x7FC0;
+    a.run<3, 128>(2, 1);
+    for (U32 i = 0; i < a.y.size(); ++i) ASSERT_EQ(std::isnan(emulated::from_bf16(a.y[i])), i / 64 == row) << i;
   }
 }
 
