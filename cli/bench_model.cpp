@@ -39,12 +39,14 @@ constexpr const char* kBench = "etna bench";
 /// Tokens that are decoded while ops are timed.
 constexpr std::int64_t kProfiled = 16;
 
+using OpTimes = std::map<std::string, double>;  ///< milliseconds
+
 struct Speed {
   Device device;
   double load_seconds = 0;
-  double prompt = 0, decode = 0;             ///< tokens a second, medians
-  models::GenerationTimes times = {};        ///< of all counted runs
-  std::map<std::string, double> op_ms = {};  ///< of a decoded token
+  double prompt = 0, decode = 0;       ///< tokens a second, medians
+  models::GenerationTimes times = {};  ///< of all counted runs
+  OpTimes of_prompt = {}, of_token = {};
 };
 
 /// Tokens that are no text, but different ones.
@@ -83,7 +85,7 @@ Speed measure(ModelBenchOptions options, const std::string& device, const traini
     took.prompt_seconds -= before.prompt_seconds, took.decode_seconds -= before.decode_seconds;
     return took;
   };
-  Speed speed{.device = model.device, .load_seconds = model.seconds, .times = {}, .op_ms = {}};
+  Speed speed{.device = model.device, .load_seconds = model.seconds, .times = {}};
   std::vector<double> prompts, decodes;
   // The first run compiles and captures.
   for (std::int64_t i = 0; i <= options.repeat && !interrupt.requested(); ++i) {
@@ -98,11 +100,15 @@ Speed measure(ModelBenchOptions options, const std::string& device, const traini
   if (interrupt.requested()) return speed;
   speed.prompt = median(prompts);
   speed.decode = median(decodes);
-  profile::Session session;
-  const models::GenerationTimes took = generate(1, kProfiled, 1, options.sequences);
-  for (const profile::OpTime& op : profile::summarize(session.stop()).ops)
-    speed.op_ms[op.name] +=
-        static_cast<double>(op.all_ns()) / 1e6 / static_cast<double>(std::max<std::int64_t>(1, took.tokens));
+  const auto profiled = [&](std::int64_t prompt, std::int64_t tokens, std::int64_t sequences, OpTimes& times) {
+    profile::Session session;
+    const models::GenerationTimes took = generate(prompt, tokens, 1, sequences);
+    const auto count = static_cast<double>(tokens == 1 ? 1 : std::max<std::int64_t>(1, took.tokens));
+    for (const profile::OpTime& op : profile::summarize(session.stop()).ops)
+      times[op.name] += static_cast<double>(op.all_ns()) / 1e6 / count;
+  };
+  profiled(options.prompt, 1, 1, speed.of_prompt);
+  profiled(1, kProfiled, options.sequences, speed.of_token);
   return speed;
 }
 
@@ -112,10 +118,10 @@ std::string place_of(Device device) {
   return ranks > 1 ? fmt::format("{} x {}", ranks, device.str()) : device.str();
 }
 
-std::string op_table(const std::vector<Speed>& speeds) {
+std::string op_table(const char* title, const std::vector<Speed>& speeds, OpTimes Speed::*times) {
   std::map<std::string, std::vector<double>> rows;
   for (std::size_t i = 0; i < speeds.size(); ++i) {
-    for (const auto& [op, ms] : speeds[i].op_ms) {
+    for (const auto& [op, ms] : speeds[i].*times) {
       auto& row = rows[op];
       row.resize(speeds.size());
       row[i] = ms;
@@ -123,7 +129,7 @@ std::string op_table(const std::vector<Speed>& speeds) {
   }
   std::vector<std::pair<std::string, std::vector<double>>> order(rows.begin(), rows.end());
   std::sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.second.back() > b.second.back(); });
-  std::string text = fmt::format("{:<24}", "ms a token, by op");
+  std::string text = fmt::format("{:<24}", title);
   for (const Speed& speed : speeds) text += fmt::format("{:>12}", speed.device.str());
   text += speeds.size() > 1 ? fmt::format("{:>10}\n", "speed-up") : "\n";
   for (auto& [op, ms] : order) {
@@ -169,9 +175,11 @@ int bench_model(const ModelBenchOptions& options) try {
                                 {"guessed", speed.times.guessed},
                                 {"guessed_right", speed.times.guessed_right},
                                 {"load_seconds", speed.load_seconds},
-                                {"op_ms_per_token", speed.op_ms}};
+                                {"op_ms_per_prompt", speed.of_prompt},
+                                {"op_ms_per_token", speed.of_token}};
   }
-  print_all(text + "\n" + op_table(speeds));
+  print_all(text + "\n" + op_table("ms of a prompt, by op", speeds, &Speed::of_prompt) + "\n" +
+            op_table("ms a token, by op", speeds, &Speed::of_token));
   if (receipt) {
     for (const Speed& speed : speeds) {
       receipt->number(speed.device.str() + " tokens_read_per_second", speed.prompt);

@@ -35,6 +35,8 @@ TEST_F(EtnaModelOnGpu, BenchComparesItWithTheCpu) {
   // A line of each, then a table with a column of each and how many times faster the second is.
   EXPECT_TRUE(std::regex_search(bench.output, std::regex("\ncpu +prompt of 8: [0-9.]+ tokens/s   decode: [0-9.]+")));
   EXPECT_TRUE(std::regex_search(bench.output, std::regex("\nvulkan:0 +prompt of 8: [0-9.]+ tokens/s")));
+  EXPECT_TRUE(std::regex_search(bench.output, std::regex("ms of a prompt, by op +cpu +vulkan:0 +speed-up\n")))
+      << bench.output;
   EXPECT_TRUE(std::regex_search(bench.output, std::regex("ms a token, by op +cpu +vulkan:0 +speed-up\n")))
       << bench.output;
   EXPECT_TRUE(std::regex_search(bench.output, std::regex("\nquantized_linear( +[0-9.]+){3}\n"))) << bench.output;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <etna/device/internal/backend.h>
+#include <etna/device/internal/memory_settings.h>
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/ops/kernel.h>
 #include <etna/tensor/ops/matmul/gemm/internal/gemm.h>
@@ -51,11 +53,21 @@ void add_gradients(const LinearCrossEntropyAttrs& a, const Outputs& out, const C
   }
 }
 
+/// Bytes of logits at a time: a 64th of the memory that may be used, so that the weight's gradient, which each chunk
+/// reads and writes, costs little. The same in every run on a device, and so are the bits of the sums.
+std::int64_t chunk_bytes(Device device) {
+  constexpr std::uint64_t least = std::uint64_t{128} << 20, most = std::uint64_t{1} << 30;
+  const auto& adapters = backend(device).adapters();
+  std::uint64_t memory = device.index < adapters.size() ? adapters[device.index].memory_bytes : 0;
+  if (const auto limit = bytes_setting("ETNA_MEMORY_LIMIT", device, true)) memory = std::min(memory, *limit);
+  return static_cast<std::int64_t>(std::clamp(memory / 64, least, most));
+}
+
 }  // namespace
 
-std::int64_t rows_of_chunk(std::int64_t rows, std::int64_t row_bytes) {
+std::int64_t rows_of_chunk(std::int64_t rows, std::int64_t row_bytes, std::int64_t most_bytes) {
   // At least two chunks for a batch that is worth splitting, each with enough rows for an efficient gemm.
-  constexpr std::int64_t most_bytes = std::int64_t{128} << 20, least = 256;
+  constexpr std::int64_t least = 256;
   std::int64_t fitting = std::max(least, most_bytes / std::max<std::int64_t>(1, row_bytes) / least * least);
   std::int64_t halves = std::max(least, ((rows + 1) / 2 + least - 1) / least * least);
   return std::max<std::int64_t>(1, std::min(fitting, halves));
@@ -70,7 +82,7 @@ bool gpu(const OpCall& call, std::span<Tensor> out) {
   const std::int64_t rows = x.size(0), classes = weight.size(0), stride = padded(classes, t);
   const Device device = x.device();
   const auto vector_bytes = std::int64_t{16}, row_bytes = stride * static_cast<std::int64_t>(item_size(t));
-  const std::vector<Chunk> all = chunks(rows, rows_of_chunk(rows, row_bytes));
+  const std::vector<Chunk> all = chunks(rows, rows_of_chunk(rows, row_bytes, chunk_bytes(device)));
 
   const Tensor losses = empty({rows}, {f32, device}), divisor = empty({2}, {f32, device});
   const Tensor room = empty({all.empty() ? 0 : all.front().end, stride}, {t, device});

@@ -27,8 +27,8 @@ struct Outputs {
   }
 };
 
-/// Rows of logits in memory at a time on a GPU. @param row_bytes bytes of a row of logits
-std::int64_t rows_of_chunk(std::int64_t rows, std::int64_t row_bytes);
+/// Rows of logits in memory at a time on a GPU. @param row_bytes bytes of a row of logits @param most_bytes of all
+std::int64_t rows_of_chunk(std::int64_t rows, std::int64_t row_bytes, std::int64_t most_bytes);
 
 /// Factor of stored gradients of the logits. Without it, f16 gradients would underflow: they are probabilities over
 /// thousands of classes.
