@@ -297,13 +297,15 @@ struct AttentionForward : AttentionTiles<CAUSAL, 64 * GROUPS, KEYS, Parameters> 
       for (std::uint32_t b = t.blocks; b > own; --b, ++it) {
         const std::uint32_t stage = it % STAGES, parity = it / STAGES & 1;
         barrier_wait(bars.keys_full(stage), parity);
-        if (speaker) barrier_arrive(bars.keys_empty(stage));
         barrier_wait(bars.values_full(stage), parity);
-        if (speaker) barrier_arrive(bars.values_empty(stage));
+        // A warp that has not seen that they are full would wait for ever once they are filled again.
+        sync_threads(4 + group, 128);
+        if (speaker) barrier_arrive(bars.keys_empty(stage)), barrier_arrive(bars.values_empty(stage));
         if (b > 1) wait_for_turn(group), give_turn(group);
       }
       barrier_wait(bars.queries_full(group), turn & 1);
       if (own == 0) {
+        sync_threads(4 + group, 128);
         if (speaker) barrier_arrive(bars.queries_empty(group));
         continue;
       }

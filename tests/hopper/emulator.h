@@ -20,7 +20,7 @@
 // Runs kernels of shaders/sm90/ on the CPU, so that machines without such a GPU test them: what indices, descriptors,
 // barriers and turns say, not how fast it is. Include it before the kernel. Each thread is a fiber. Products run when
 // they are waited for, and copies to memory too, so that what a kernel overwrites too early is seen. Blocks run in a
-// random order, as many at once as asked, and now and then a warpgroup pauses. bf16 only.
+// random order, as many at once as asked, and now and then a warp or a warpgroup pauses. bf16 only.
 
 #define __device__
 #define __forceinline__ inline
@@ -103,7 +103,7 @@ struct Block {
   std::array<Meeting, 16> named;
   std::array<Warp, 32> warps;
   std::array<Warpgroup, 8> groups;
-  std::uint32_t pausing = 0, rounds = 0;  ///< a warpgroup, and how long it pauses
+  std::uint32_t pausing = 0, warps_pausing = 0, rounds = 0;  ///< the first of so many warps that pause, and how long
 };
 
 struct State {
@@ -172,6 +172,13 @@ inline void prepare(Fiber& fiber) {
   makecontext(&fiber.context, start_fiber, 0);
 }
 
+/// Stops a warp or a warpgroup of the block for a while.
+inline void pause(Block& block, std::mt19937& random) {
+  block.rounds = random() % 50;
+  block.warps_pausing = random() % 2 == 0 ? 1 : 4;
+  block.pausing = random() % (state.threads / 32 / block.warps_pausing + 1) * block.warps_pausing;
+}
+
 /// Runs a grid. @param resident blocks that run at once @param seed of the order in which they run
 /// @throws std::runtime_error where no thread can go on, and for what the hardware would not take
 inline void launch(std::uint32_t blocks, std::uint32_t threads, std::size_t shared_bytes, std::size_t resident,
@@ -203,9 +210,9 @@ inline void launch(std::uint32_t blocks, std::uint32_t threads, std::size_t shar
       if (block->rounds > 0)
         --block->rounds;
       else if (order() % 8 == 0)
-        block->rounds = order() % 50, block->pausing = order() % (threads / 128 + 1);
+        pause(*block, order);
       for (const auto& fiber : block->fibers) {
-        if (fiber->done || (block->rounds > 0 && fiber->thread / 128 == block->pausing)) continue;
+        if (fiber->done || (block->rounds > 0 && fiber->thread / 32 - block->pausing < block->warps_pausing)) continue;
         state.fiber = fiber.get();
         swapcontext(&state.main, &fiber->context);
         if (!state.error.empty()) throw std::runtime_error(state.error);
