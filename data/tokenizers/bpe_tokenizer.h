@@ -83,6 +83,7 @@ class BpeTokenizer : public Tokenizer {
   std::string_view token(std::int32_t id) const override;
   std::vector<std::int32_t> special_tokens() const override { return special_; }
   std::string_view name() const override { return "bpe"; }
+  bool forgets() const override { return true; }
   std::uint64_t hash() const override;
 
   const std::vector<Merge>& merges() const { return merges_; }

@@ -37,7 +37,10 @@ std::vector<std::int32_t> Tokenizer::encode_parts(std::span<const TextPart> part
   return ids;
 }
 
-void Tokenizer::decode_next(std::int32_t id, DecodeState&, std::string& text) const { text += token(id); }
+void Tokenizer::decode_next(std::int32_t id, DecodeState& state, std::string& text) const {
+  text += token(id);
+  state.at_start = false;
+}
 
 std::optional<std::int32_t> Tokenizer::eos() const {
   for (const std::int32_t id : special_tokens())

@@ -114,6 +114,9 @@ TEST(StreamDecoder, SkippingLeavesItWherePushingDoes) {
   Ids bytes;
   for (const char c : text) bytes.push_back(static_cast<unsigned char>(c));
   check(ModelTokenizer(byte_fields({}, {}, "gpt-2")), bytes, "bytes");
+  const std::string_view trained[] = {text};
+  const BpeTokenizer bpe = BpeTokenizer::train(trained, {.vocab_size = 280});
+  check(bpe, bpe.encode(text), "bpe");
   Vocabulary words;
   for (const char* word : {"say", "\"", "hello", ".", "<unk>", "more"}) words.add(word);
   const WordTokenizer word(words);
