@@ -19,7 +19,7 @@
 //   the same by cp.async, under CUDA                                              243-480
 //     (too many short requests to the L2 cache, more so with steps of k below 64)
 // A cluster (multicast) does not start through Vulkan.
-#include "tiles.cuh"
+#include "direct.cuh"
 
 namespace hopper {
 

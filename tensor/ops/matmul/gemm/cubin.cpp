@@ -61,7 +61,7 @@ std::int64_t width_of(const GemmParams& p, const EpilogueSpec& epilogue) {
   return 8;
 }
 
-/// As is_direct() in shaders/sm90/tiles.cuh.
+/// As is_direct() in shaders/sm90/direct.cuh.
 bool is_direct(const GemmParams& p) {
   if (p.dtype == f32 || p.preactivation.at || p.derivative_at.at || p.activation != Activation::none || p.n % 8 != 0)
     return false;
