@@ -1,30 +1,35 @@
 #pragma once
-// From accumulators to results in registers, without shared memory, which the products of the other warpgroup need.
-// The four lanes that hold a row's sums exchange words, so that each stores 16 bytes; f32 leaves in pairs.
+// From accumulators to results in registers, without shared memory, which the products of the other warpgroup need. The
+// four lanes that hold a row's sums exchange words, so that each stores 16 bytes of it; f32 leaves in pairs.
 #include "tiles.cuh"
 
 namespace hopper {
 
-/// Whether sums become results where they are, in registers: those in f32, or of the operands' 16-bit type in units of
-/// 16 bytes, with no activation; what is added is of the same type.
+/// The paths from sums to results: epilogue_tile(), epilogue_direct() and epilogue_activated().
+enum class Path { kStaged, kDirect, kActivated };
+
+/// Results leave from registers if they are f32, or of the operands' 16-bit type in units of 16 bytes. What is added,
+/// or kept, or what a derivative is taken at, is of the same type; an activation or its derivative applies to 16-bit
+/// results only, with nothing added to them.
 template <bool F16>
-__device__ __forceinline__ bool is_direct(const Parameters& p) {
-  const std::uint32_t flags = p.kinds.flags;
-  if ((flags & (kPreactivation | kDerivative)) != 0 || flags >> 6 != 0 || p.n % 8 != 0) return false;
-  if ((flags & kResidual) != 0 && p.kinds.residual != p.kinds.y) return false;
-  if (p.kinds.y == kF32) return p.kinds.width >= 4;
-  return p.kinds.width == 8 && (p.kinds.y == kF16) == F16;
+__device__ __forceinline__ Path path_of(const Parameters& p) {
+  const std::uint32_t flags = p.kinds.flags, half = F16 ? kF16 : kBF16;
+  const bool activates = (flags & (kPreactivation | kDerivative)) != 0 || flags >> 6 != 0;
+  if (p.n % 8 != 0) return Path::kStaged;
+  if (!activates && p.kinds.y == kF32) {
+    const bool same = (flags & kResidual) == 0 || p.kinds.residual == kF32;
+    return same && p.kinds.width >= 4 ? Path::kDirect : Path::kStaged;
+  }
+  if (p.kinds.width != 8 || p.kinds.y != half) return Path::kStaged;
+  if (!activates) return (flags & kResidual) == 0 || p.kinds.residual == half ? Path::kDirect : Path::kStaged;
+  const bool has_aux = (flags & (kPreactivation | kDerivative)) != 0;
+  return (flags & kResidual) == 0 && (!has_aux || p.kinds.aux == half) ? Path::kActivated : Path::kStaged;
 }
 
-/// Stores a warp's share of BLOCKS results of 64 rows, 16 rows of each; see is_direct(). Lines leave whole without
-/// shared memory, which the products of the other warpgroup need. The empty assembly keeps loads from moving up, where
-/// they would need registers.
 /// @param bias of the tile's columns, in shared memory
-template <bool F16, bool FLOATS, int BLOCKS, int SUMS>
-__device__ __forceinline__ void epilogue_direct(const Parameters& p, float (&d)[BLOCKS][SUMS], const float* bias,
-                                                std::uint32_t row, std::uint32_t column, const Tile& tile) {
+template <int BLOCKS, int SUMS>
+__device__ __forceinline__ void scale_and_add_bias(const Parameters& p, float (&d)[BLOCKS][SUMS], const float* bias) {
   const std::uint32_t lane = threadIdx.x & 31, flags = p.kinds.flags;
-  const std::size_t above = (static_cast<std::size_t>(tile.split) * p.matrices + tile.matrix) * p.m;
   float scale = p.epilogue.scale;
   if (flags & kScaleBy) scale *= *p.epilogue.scale_by;
   if (scale != 1) {
@@ -44,6 +49,17 @@ __device__ __forceinline__ void epilogue_direct(const Parameters& p, float (&d)[
       }
     }
   }
+}
+
+/// Stores a warp's share of BLOCKS results of 64 rows, 16 rows of each; see path_of(). The empty assembly keeps loads
+/// from moving up, where they would need registers.
+/// @param bias of the tile's columns, in shared memory
+template <bool F16, bool FLOATS, int BLOCKS, int SUMS>
+__device__ __forceinline__ void epilogue_direct(const Parameters& p, float (&d)[BLOCKS][SUMS], const float* bias,
+                                                std::uint32_t row, std::uint32_t column, const Tile& tile) {
+  const std::uint32_t lane = threadIdx.x & 31, flags = p.kinds.flags;
+  const std::size_t above = (static_cast<std::size_t>(tile.split) * p.matrices + tile.matrix) * p.m;
+  scale_and_add_bias(p, d, bias);
 #pragma unroll
   for (int b = 0; b < BLOCKS; ++b) {
 #pragma unroll
@@ -104,6 +120,114 @@ __device__ __forceinline__ void epilogue_direct(const Parameters& p, float (&d)[
         }
       }
     }
+  }
+}
+
+/// Brings row `row` of a tile of the epilogue's operand to the L2 cache, where the epilogue finds it after the products.
+template <int COLUMNS>
+__device__ __forceinline__ void prefetch_row(const Parameters& p, Path path, std::uint32_t row, std::uint32_t column,
+                                             const Tile& tile) {
+  if (row >= p.m || path != Path::kActivated || (p.kinds.flags & kDerivative) == 0) return;
+  const std::size_t first = (static_cast<std::size_t>(tile.matrix) * p.m + row) * p.epilogue.ld_aux + column;
+  prefetch_bytes(static_cast<const std::uint16_t*>(p.epilogue.aux) + first, min(p.n - column, COLUMNS) * 2);
+}
+
+/// Copies the sums of part FIRST <= `part` < END to x: of row h * 8 + lane / 4, eight columns from 32 j on; parts are
+/// counted over (block, h, j). Registers have no index, so a search ends in code that is separate for each part.
+template <int FIRST, int END, int BLOCKS, int SUMS>
+__device__ __forceinline__ void take_part(float (&x)[8], const float (&d)[BLOCKS][SUMS], int part) {
+  if constexpr (END - FIRST > 1) {
+    constexpr int kMiddle = (FIRST + END) / 2;
+    if (part < kMiddle)
+      take_part<FIRST, kMiddle>(x, d, part);
+    else
+      take_part<kMiddle, END>(x, d, part);
+  } else {
+    constexpr int kParts = SUMS / 16, kFrom = FIRST % kParts * 16 + (FIRST / kParts & 1) * 2;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      x[i * 2] = d[FIRST / kParts / 2][kFrom + i * 4], x[i * 2 + 1] = d[FIRST / kParts / 2][kFrom + i * 4 + 1];
+    }
+  }
+}
+
+/// x becomes the activation of x, or, DERIVATIVE, x times its derivative at `at`; one choice serves all elements.
+template <bool DERIVATIVE>
+__device__ __forceinline__ void activate(float (&x)[8], const float (&at)[8], std::uint32_t activation) {
+  switch (activation) {
+#define ETNA_ACTIVATION(number, name, ...)                 \
+  case number:                                             \
+    _Pragma("unroll") for (int i = 0; i < 8; ++i) {        \
+      if constexpr (DERIVATIVE)                            \
+        x[i] *= activations::name##_backward(1.0f, at[i]); \
+      else                                                 \
+        x[i] = activations::name(x[i]);                    \
+    }                                                      \
+    break;
+#include "../../tables/activations.def"
+#undef ETNA_ACTIVATION
+  }
+}
+
+/// As epilogue_direct() for 16-bit results, with an activation, before which kPreactivation stores the sums to `aux`,
+/// or with its derivative at `aux`. One loop serves the whole tile: code for each sum would not fit the instruction
+/// cache, and a choice of the activation there needs more registers than there are. `aux` is read AHEAD parts ahead.
+template <bool F16, bool DERIVATIVE, int AHEAD, int BLOCKS, int SUMS>
+__device__ __forceinline__ void epilogue_activated(const Parameters& p, float (&d)[BLOCKS][SUMS], const float* bias,
+                                                   std::uint32_t row, std::uint32_t column, const Tile& tile) {
+  constexpr int kParts = SUMS / 16, kAll = BLOCKS * 2 * kParts;
+  scale_and_add_bias(p, d, bias);
+  const std::uint32_t lane = threadIdx.x & 31;
+  const std::size_t above = static_cast<std::size_t>(tile.matrix) * p.m;
+  row += lane >> 2, column += (lane & 3) * 8;
+  auto row_of = [&](int part) { return row + part / (2 * kParts) * 64 + (part / kParts & 1) * 8; };
+  auto column_of = [&](int part) { return column + part % kParts * 32; };
+  auto aux_of = [&](int part) {
+    return reinterpret_cast<uint4*>(static_cast<std::uint16_t*>(p.epilogue.aux) +
+                                    (above + row_of(part)) * p.epilogue.ld_aux + column_of(part));
+  };
+  auto inside = [&](int part) { return row_of(part) < p.m && column_of(part) < p.n; };
+  uint4 ahead[AHEAD];
+  auto load_aux = [&](int part) { return part < kAll && inside(part) ? *aux_of(part) : make_uint4(0, 0, 0, 0); };
+  if constexpr (DERIVATIVE) {
+#pragma unroll
+    for (int i = 0; i < AHEAD; ++i) ahead[i] = load_aux(i);
+  }
+#pragma unroll 1
+  for (int part = 0; part < kAll; ++part) {
+    const bool there = inside(part);
+    float x[8];
+    std::uint32_t words[4];
+    take_part<0, kAll>(x, d, part);
+    if constexpr (DERIVATIVE) {
+      words[0] = ahead[0].x, words[1] = ahead[0].y, words[2] = ahead[0].z, words[3] = ahead[0].w;
+#pragma unroll
+      for (int i = 1; i < AHEAD; ++i) ahead[i - 1] = ahead[i];
+      ahead[AHEAD - 1] = load_aux(part + AHEAD);
+      transpose_of_four(words);
+      float at[8];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const float2 two = unpack<F16>(words[i]);
+        at[i * 2] = two.x, at[i * 2 + 1] = two.y;
+      }
+      activate<true>(x, at, p.kinds.flags >> 6);
+    } else {
+      if (p.kinds.flags & kPreactivation) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) words[i] = pack<F16>(x[i * 2], x[i * 2 + 1]);
+        transpose_of_four(words);
+        if (there) *aux_of(part) = make_uint4(words[0], words[1], words[2], words[3]);
+      }
+      activate<false>(x, x, p.kinds.flags >> 6);
+    }
+#pragma unroll
+    for (int i = 0; i < 4; ++i) words[i] = pack<F16>(x[i * 2], x[i * 2 + 1]);
+    transpose_of_four(words);
+    if (there)
+      *reinterpret_cast<uint4*>(static_cast<std::uint16_t*>(p.epilogue.y) +
+                                (above + row_of(part)) * p.epilogue.ldy + column_of(part)) =
+          make_uint4(words[0], words[1], words[2], words[3]);
   }
 }
 

@@ -11,7 +11,7 @@
 
 namespace hopper {
 
-constexpr std::uint32_t kF32 = 1, kF16 = 2;  // in the order of etna::DType; any other value: bf16
+constexpr std::uint32_t kF32 = 1, kF16 = 2, kBF16 = 3;  // in the order of etna::DType
 constexpr std::uint32_t kBias = 1, kScale = 2, kScaleBy = 4, kPreactivation = 8, kDerivative = 16, kResidual = 32;
 
 struct Epilogue {

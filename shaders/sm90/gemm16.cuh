@@ -30,7 +30,11 @@ struct Gemm16 {
   static constexpr int kBytesA = kRows * kStep * 2, kBytesB = kColumns * kStep * 2, kStageBytes = kBytesA + kBytesB;
   static constexpr int kBlockBytes = 64 * kStep * 2;  ///< of 64 rows (columns)
   static constexpr int kThreads = 384;
-  static constexpr int kScratch = kStages * kStageBytes, kBarriers = kScratch + 8 * kScratchBytes;
+  static constexpr int kProducerRegisters = COLUMNS > 128 ? 24 : 40, kConsumerRegisters = COLUMNS > 128 ? 240 : 232;
+  static constexpr bool kStaged = COLUMNS <= 128;  ///< some results pass through shared memory
+  /// Of a warpgroup: what its warps stage, or two times the bias of a tile.
+  static constexpr int kGroupBytes = kStaged ? 4 * kScratchBytes : 2 * COLUMNS * 4;
+  static constexpr int kScratch = kStages * kStageBytes, kBarriers = kScratch + 2 * kGroupBytes;
   static constexpr int kSharedBytes = kBarriers + kStages * 16 + 16;
   static_assert(kSharedBytes <= 232448 - 1024, "shared memory of a multiprocessor, less what is reserved");
 
@@ -91,7 +95,6 @@ struct Gemm16 {
                                                  std::uint32_t full, std::uint32_t empty, std::uint32_t turns) {
     const int group = (threadIdx.x >> 7) - 1, warp = threadIdx.x >> 5 & 3;
     const bool speaker = (threadIdx.x & 127) == 0;
-    float* scratch = reinterpret_cast<float*>(memory + kScratch) + (group * 4 + warp) * (kScratchBytes / 4);
     std::uint32_t it = 0, turn = 0;
     for (std::uint32_t i = blockIdx.x; i < tile_count(p); i += gridDim.x, ++turn) {
       const Tile t = tile_at(p, i);
@@ -99,16 +102,18 @@ struct Gemm16 {
         it += t.steps;
         continue;
       }
+      const Path path = path_of<F16>(p);
+      const std::uint32_t first_row = t.row * kRows + (TOGETHER ? group * 128 : 0), column = t.column * kColumns;
+      prefetch_row<COLUMNS>(p, path, first_row + (threadIdx.x & 127), column, t);
       // A wait can only distinguish a stage's phase from the previous one, so the other warpgroup must have finished
       // all of its own.
       if (!TOGETHER && turn > 0) barrier_wait(turns + (1 - group) * 8, (turn - 1) >> 1 & 1);
-      const bool direct = is_direct<F16>(p);
       // One of two places, since warps may still read the last tile's.
-      float* bias = reinterpret_cast<float*>(memory + kScratch + group * 4 * kScratchBytes) +
+      float* bias = reinterpret_cast<float*>(memory + kScratch + group * kGroupBytes) +
                     (TOGETHER ? turn & 1 : turn >> 1 & 1) * COLUMNS;
-      if (direct && p.kinds.flags & kBias) {
+      if (path != Path::kStaged && p.kinds.flags & kBias) {
         for (std::uint32_t c = threadIdx.x & 127; c < COLUMNS; c += 128) {
-          const std::uint32_t at = t.column * kColumns + c;
+          const std::uint32_t at = column + c;
           bias[c] = at < p.n ? load(p.epilogue.bias, at, p.kinds.bias) : 0;
         }
       }
@@ -134,14 +139,21 @@ struct Gemm16 {
       if (!TOGETHER && speaker) barrier_arrive(turns + group * 8);
       product_wait<0>();
       if (speaker) barrier_arrive(empty + (it - 1) % kStages * 8);
-      const std::uint32_t row = t.row * kRows + (TOGETHER ? group * 128 : 0) + warp * 16, column = t.column * kColumns;
-      if (direct) {
-        if (p.kinds.flags & kBias) sync_threads(1 + group, 128);
+      const std::uint32_t row = first_row + warp * 16;
+      if (path != Path::kStaged && p.kinds.flags & kBias) sync_threads(1 + group, 128);
+      if (path == Path::kActivated) {
+        constexpr int kAhead = COLUMNS > 128 ? 2 : 4;
+        if (p.kinds.flags & kDerivative)
+          epilogue_activated<F16, true, kAhead>(p, d, bias, row, column, t);
+        else
+          epilogue_activated<F16, false, kAhead>(p, d, bias, row, column, t);
+      } else if (path == Path::kDirect) {
         if (p.kinds.y == kF32)
           epilogue_direct<F16, true>(p, d, bias, row, column, t);
         else
           epilogue_direct<F16, false>(p, d, bias, row, column, t);
-      } else if constexpr (COLUMNS <= 128) {
+      } else if constexpr (kStaged) {
+        float* scratch = reinterpret_cast<float*>(memory + kScratch + group * kGroupBytes + warp * kScratchBytes);
         epilogue_tile<4>(p, d, scratch, row, column, t);
       }
     }
@@ -161,10 +173,10 @@ struct Gemm16 {
     }
     __syncthreads();
     if (threadIdx.x < 128) {
-      give_registers<40>();
+      give_registers<kProducerRegisters>();
       if (threadIdx.x == 0) produce(p, shared, full, empty, fetch_stage);
     } else {
-      take_registers<232>();
+      take_registers<kConsumerRegisters>();
       consume(p, memory, shared, full, empty, turns);
     }
   }

@@ -79,6 +79,10 @@ __device__ __forceinline__ void copy_bytes(std::uint32_t to, const void* from, i
                "l"(from), "r"(bytes), "r"(barrier)
                : "memory");
 }
+/// Brings consecutive bytes to the L2 cache, in units of 16.
+__device__ __forceinline__ void prefetch_bytes(const void* from, std::uint32_t bytes) {
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
+}
 /// The other way, or adding floats to those in memory; stored_all() waits until this thread's are in memory, and
 /// stored_reads() until shared memory may change.
 __device__ __forceinline__ void store_bytes(void* to, std::uint32_t from, int bytes) {

@@ -13,13 +13,17 @@
 namespace etna::gemm {
 namespace {
 
+/// The paths from sums to results, as in shaders/sm90/direct.cuh: through shared memory, from registers, and from
+/// registers with an activation or its derivative.
+enum Path { kStaged, kDirect, kActivated };
+
 /// A kernel's tile and resources, as in shaders/sm90/gemm16.cuh and gemm32.cuh.
 struct Kernel {
   const gpu::CubinKernel* cubin;
   std::int64_t rows, step;  ///< tile rows, and step along k
   std::uint32_t threads, shared_bytes;
   double step_us;      ///< estimated time of one step of k
-  double store_us[2];  ///< what storing a tile adds to it; if sums become results in registers
+  double store_us[3];  ///< what storing a tile adds to it, for each Path
   std::int64_t columns = 128;
 };
 
@@ -45,11 +49,11 @@ Kernel kernel_of(DType dtype, OperandLayout layout, TileShape shape) {
   constexpr std::uint32_t scratch = 8 * 4096;
   const gpu::CubinKernel* cubin = choose(dtype, layout, shape);
   if (shape == kNarrow)
-    return {cubin, 256, 32, 512, 4 * 40960 + 2 * 12288 + scratch + 4 * 16 + 2 * 24, 1.4, {1, 1}, 64};
-  if (dtype == f32) return {cubin, 128, 32, 512, 4 * 32768 + 2 * 24576 + scratch + 4 * 16 + 2 * 24, 1.4, {1, 1}};
-  if (shape == kTall) return {cubin, 256, 64, 384, 4 * 49152 + scratch + 4 * 16 + 16, 0.75, {5.3, 2.5}};
-  if (shape == kWide) return {cubin, 128, 64, 384, 4 * 40960 + scratch + 4 * 16 + 16, 0.57, {0.9, 0.9}, 192};
-  return {cubin, 128, 64, 384, 6 * 32768 + scratch + 6 * 16 + 16, 0.42, {2.1, 0.5}};
+    return {cubin, 256, 32, 512, 4 * 40960 + 2 * 12288 + scratch + 4 * 16 + 2 * 24, 1.4, {1, 1, 1}, 64};
+  if (dtype == f32) return {cubin, 128, 32, 512, 4 * 32768 + 2 * 24576 + scratch + 4 * 16 + 2 * 24, 1.4, {1, 1, 1}};
+  if (shape == kTall) return {cubin, 256, 64, 384, 4 * 49152 + scratch + 4 * 16 + 16, 0.75, {5.3, 2.5, 4}};
+  if (shape == kWide) return {cubin, 128, 64, 384, 4 * 40960 + 4 * 192 * 4 + 4 * 16 + 16, 0.57, {0, 0.9, 1.5}, 192};
+  return {cubin, 128, 64, 384, 6 * 32768 + scratch + 6 * 16 + 16, 0.42, {2.1, 0.5, 1}};
 }
 
 /// The width of vectors that the epilogue may use: 8 if all of its rows are of 16 bits and allow that.
@@ -61,13 +65,17 @@ std::int64_t width_of(const GemmParams& p, const EpilogueSpec& epilogue) {
   return 8;
 }
 
-/// As is_direct() in shaders/sm90/direct.cuh.
-bool is_direct(const GemmParams& p) {
-  if (p.dtype == f32 || p.preactivation.at || p.derivative_at.at || p.activation != Activation::none || p.n % 8 != 0)
-    return false;
-  if (p.residual.at && p.residual.dtype != p.y.dtype) return false;
+/// As path_of() in shaders/sm90/direct.cuh, which sees partial sums in f32 if k is split.
+Path path_of(const GemmParams& p, std::int64_t split_k) {
+  if (p.dtype == f32 || p.n % 8 != 0) return kStaged;
+  if (split_k > 1) return kDirect;
+  const bool activates = p.aux().at || p.activation != Activation::none;
   const std::int64_t width = width_of(p, EpilogueSpec(p));
-  return p.y.dtype == f32 ? width >= 4 : p.y.dtype == p.dtype && width == 8;
+  if (p.residual.at && p.residual.dtype != p.y.dtype) return kStaged;
+  if (!activates && p.y.dtype == f32) return width >= 4 ? kDirect : kStaged;
+  if (p.y.dtype != p.dtype || width != 8) return kStaged;
+  if (!activates) return kDirect;
+  return p.residual.at || (p.aux().at && p.aux().dtype != p.dtype) ? kStaged : kActivated;
 }
 
 /// A kernel and its split-K.
@@ -84,20 +92,22 @@ Launch launch_of(const GemmParams& p, OperandLayout layout, std::int64_t units, 
   if (p.tiling && p.tiling->tile < (p.dtype == f32 ? 1u : 2u))
     return {kernel_of(p.dtype, layout, p.tiling->tile == 1 ? kTall : kSquare), p.tiling->split_k};
   Launch best;
-  const bool direct = is_direct(p);
+  const Path paths[] = {path_of(p, 1), path_of(p, 2)};
   for (TileShape shape : {kSquare, kTall, kNarrow, kWide}) {
     if (shape == (p.dtype == f32 ? kTall : kNarrow) || (shape == kNarrow && !narrow)) continue;
-    if (shape == kWide && !(wide && direct && layout != kTN)) continue;
+    if (shape == kWide && !(wide && layout != kTN)) continue;
     const Kernel kernel = kernel_of(p.dtype, layout, shape);
     const std::int64_t tiles = ceil_div(p.m, kernel.rows) * ceil_div(p.n, kernel.columns) * p.matrices();
     const std::int64_t steps = ceil_div(p.k, kernel.step);
     const double results = static_cast<double>(p.m * p.n * p.matrices());
     for (std::int64_t split_k : {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128}) {
+      const Path path = paths[split_k > 1];
+      if (shape == kWide && path == kStaged) continue;
       if (split_k > 1 && (steps / split_k < 4 || results * static_cast<double>(split_k) > 1.3e8)) break;
       const std::int64_t rounds = ceil_div(tiles * split_k, units), each = ceil_div(steps, split_k);
       constexpr double start_us = 1.5, second_pass_us = 4, bytes_a_us = 3.0e6;
       double us = start_us + static_cast<double>(rounds * each) * kernel.step_us;
-      us += static_cast<double>(rounds) * kernel.store_us[direct || split_k > 1];
+      us += static_cast<double>(rounds) * kernel.store_us[path];
       if (split_k > 1) us += second_pass_us + results * 8 * static_cast<double>(split_k) / bytes_a_us;
       if (best.us == 0 || us < best.us) best = {kernel, split_k, us};
     }
