@@ -8,6 +8,7 @@
 // kernel: cubin_gemm_f16_tn_256
 // kernel: cubin_gemm_f16_nn_192
 // kernel: cubin_gemm_f16_nt_192
+// kernel: cubin_gemm_f16_tn_192
 #include "gemm16.cuh"
 
 ETNA_GEMM16(cubin_gemm_f16_nn, true, false, true, false)
@@ -18,3 +19,4 @@ ETNA_GEMM16(cubin_gemm_f16_nt_256, true, true, true, true)
 ETNA_GEMM16(cubin_gemm_f16_tn_256, true, true, false, false)
 ETNA_GEMM16(cubin_gemm_f16_nn_192, true, false, true, false, 192)
 ETNA_GEMM16(cubin_gemm_f16_nt_192, true, false, true, true, 192)
+ETNA_GEMM16(cubin_gemm_f16_tn_192, true, false, false, false, 192)

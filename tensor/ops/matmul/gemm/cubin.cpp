@@ -35,11 +35,13 @@ enum TileShape { kSquare, kTall, kNarrow, kWide };
 const gpu::CubinKernel* choose(DType dtype, OperandLayout layout, TileShape shape) {
   using namespace cubins;
   static const gpu::CubinKernel* const bf16s[] = {
-      &cubin_gemm_bf16_nn,     &cubin_gemm_bf16_nt,     &cubin_gemm_bf16_tn,     &cubin_gemm_bf16_nn_256,
-      &cubin_gemm_bf16_nt_256, &cubin_gemm_bf16_tn_256, &cubin_gemm_bf16_nn_192, &cubin_gemm_bf16_nt_192};
-  static const gpu::CubinKernel* const f16s[] = {&cubin_gemm_f16_nn,     &cubin_gemm_f16_nt,     &cubin_gemm_f16_tn,
-                                                 &cubin_gemm_f16_nn_256, &cubin_gemm_f16_nt_256, &cubin_gemm_f16_tn_256,
-                                                 &cubin_gemm_f16_nn_192, &cubin_gemm_f16_nt_192};
+      &cubin_gemm_bf16_nn,     &cubin_gemm_bf16_nt,     &cubin_gemm_bf16_tn,
+      &cubin_gemm_bf16_nn_256, &cubin_gemm_bf16_nt_256, &cubin_gemm_bf16_tn_256,
+      &cubin_gemm_bf16_nn_192, &cubin_gemm_bf16_nt_192, &cubin_gemm_bf16_tn_192};
+  static const gpu::CubinKernel* const f16s[] = {
+      &cubin_gemm_f16_nn,     &cubin_gemm_f16_nt,     &cubin_gemm_f16_tn,
+      &cubin_gemm_f16_nn_256, &cubin_gemm_f16_nt_256, &cubin_gemm_f16_tn_256,
+      &cubin_gemm_f16_nn_192, &cubin_gemm_f16_nt_192, &cubin_gemm_f16_tn_192};
   static const gpu::CubinKernel* const f32s[] = {&cubin_gemm_f32_nn,    &cubin_gemm_f32_nt,    &cubin_gemm_f32_tn,
                                                  &cubin_gemm_f32_nn_64, &cubin_gemm_f32_nt_64, &cubin_gemm_f32_tn_64};
   return (dtype == f32 ? f32s : dtype == f16 ? f16s : bf16s)[layout + (shape == kSquare ? 0 : shape == kWide ? 6 : 3)];
@@ -95,7 +97,7 @@ Launch launch_of(const GemmParams& p, OperandLayout layout, std::int64_t units, 
   const Path paths[] = {path_of(p, 1), path_of(p, 2)};
   for (TileShape shape : {kSquare, kTall, kNarrow, kWide}) {
     if (shape == (p.dtype == f32 ? kTall : kNarrow) || (shape == kNarrow && !narrow)) continue;
-    if (shape == kWide && !(wide && layout != kTN)) continue;
+    if (shape == kWide && !wide) continue;
     const Kernel kernel = kernel_of(p.dtype, layout, shape);
     const std::int64_t tiles = ceil_div(p.m, kernel.rows) * ceil_div(p.n, kernel.columns) * p.matrices();
     const std::int64_t steps = ceil_div(p.k, kernel.step);
