@@ -67,7 +67,7 @@ std::vector<KernelConfig> candidates(const Shape3& s, DType dtype) {
   for (const gemm::Launcher& l : gemm::launchers()) {
     if (l.variant == KernelVariant::plain && !half) add(l.variant, gemm::plain_tiles());
     if (l.variant == KernelVariant::coopmat && half) add(l.variant, gemm::coopmat_tiles());
-    if (l.variant == KernelVariant::cubin) add(l.variant, gemm::cubin_tiles().first(half ? 2 : 1));
+    if (l.variant == KernelVariant::cubin) add(l.variant, gemm::cubin_tiles().first(half ? 3 : 1));
   }
   return list;
 }

@@ -80,6 +80,11 @@ Path path_of(const GemmParams& p, std::int64_t split_k) {
   return p.residual.at || (p.aux().at && p.aux().dtype != p.dtype) ? kStaged : kActivated;
 }
 
+/// The number of chunks of whole steps that a split-K of `split_k` comes to.
+std::int64_t effective_split_k(std::int64_t steps, std::int64_t split_k) {
+  return ceil_div(steps, ceil_div(steps, split_k));
+}
+
 /// A kernel and its split-K.
 struct Launch {
   Kernel kernel;
@@ -87,12 +92,23 @@ struct Launch {
   double us = 0;
 };
 
+/// The tile of a tuned tiling, if the gemm can have it: an index of cubin_tiles().
+std::optional<TileShape> tuned_shape(const GemmParams& p, bool wide) {
+  if (!p.tiling) return {};
+  const bool half = p.dtype != f32;
+  if (p.tiling->tile == 0) return kSquare;
+  if (p.tiling->tile == 1 && half) return kTall;
+  const std::int64_t split_k = effective_split_k(ceil_div(p.k, 64), p.tiling->split_k);
+  if (p.tiling->tile == 2 && wide && path_of(p, split_k) != kStaged) return kWide;
+  return {};
+}
+
 /// The launch estimated to be fastest on `units` multiprocessors: waves of tiles and, with split-K, writing, reading
 /// and adding the partial sums.
 /// @param narrow true if there are tiles of 64 columns @param wide of 192
 Launch launch_of(const GemmParams& p, OperandLayout layout, std::int64_t units, bool narrow, bool wide) {
-  if (p.tiling && p.tiling->tile < (p.dtype == f32 ? 1u : 2u))
-    return {kernel_of(p.dtype, layout, p.tiling->tile == 1 ? kTall : kSquare), p.tiling->split_k};
+  if (const std::optional<TileShape> shape = tuned_shape(p, wide))
+    return {kernel_of(p.dtype, layout, *shape), p.tiling->split_k};
   Launch best;
   const Path paths[] = {path_of(p, 1), path_of(p, 2)};
   for (TileShape shape : {kSquare, kTall, kNarrow, kWide}) {
@@ -169,7 +185,7 @@ void enqueue(const OpCall& call, const GemmParams& p, const Launch& launch, cons
   const Kernel& kernel = launch.kernel;
   const std::int64_t wanted_split_k = launch.split_k, units = units_of(p);
   const std::int64_t steps = ceil_div(p.k, kernel.step), steps_a_split = ceil_div(steps, wanted_split_k),
-                     split_k = ceil_div(steps, steps_a_split);
+                     split_k = effective_split_k(steps, wanted_split_k);
   const bool split = split_k > 1;
   const Tensor partial = split ? empty({split_k * p.m * p.n * p.inner}, {f32, p.device}) : Tensor();
   const EpilogueSpec epilogue = split ? EpilogueSpec::partial_sums(partial, p.n) : EpilogueSpec(p);
@@ -247,8 +263,8 @@ bool launch_cubin_family(const OpCall& call, const GemmParams& p, const CubinFam
 }
 
 std::span<const Tile> cubin_tiles() {
-  static constexpr Tile tiles[] = {{128, 128, 1, 0, 0, 0},
-                                   {256, 128, 1, 0, 0, 0}};  // launch_of() estimates their times
+  static constexpr Tile tiles[] = {
+      {128, 128, 1, 0, 0, 0}, {256, 128, 1, 0, 0, 0}, {128, 192, 1, 0, 0, 0}};  // launch_of() estimates their times
   return tiles;
 }
 

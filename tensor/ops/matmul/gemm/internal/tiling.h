@@ -35,7 +35,8 @@ double estimated_clocks(const Extent& extent, std::int64_t units, const Tile& ti
 /// The tiles of shaders/matmul/gemm.comp, and of shaders/lib/gemm_matrix.glsl, largest first.
 std::span<const Tile> plain_tiles();
 std::span<const Tile> coopmat_tiles();
-/// The tiles of the Hopper variant; f32 supports only the first.
+/// The tiles of the Hopper variant; f32 supports only the first. A gemm whose results cannot leave the last from
+/// registers has another, of the launcher's choice.
 std::span<const Tile> cubin_tiles();
 
 }  // namespace etna::gemm
