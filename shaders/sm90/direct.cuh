@@ -169,14 +169,18 @@ __device__ __forceinline__ void activate(float (&x)[8], const float (&at)[8], st
   }
 }
 
+/// What ACTIVATION is where the kernel looks at its parameters.
+constexpr std::uint32_t kAnyActivation = ~0u;
+
 /// As epilogue_direct() for 16-bit results, with an activation, before which kPreactivation stores the sums to `aux`,
 /// or with its derivative at `aux`. One loop serves the whole tile: code for each sum would not fit the instruction
 /// cache, and a choice of the activation there needs more registers than there are. `aux` is read AHEAD parts ahead.
-template <bool F16, bool DERIVATIVE, int AHEAD, int BLOCKS, int SUMS>
+template <bool F16, bool DERIVATIVE, int AHEAD, std::uint32_t ACTIVATION, int BLOCKS, int SUMS>
 __device__ __forceinline__ void epilogue_activated(const Parameters& p, float (&d)[BLOCKS][SUMS], const float* bias,
                                                    std::uint32_t row, std::uint32_t column, const Tile& tile) {
   constexpr int kParts = SUMS / 16, kAll = BLOCKS * 2 * kParts;
   scale_and_add_bias(p, d, bias);
+  const std::uint32_t activation = ACTIVATION == kAnyActivation ? p.kinds.flags >> 6 : ACTIVATION;
   const std::uint32_t lane = threadIdx.x & 31;
   const std::size_t above = static_cast<std::size_t>(tile.matrix) * p.m;
   row += lane >> 2, column += (lane & 3) * 8;
@@ -211,7 +215,7 @@ __device__ __forceinline__ void epilogue_activated(const Parameters& p, float (&
         const float2 two = unpack<F16>(words[i]);
         at[i * 2] = two.x, at[i * 2 + 1] = two.y;
       }
-      activate<true>(x, at, p.kinds.flags >> 6);
+      activate<true>(x, at, activation);
     } else {
       if (p.kinds.flags & kPreactivation) {
 #pragma unroll
@@ -219,16 +223,36 @@ __device__ __forceinline__ void epilogue_activated(const Parameters& p, float (&
         transpose_of_four(words);
         if (there) *aux_of(part) = make_uint4(words[0], words[1], words[2], words[3]);
       }
-      activate<false>(x, x, p.kinds.flags >> 6);
+      activate<false>(x, x, activation);
     }
 #pragma unroll
     for (int i = 0; i < 4; ++i) words[i] = pack<F16>(x[i * 2], x[i * 2 + 1]);
     transpose_of_four(words);
     if (there)
-      *reinterpret_cast<uint4*>(static_cast<std::uint16_t*>(p.epilogue.y) +
-                                (above + row_of(part)) * p.epilogue.ldy + column_of(part)) =
-          make_uint4(words[0], words[1], words[2], words[3]);
+      *reinterpret_cast<uint4*>(static_cast<std::uint16_t*>(p.epilogue.y) + (above + row_of(part)) * p.epilogue.ldy +
+                                column_of(part)) = make_uint4(words[0], words[1], words[2], words[3]);
   }
+}
+
+/// Gelu by tanh has code of its own, without a choice in the loop, where that does not spill: its derivative in tiles of
+/// 128 columns, and itself in those that warpgroups share.
+template <bool F16, bool TOGETHER, int COLUMNS, int BLOCKS, int SUMS>
+__device__ __forceinline__ void epilogue_of_activation(const Parameters& p, float (&d)[BLOCKS][SUMS], const float* bias,
+                                                       std::uint32_t row, std::uint32_t column, const Tile& tile) {
+  constexpr int kAhead = COLUMNS > 128 ? 2 : 4;
+  constexpr std::uint32_t kGeluTanh = 3;  // in tables/activations.def
+  const bool derivative = p.kinds.flags & kDerivative;
+  const bool gelu = p.kinds.flags >> 6 == kGeluTanh;
+  if constexpr (COLUMNS <= 128) {
+    if (gelu && derivative) return epilogue_activated<F16, true, kAhead, kGeluTanh>(p, d, bias, row, column, tile);
+  }
+  if constexpr (TOGETHER) {
+    if (gelu && !derivative) return epilogue_activated<F16, false, kAhead, kGeluTanh>(p, d, bias, row, column, tile);
+  }
+  if (derivative)
+    epilogue_activated<F16, true, kAhead, kAnyActivation>(p, d, bias, row, column, tile);
+  else
+    epilogue_activated<F16, false, kAhead, kAnyActivation>(p, d, bias, row, column, tile);
 }
 
 }  // namespace hopper

@@ -142,11 +142,7 @@ struct Gemm16 {
       const std::uint32_t row = first_row + warp * 16;
       if (path != Path::kStaged && p.kinds.flags & kBias) sync_threads(1 + group, 128);
       if (path == Path::kActivated) {
-        constexpr int kAhead = COLUMNS > 128 ? 2 : 4;
-        if (p.kinds.flags & kDerivative)
-          epilogue_activated<F16, true, kAhead>(p, d, bias, row, column, t);
-        else
-          epilogue_activated<F16, false, kAhead>(p, d, bias, row, column, t);
+        epilogue_of_activation<F16, TOGETHER, COLUMNS>(p, d, bias, row, column, t);
       } else if (path == Path::kDirect) {
         if (p.kinds.y == kF32)
           epilogue_direct<F16, true>(p, d, bias, row, column, t);
