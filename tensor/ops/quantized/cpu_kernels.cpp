@@ -172,11 +172,12 @@ bool quantizes_prompts() { return prompts_quantized().load(std::memory_order_rel
 void set_quantizes_prompts(std::optional<bool> on) { prompts_quantized() = on.has_value() ? *on : prompts_in_int8(); }
 
 const CpuKernels& cpu_kernels(const quant::BlockFormat& format) {
-  // For each target and format.
+  // For each target and format. Even what makes the list of a target has instructions that only its processors have.
   static const std::vector<std::vector<CpuKernels>> all = [] {
     std::vector<std::vector<CpuKernels>> made;
     for (const Target& target : kTargets) {
       made.emplace_back();
+      if (!target.there()) continue;
       for (const quant::BlockFormat& f : quant::block_formats()) made.back().push_back(target.kernels(f.name));
     }
     return made;
