@@ -14,10 +14,12 @@ bool joins(const AnswerEvent& last, const AnswerEvent& event) {
 
 std::optional<AnswerEvent> AnswerStream::next(std::chrono::milliseconds wait) {
   std::unique_lock lock(mutex_);
-  arrived_.wait_for(lock, wait, [&] { return !events_.empty() || open_ == 0; });
+  arrived_.wait_for(lock, wait,
+                    [&] { return open_ == 0 || finished_ > 0 || (!waits_for_finish_ && !events_.empty()); });
   if (events_.empty()) return std::nullopt;
   AnswerEvent event = std::move(events_.front());
   events_.pop_front();
+  if (event.kind == EventKind::finish) --finished_;
   bytes_ -= event.text.size();
   full_since_.reset();
   if (bytes_ > kPatientBytes) full_since_ = std::chrono::steady_clock::now();
@@ -32,7 +34,7 @@ bool AnswerStream::ended() const {
 void AnswerStream::push(AnswerEvent event) {
   {
     const std::lock_guard lock(mutex_);
-    if (event.kind == EventKind::finish) --open_;
+    if (event.kind == EventKind::finish) --open_, ++finished_;
     bytes_ += event.text.size();
     if (bytes_ > kPatientBytes && !full_since_) full_since_ = std::chrono::steady_clock::now();
     if (!events_.empty() && joins(events_.back(), event)) {
@@ -42,6 +44,7 @@ void AnswerStream::push(AnswerEvent event) {
       return;  // the reader has not woken up yet
     }
     events_.push_back(std::move(event));
+    if (waits_for_finish_ && finished_ == 0) return;
   }
   arrived_.notify_one();
 }

@@ -21,6 +21,9 @@ class EventSource {
   virtual bool ended() const = 0;
   /// Nobody wants the rest. May be called more than once.
   virtual void cancel() = 0;
+  /// The reader does nothing with a piece of text until its choice has finished: next() may wait for that, so that a
+  /// thread does not wake up for each token.
+  virtual void wait_for_finish() {}
 };
 
 /// The events of one request, on their way from the engine's thread to the thread that answers. The writer never waits:
@@ -33,6 +36,7 @@ class AnswerStream : public EventSource {
   std::optional<AnswerEvent> next(std::chrono::milliseconds wait) override;
   bool ended() const override;
   void cancel() override { cancelled_ = true; }
+  void wait_for_finish() override { waits_for_finish_ = true; }
 
   /// For the writer: whether the reader has cancelled.
   bool cancelled() const { return cancelled_; }
@@ -49,7 +53,8 @@ class AnswerStream : public EventSource {
   std::size_t bytes_ = 0;  ///< of the texts in it
   std::int64_t open_;
   std::optional<std::chrono::steady_clock::time_point> full_since_;
-  std::atomic<bool> cancelled_ = false;
+  std::int64_t finished_ = 0;  ///< finishes in it
+  std::atomic<bool> cancelled_ = false, waits_for_finish_ = false;
 };
 
 }  // namespace etna::serve

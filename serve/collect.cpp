@@ -62,6 +62,7 @@ class PutBack : public EventSource {
 std::vector<CollectedChoice> collect(EventSource& source, std::int64_t choices, const HttpRequest& request) {
   std::vector<CollectedChoice> all(static_cast<std::size_t>(choices));
   auto asked = std::chrono::steady_clock::now();
+  source.wait_for_finish();
   while (!source.ended()) {
     std::optional<AnswerEvent> event = source.next(200ms);
     if (const auto now = std::chrono::steady_clock::now(); now - asked > 200ms) {

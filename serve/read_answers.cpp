@@ -35,6 +35,10 @@ class ReadAnswers : public EventSource {
     return event;
   }
   bool ended() const override { return ready_.empty() && (failed_ || current()->ended()); }
+  /// Reasoning with a limit, and calls of which one is wanted, end when their text says so.
+  void wait_for_finish() override {
+    if (!options_.reasoning_tokens && options_.reader.tools.empty()) current()->wait_for_finish();
+  }
   void cancel() override {
     const std::lock_guard lock(mutex_);
     cancelled_ = true;

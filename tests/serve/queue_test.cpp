@@ -85,5 +85,35 @@ TEST(AnswerStream, NoticesAReaderThatTakesNothing) {
   EXPECT_EQ(stream.stalled(), 0s);
 }
 
+TEST(AnswerStream, WakesWhoWaitsForTheFinishOnce) {
+  using namespace std::chrono_literals;
+  AnswerStream stream(2);
+  stream.wait_for_finish();
+  const auto text = [&](std::int64_t choice, const char* piece) {
+    stream.push({.kind = EventKind::text, .choice = choice, .text = piece});
+  };
+  text(0, "a");
+  text(0, "b");
+  text(1, "c");
+  const auto begin = std::chrono::steady_clock::now();
+  std::optional<AnswerEvent> event = stream.next(30ms);  // the time is over: what is there is given
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, 30ms);
+  ASSERT_TRUE(event);
+  EXPECT_EQ(event->text, "ab");
+  text(0, "d");
+  stream.push({.kind = EventKind::finish, .choice = 0});
+  std::string seen;
+  for (int i = 0; i < 3; ++i) {
+    event = stream.next(1h);
+    ASSERT_TRUE(event);
+    seen += event->kind == EventKind::finish ? "." : event->text;
+  }
+  EXPECT_EQ(seen, "cd.");
+  EXPECT_FALSE(stream.next(1ms));
+  stream.push({.kind = EventKind::finish, .choice = 1});
+  ASSERT_TRUE(stream.next(1h));
+  EXPECT_TRUE(stream.ended());
+}
+
 }  // namespace
 }  // namespace etna::serve
