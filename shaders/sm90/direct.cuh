@@ -123,7 +123,7 @@ __device__ __forceinline__ void epilogue_direct(const Parameters& p, float (&d)[
   }
 }
 
-/// Brings row `row` of a tile of the epilogue's operand to the L2 cache, where the epilogue finds it after the products.
+/// Brings row `row` of a tile of the epilogue's operand to the L2 cache, where it is when the products are done.
 template <int COLUMNS>
 __device__ __forceinline__ void prefetch_row(const Parameters& p, Path path, std::uint32_t row, std::uint32_t column,
                                              const Tile& tile) {
@@ -234,8 +234,8 @@ __device__ __forceinline__ void epilogue_activated(const Parameters& p, float (&
   }
 }
 
-/// Gelu by tanh has code of its own, without a choice in the loop, where that does not spill: its derivative in tiles of
-/// 128 columns, and itself in those that warpgroups share.
+/// Gelu by tanh has code of its own, without a choice in the loop, where that does not spill: its derivative in tiles
+/// of 128 columns, and itself in those that warpgroups share.
 template <bool F16, bool TOGETHER, int COLUMNS, int BLOCKS, int SUMS>
 __device__ __forceinline__ void epilogue_of_activation(const Parameters& p, float (&d)[BLOCKS][SUMS], const float* bias,
                                                        std::uint32_t row, std::uint32_t column, const Tile& tile) {
