@@ -71,6 +71,17 @@ TEST(RunChild, AsksThoseThatEnteredThemselves) {
   EXPECT_TRUE(end.asked);
 }
 
+/// Those that could not enter themselves may still hear it from mpirun.
+TEST(RunChild, AsksByMpirunWhereNobodyEntered) {
+  PipedChild child({"sh", "-c", "trap 'echo user; exit 3' USR1; echo ready; while :; do sleep 0.02; done"},
+                   {.asks_entered = true});
+  ASSERT_EQ(child.read(), "ready\n");
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // it may be ready before this process knows its number
+  ::kill(::getpid(), SIGTERM);
+  EXPECT_EQ(all_of(child), "user\n");
+  EXPECT_EQ(child.wait().exit_code, 3);
+}
+
 /// The other end of it.
 TEST(RunChild, InterruptsAtTheUserSignal) {
   const auto before = std::signal(SIGINT, SIG_IGN);  // as in a background job of a script

@@ -5,6 +5,8 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 
 #include <fcntl.h>
 #include <sys/types.h>
@@ -54,12 +56,16 @@ void read_entries(int file, const Take& take) {
   }
 }
 
-void ask_entered(int file) {
+/// @return whether anybody is there
+bool ask_entered(int file) {
   (void)!::write(file, "0\n", 2);
-  read_entries(file, [](pid_t process) {
+  bool any = false;
+  read_entries(file, [&](pid_t process) {
+    any = any || process > 0;
     if (process > 0) ::kill(process, SIGUSR1);
     return true;
   });
+  return any;
 }
 
 /// @return whether somebody was asked to end before
@@ -81,10 +87,9 @@ bool enter(const char* path) {
 void hand_on(int signal) {
   const int error = errno;
   told_to_end = true;
-  if (const int file = entries; file >= 0) {
-    ask_entered(file);
-  } else {
-    end_to_send = signal;
+  // Who could not enter, because the disk is full, may hear it from mpirun.
+  if (const int file = entries; file < 0 || !ask_entered(file)) {
+    end_to_send = file < 0 ? signal : SIGUSR1;
     send(end_to_send);
   }
   errno = error;
@@ -100,8 +105,8 @@ void hand_on_interrupt(int) {
 
 /// A new file that is empty and appended to. @return its descriptor; -1: none
 int make_entries(std::string& path) {
-  const char* folder = std::getenv("TMPDIR");
-  path = std::string(folder != nullptr && *folder != '\0' ? folder : "/tmp") + "/etna-ranks-XXXXXX";
+  std::error_code error;
+  path = (std::filesystem::temp_directory_path(error) / "etna-ranks-XXXXXX").string();
   const int file = ::mkstemp(path.data());
   if (file >= 0) ::fcntl(file, F_SETFL, O_APPEND), ::fcntl(file, F_SETFD, FD_CLOEXEC);
   return file;
