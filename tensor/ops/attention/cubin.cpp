@@ -185,7 +185,8 @@ std::optional<PagedTiles> cubin_prompt_tiles(const PagedPrompt& x) {
   const bool aligned =
       std::all_of(operands.begin(), operands.end(), [](const Tensor* t) { return t->address() % 16 == 0; });
   if (!has_cubin(x.q.device(), x.q.dtype(), x.q.size(3)) || x.keys.dtype() != x.q.dtype() ||
-      x.y.dtype() != x.q.dtype() || !aligned || !(x.scale > 0) || !std::isfinite(x.scale))
+      x.y.dtype() != x.q.dtype() || x.keys.numel() == 0 || x.table.numel() == 0 || !aligned || !(x.scale > 0) ||
+      !std::isfinite(x.scale))
     return {};
   const CubinForward& kernel = *forward_kernels(x.q.size(3));
   const std::int64_t pack = heads_of_pack(x);

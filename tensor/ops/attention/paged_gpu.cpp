@@ -103,7 +103,7 @@ struct Attention {
     return tiles;
   }
 
-  /// For kernels whose blocks stay on their compute units: as many chunks as make the longest of them end first.
+  /// For kernels whose blocks stay on their compute units: as many chunks as let the last of them end earliest.
   void plan_blocks(const Shape& shape, const PagedTiles& all) {
     measure(shape);
     const std::int64_t blocks = ceil_div(reach(), all.positions);

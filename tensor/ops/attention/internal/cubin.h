@@ -20,8 +20,7 @@ bool launch_cubin_gradients(const OpCall& call, const Inputs& in, const Kept& ke
 /// A prompt's queries over a paged cache; what the op calls q, keys, and so on.
 struct PagedPrompt {
   Tensor q, keys, values, table, positions, y;
-  Tensor
-      parts;  ///< [B * T, G, chunks, H / G, D + 2] f32: weighted sums, maximum and sum of weights; undefined: 1 chunk
+  Tensor parts;  ///< [B * T, G, chunks, H / G, D + 2] f32: weighted sums, maximum, sum of weights; of several chunks
   double scale = 0;
   std::int64_t window = 0;
   std::int64_t chunks = 1, least = 0;  ///< into how many parts keys are divided; the fewest positions of one
