@@ -19,7 +19,7 @@
 //   the same by cp.async, under CUDA                                              243-480
 //     (too many short requests to the L2 cache, more so with steps of k below 64)
 // A cluster (multicast) does not start through Vulkan.
-#include "direct.cuh"
+#include "logits.cuh"
 
 namespace hopper {
 
@@ -32,6 +32,7 @@ struct Gemm16 {
   static constexpr int kThreads = 384;
   static constexpr int kProducerRegisters = COLUMNS > 128 ? 24 : 40, kConsumerRegisters = COLUMNS > 128 ? 240 : 232;
   static constexpr bool kStaged = COLUMNS <= 128;  ///< some results pass through shared memory
+  static constexpr bool kLogits = COLUMNS > 128 && A_ALONG_K && B_ALONG_K;  ///< results may be logits
   /// Of a warpgroup: what its warps stage, or two times the bias of a tile.
   static constexpr int kGroupBytes = kStaged ? 4 * kScratchBytes : 2 * COLUMNS * 4;
   static constexpr int kScratch = kStages * kStageBytes, kBarriers = kScratch + 2 * kGroupBytes;
@@ -144,7 +145,9 @@ struct Gemm16 {
       if (path == Path::kActivated) {
         epilogue_of_activation<F16, TOGETHER, COLUMNS>(p, d, bias, row, column, t);
       } else if (path == Path::kDirect) {
-        if (p.kinds.y == kF32)
+        if (kLogits && p.logits > 0)
+          epilogue_logits<F16>(p, d, row, column, t);
+        else if (p.kinds.y == kF32)
           epilogue_direct<F16, true>(p, d, bias, row, column, t);
         else
           epilogue_direct<F16, false>(p, d, bias, row, column, t);

@@ -15,7 +15,7 @@ struct Parameters {
   std::uint32_t steps, steps_a_split;  ///< of k
   std::uint32_t a_matrix, b_matrix;    ///< 0 if one matrix serves the whole batch, else 1
   std::uint32_t group;                 ///< rows of tiles per band; a band is traversed column by column
-  std::uint32_t end;
+  std::uint32_t logits;                ///< columns of y that are logits, those behind are padding; 0: it is not logits
 };
 
 /// One tile of the result, over one chunk of k.

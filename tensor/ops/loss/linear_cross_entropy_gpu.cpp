@@ -4,6 +4,7 @@
 
 #include <etna/device/internal/backend.h>
 #include <etna/device/internal/memory_settings.h>
+#include <etna/device/internal/rounding.h>
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/ops/kernel.h>
 #include <etna/tensor/ops/matmul/gemm/internal/gemm.h>
@@ -13,6 +14,8 @@ namespace {
 
 /// Most 16-byte vectors of a row that a thread keeps in registers: 80 registers.
 constexpr std::int64_t kMostVectorsPerThread = 20;
+/// Vectors that a thread has of a tile, and that it loads at a time where the states of tiles are there.
+constexpr std::int64_t kTileVectorsPerThread = 4, kTileThreads = 256;
 
 struct Chunk {
   std::int64_t begin, end;
@@ -66,10 +69,11 @@ std::int64_t chunk_bytes(Device device) {
 }  // namespace
 
 std::int64_t rows_of_chunk(std::int64_t rows, std::int64_t row_bytes, std::int64_t most_bytes) {
-  // At least two chunks for a batch that is worth splitting, each with enough rows for an efficient gemm.
-  constexpr std::int64_t least = 256;
-  std::int64_t fitting = std::max(least, most_bytes / std::max<std::int64_t>(1, row_bytes) / least * least);
-  std::int64_t halves = std::max(least, ((rows + 1) / 2 + least - 1) / least * least);
+  // Two chunks at least where that saves memory worth saving, each with enough rows for an efficient gemm.
+  constexpr std::int64_t least = 256, whole_bytes = std::int64_t{128} << 20;
+  const std::int64_t fitting = std::max(least, most_bytes / std::max<std::int64_t>(1, row_bytes) / least * least);
+  const std::int64_t halves =
+      rows * row_bytes <= whole_bytes ? rows : std::max(least, ((rows + 1) / 2 + least - 1) / least * least);
   return std::max<std::int64_t>(1, std::min(fitting, halves));
 }
 
@@ -90,15 +94,15 @@ bool gpu(const OpCall& call, std::span<Tensor> out) {
   const std::int64_t threads = wide ? 512 : 256, each = (row_bytes / vector_bytes + threads - 1) / threads;
   const bool mean = a.loss.reduction == Reduction::mean;
   // All kernels share one argument list; `memory` adds the addresses, null where a kernel does not use one.
-  auto dispatch = [&](const gpu::Shader& shader, std::int64_t first, std::int64_t count,
+  auto dispatch = [&](const gpu::Shader& shader, std::int64_t first, std::int64_t count, std::int64_t tiles,
                       std::array<std::uint32_t, 3> groups, const auto& memory) {
     gpu::Kernel kernel(shader, call);
     kernel.spec(t, target.dtype(), mean, a.loss.label_smoothing != 0, a.wants_any());
-    kernel.spec(each <= kMostVectorsPerThread ? each : 0);
+    kernel.spec(tiles == 0 ? std::min(each, kMostVectorsPerThread) : kTileVectorsPerThread);
     memory(kernel);
     kernel.index_errors()
         .u64(static_cast<std::uint64_t>(a.loss.ignore_index))
-        .u32(count, classes, stride, first)
+        .u32(count, classes, stride, first, tiles)
         .f32(static_cast<float>(a.loss.label_smoothing))
         .f32(stored_factor(t))
         .dispatch(groups);
@@ -108,25 +112,42 @@ bool gpu(const OpCall& call, std::span<Tensor> out) {
     gemm::on_gpu(call, l, r, e, y);
   };
 
-  dispatch(shaders::linear_cross_entropy_count, 0, rows, {1, 1, 1},
-           [&](gpu::Kernel& kernel) { kernel.read(unused).read(target).read(unused).write(divisor).read(unused); });
+  dispatch(shaders::linear_cross_entropy_count, 0, rows, 0, {1, 1, 1}, [&](gpu::Kernel& kernel) {
+    kernel.read(unused).read(target).read(unused).write(divisor).read(unused).read(unused);
+  });
   for (const Chunk& chunk : all) {
     Tensor logits = room.slice(0, 0, chunk.end - chunk.begin).slice(1, 0, classes);
-    multiply(chunk.of(x), weight.t(), {.bias = bias}, logits);
+    gemm::SoftmaxTiles softmax;
+    multiply(chunk.of(x), weight.t(), {.bias = bias, .softmax = &softmax}, logits);
     const std::int64_t count = chunk.end - chunk.begin;
-    dispatch(wide ? shaders::linear_cross_entropy : shaders::linear_cross_entropy_narrow, chunk.begin, count,
-             gpu::grid(count), [&](gpu::Kernel& kernel) {
+    Tensor& tiles = softmax.states;
+    // The gemm does not add up logits.
+    if (a.loss.label_smoothing != 0) tiles = {};
+    if (!tiles.defined() && each > kMostVectorsPerThread) {
+      const std::int64_t a_row = ceil_div(row_bytes / vector_bytes, kTileThreads * kTileVectorsPerThread);
+      tiles = empty({count, a_row, 3}, {f32, device});
+      dispatch(shaders::linear_cross_entropy_tiles, chunk.begin, count, a_row, gpu::grid(count * a_row),
+               [&](gpu::Kernel& kernel) {
+                 kernel.read(room).read(unused).read(unused).read(unused).read(unused).write(tiles);
+               });
+    }
+    const gpu::Shader& shader = tiles.defined() ? shaders::linear_cross_entropy_from_tiles
+                                : wide          ? shaders::linear_cross_entropy
+                                                : shaders::linear_cross_entropy_narrow;
+    dispatch(shader, chunk.begin, count, tiles.defined() ? tiles.size(1) : 0, gpu::grid(count),
+             [&](gpu::Kernel& kernel) {
                if (a.wants_any()) {
                  kernel.read_write(room);
                } else {
                  kernel.read(room);
                }
-               kernel.read(chunk.of(target)).write(chunk.of(losses)).read(unused).read(unused);
+               kernel.read(chunk.of(target)).write(chunk.of(losses)).read(unused).read(unused).read(tiles);
              });
     add_gradients(a, to, chunk, x, weight, logits, 1 / stored_factor(t), divisor.select(0, 0), multiply);
   }
-  dispatch(shaders::linear_cross_entropy_total, 0, rows, {1, 1, 1},
-           [&](gpu::Kernel& kernel) { kernel.read(unused).read(unused).read(losses).read(divisor).write(to.loss); });
+  dispatch(shaders::linear_cross_entropy_total, 0, rows, 0, {1, 1, 1}, [&](gpu::Kernel& kernel) {
+    kernel.read(unused).read(unused).read(losses).read(divisor).write(to.loss).read(unused);
+  });
   if (all.empty()) {
     for (Tensor& gradient_of_none : out.subspan(1)) gradient_of_none.zero_();
   }

@@ -179,9 +179,9 @@ std::int64_t units_of(const GemmParams& p) {
   return static_cast<std::int64_t>(gpu::capabilities(p.device).compute_units);
 }
 
-/// @param more parameters after the gemm's, if the kernel has any
+/// @param more parameters after the gemm's, if the kernel has any @param logits columns of y that are logits, or 0
 void enqueue(const OpCall& call, const GemmParams& p, const Launch& launch, const Arguments& a, const Arguments& b,
-             std::span<const std::uint32_t> more) {
+             std::span<const std::uint32_t> more, std::int64_t logits = 0) {
   const Kernel& kernel = launch.kernel;
   const std::int64_t wanted_split_k = launch.split_k, units = units_of(p);
   const std::int64_t steps = ceil_div(p.k, kernel.step), steps_a_split = ceil_div(steps, wanted_split_k),
@@ -196,12 +196,19 @@ void enqueue(const OpCall& call, const GemmParams& p, const Launch& launch, cons
   auto u32s = [&](auto... n) { (arguments.number(gpu::u32(n)), ...); };
   arguments.append(a);
   arguments.append(b);
-  arguments.append(split ? partial_sum_arguments(partial, p.n) : epilogue_arguments(p));
+  if (logits > 0) {
+    GemmParams with_states = p;
+    p.softmax->states = empty({p.m, tiles_n, 3}, {f32, p.device});
+    with_states.preactivation = {gpu::pointer(p.softmax->states), f32, tiles_n * 3};
+    arguments.append(epilogue_arguments(with_states));
+  } else {
+    arguments.append(split ? partial_sum_arguments(partial, p.n) : epilogue_arguments(p));
+  }
   u32s(epilogue.flags, epilogue.y, epilogue.bias, epilogue.aux, epilogue.residual,
        split ? epilogue.width : width_of(p, epilogue));
   u32s(p.m, p.n, tiles_m, tiles_n, p.inner, split_k, steps, steps_a_split);
   u32s(p.a.strides[1] != 0, p.b.strides[1] != 0);
-  u32s(2048 / kernel.rows, 0);
+  u32s(2048 / kernel.rows, logits);
   if (!more.empty()) {
     while (arguments.bytes().size() % 64 != 0) u32s(0);
     arguments.numbers(more);
@@ -216,13 +223,25 @@ void enqueue(const OpCall& call, const GemmParams& p, const Launch& launch, cons
   if (split) add_split_k(call, p, partial, split_k);
 }
 
-bool launch_matrices(const OpCall& call, const GemmParams& p, OperandLayout layout) {
-  const Launch launch = launch_of(p, layout, units_of(p), true, true);
+/// Columns that may be stored so that rows of logits end at a multiple of 16 bytes; p.n if they are not logits.
+std::int64_t stored_columns(const GemmParams& p) {
+  const std::int64_t wide = ceil_div(p.n, std::int64_t{8}) * 8;
+  return p.softmax != nullptr && p.dtype != f32 && p.y.dtype == p.dtype && !p.bias && p.y.leading >= wide ? wide : p.n;
+}
+
+bool launch_matrices(const OpCall& call, const GemmParams& given, OperandLayout layout) {
+  GemmParams p = given;
+  p.n = stored_columns(given);
+  Launch launch = launch_of(p, layout, units_of(p), true, true);
+  // The kernel for logits has tiles of 128 x 192. The copy engine makes columns behind the last one 0.
+  const bool logits = p.softmax != nullptr && layout == kNT && p.matrices() == 1 && EpilogueSpec(p).flags == 0 &&
+                      p.y.dtype == p.dtype && p.dtype != f32 && path_of(p, 1) == kDirect;
+  if (logits) launch = {kernel_of(p.dtype, layout, kWide)};
   const Kernel& kernel = launch.kernel;
   const auto a = map_of(p.a, p.dtype, layout != kTN, p.m, p.k, p.inner, kernel.step, kernel.rows);
-  const auto b = map_of(p.b, p.dtype, layout == kNT, p.n, p.k, p.inner, kernel.step, kernel.columns);
+  const auto b = map_of(p.b, p.dtype, layout == kNT, given.n, p.k, p.inner, kernel.step, kernel.columns);
   if (!a || !b) return false;
-  enqueue(call, p, launch, *a, *b, {});
+  enqueue(call, p, launch, *a, *b, {}, logits ? given.n : 0);
   return true;
 }
 

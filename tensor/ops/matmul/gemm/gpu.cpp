@@ -100,7 +100,8 @@ bool on_gpu(const OpCall& call, const Tensor& a, const Tensor& b, const Epilogue
                     .bias_dtype = bias.defined() ? bias.dtype() : f32,
                     .scale = e.scale,
                     .activation = e.activation,
-                    .sums = e.sums};
+                    .sums = e.sums,
+                    .softmax = e.softmax};
   if (!launch_from(call, p, 0, params)) return false;
   if (out.impl() != y.impl()) y.copy_(out);
   if (pre.defined() && pre.impl() != e.preactivation.impl()) Tensor(e.preactivation).copy_(pre);

@@ -14,6 +14,7 @@
 namespace etna::gemm {
 
 struct SplitSums;
+struct SoftmaxTiles;
 
 /// The epilogue, applied to a · b before it is stored:
 ///     t = scale · scale_by · (a · b) + bias;   preactivation ← t
@@ -30,6 +31,9 @@ struct Epilogue {
   Tensor residual = {};  ///< [..., M, N], added last; may be y itself (y += ...), for gradients that accumulate
   SplitSums* sums =
       nullptr;  ///< receives the sums of a gemm that splits k, for the caller to add up; else y is written
+  /// y is logits, with room up to a multiple of 16 bytes behind each row, which may be overwritten; receives the state
+  /// of their softmax where the kernel computes it.
+  SoftmaxTiles* softmax = nullptr;
 
   /// True if a · b is stored unchanged except for its dtype.
   bool empty() const {
@@ -74,7 +78,8 @@ struct GemmParams {
   float scale = 1;
   Activation activation = Activation::none;
 
-  SplitSums* sums = nullptr;  ///< as Epilogue has it
+  SplitSums* sums = nullptr;        ///< as Epilogue has it
+  SoftmaxTiles* softmax = nullptr;  ///< likewise
 
   /// The autotuned tiling of this kernel; without one the kernel chooses.
   std::optional<Tiling> tiling = {};
@@ -89,6 +94,11 @@ struct SplitSums {
   GemmParams params;
   Tensor partial;  ///< f32 [splits, matrices, m, n]; undefined: nothing left to add
   std::int64_t splits = 0;
+};
+
+/// The state of a softmax over each row, for tiles of columns.
+struct SoftmaxTiles {
+  Tensor states;  ///< f32 [m, tiles, 3]: maximum, sum of exponentials relative to it, unused; undefined: not computed
 };
 
 /// The launchers, in the order in which on_gpu() tries them. Each queues its dispatches and returns true. If it has no
