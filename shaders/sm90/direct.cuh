@@ -132,37 +132,41 @@ __device__ __forceinline__ void prefetch_row(const Parameters& p, Path path, std
   prefetch_bytes(static_cast<const std::uint16_t*>(p.epilogue.aux) + first, min(p.n - column, COLUMNS) * 2);
 }
 
-/// Copies the sums of part FIRST <= `part` < END to x: of row h * 8 + lane / 4, eight columns from 32 j on; parts are
-/// counted over (block, h, j). Registers have no index, so a search ends in code that is separate for each part.
-template <int FIRST, int END, int BLOCKS, int SUMS>
-__device__ __forceinline__ void take_part(float (&x)[8], const float (&d)[BLOCKS][SUMS], int part) {
-  if constexpr (END - FIRST > 1) {
-    constexpr int kMiddle = (FIRST + END) / 2;
+/// Copies the sums of parts FIRST <= `part` < END, PARTS of them from `part` on, to x: of row h * 8 + lane / 4, eight
+/// columns from 32 j on; parts are counted over (block, h, j). Registers have no index, so a search ends in code that
+/// is separate for each place.
+template <int FIRST, int END, int PARTS, int BLOCKS, int SUMS>
+__device__ __forceinline__ void take_parts(float (&x)[PARTS][8], const float (&d)[BLOCKS][SUMS], int part) {
+  if constexpr (END - FIRST > PARTS) {
+    constexpr int kMiddle = FIRST + (END - FIRST) / PARTS / 2 * PARTS;
     if (part < kMiddle)
-      take_part<FIRST, kMiddle>(x, d, part);
+      take_parts<FIRST, kMiddle>(x, d, part);
     else
-      take_part<kMiddle, END>(x, d, part);
+      take_parts<kMiddle, END>(x, d, part);
   } else {
-    constexpr int kParts = SUMS / 16, kFrom = FIRST % kParts * 16 + (FIRST / kParts & 1) * 2;
+    constexpr int kParts = SUMS / 16;
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      x[i * 2] = d[FIRST / kParts / 2][kFrom + i * 4], x[i * 2 + 1] = d[FIRST / kParts / 2][kFrom + i * 4 + 1];
+    for (int n = 0; n < PARTS; ++n) {
+      const int at = FIRST + n, from = at % kParts * 16 + (at / kParts & 1) * 2;
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        x[n][i * 2] = d[at / kParts / 2][from + i * 4], x[n][i * 2 + 1] = d[at / kParts / 2][from + i * 4 + 1];
     }
   }
 }
 
 /// x becomes the activation of x, or, DERIVATIVE, x times its derivative at `at`; one choice serves all elements.
-template <bool DERIVATIVE>
-__device__ __forceinline__ void activate(float (&x)[8], const float (&at)[8], std::uint32_t activation) {
+template <bool DERIVATIVE, int PARTS>
+__device__ __forceinline__ void activate(float (&x)[PARTS][8], const float (&at)[PARTS][8], std::uint32_t activation) {
   switch (activation) {
-#define ETNA_ACTIVATION(number, name, ...)                 \
-  case number:                                             \
-    _Pragma("unroll") for (int i = 0; i < 8; ++i) {        \
-      if constexpr (DERIVATIVE)                            \
-        x[i] *= activations::name##_backward(1.0f, at[i]); \
-      else                                                 \
-        x[i] = activations::name(x[i]);                    \
-    }                                                      \
+#define ETNA_ACTIVATION(number, name, ...)                                       \
+  case number:                                                                   \
+    _Pragma("unroll") for (int i = 0; i < PARTS * 8; ++i) {                      \
+      if constexpr (DERIVATIVE)                                                  \
+        x[i / 8][i % 8] *= activations::name##_backward(1.0f, at[i / 8][i % 8]); \
+      else                                                                       \
+        x[i / 8][i % 8] = activations::name(x[i / 8][i % 8]);                    \
+    }                                                                            \
     break;
 #include "../../tables/activations.def"
 #undef ETNA_ACTIVATION
@@ -173,12 +177,14 @@ __device__ __forceinline__ void activate(float (&x)[8], const float (&at)[8], st
 constexpr std::uint32_t kAnyActivation = ~0u;
 
 /// As epilogue_direct() for 16-bit results, with an activation, before which kPreactivation stores the sums to `aux`,
-/// or with its derivative at `aux`. One loop serves the whole tile: code for each sum would not fit the instruction
-/// cache, and a choice of the activation there needs more registers than there are. `aux` is read AHEAD parts ahead.
-template <bool F16, bool DERIVATIVE, int AHEAD, std::uint32_t ACTIVATION, int BLOCKS, int SUMS>
+/// or with its derivative at `aux`. One loop serves the whole tile, PARTS times eight sums of a thread at a time: code
+/// for each sum would not fit the instruction cache, and a choice of the activation there needs more registers than
+/// there are. `aux` is read AHEAD turns ahead.
+template <bool F16, bool DERIVATIVE, int PARTS, int AHEAD, std::uint32_t ACTIVATION, int BLOCKS, int SUMS>
 __device__ __forceinline__ void epilogue_activated(const Parameters& p, float (&d)[BLOCKS][SUMS], const float* bias,
                                                    std::uint32_t row, std::uint32_t column, const Tile& tile) {
   constexpr int kParts = SUMS / 16, kAll = BLOCKS * 2 * kParts;
+  static_assert(kParts % PARTS == 0, "parts of a turn are of one row");
   scale_and_add_bias(p, d, bias);
   const std::uint32_t activation = ACTIVATION == kAnyActivation ? p.kinds.flags >> 6 : ACTIVATION;
   const std::uint32_t lane = threadIdx.x & 31;
@@ -186,51 +192,67 @@ __device__ __forceinline__ void epilogue_activated(const Parameters& p, float (&
   row += lane >> 2, column += (lane & 3) * 8;
   auto row_of = [&](int part) { return row + part / (2 * kParts) * 64 + (part / kParts & 1) * 8; };
   auto column_of = [&](int part) { return column + part % kParts * 32; };
-  auto aux_of = [&](int part) {
-    return reinterpret_cast<uint4*>(static_cast<std::uint16_t*>(p.epilogue.aux) +
-                                    (above + row_of(part)) * p.epilogue.ld_aux + column_of(part));
+  auto at_row = [&](void* matrix, std::uint32_t leading, int part) {
+    return reinterpret_cast<uint4*>(static_cast<std::uint16_t*>(matrix) + (above + row_of(part)) * leading +
+                                    column_of(part));
   };
-  auto inside = [&](int part) { return row_of(part) < p.m && column_of(part) < p.n; };
-  uint4 ahead[AHEAD];
-  auto load_aux = [&](int part) { return part < kAll && inside(part) ? *aux_of(part) : make_uint4(0, 0, 0, 0); };
+  auto inside = [&](int part, int n) { return row_of(part) < p.m && column_of(part) + n * 32 < p.n; };
+  uint4 ahead[AHEAD > 0 ? AHEAD : 1][PARTS];
+  auto load_aux = [&](uint4(&to)[PARTS], int part) {
+    const uint4* from = at_row(p.epilogue.aux, p.epilogue.ld_aux, part);
+#pragma unroll
+    for (int n = 0; n < PARTS; ++n) to[n] = part < kAll && inside(part, n) ? from[n * 4] : make_uint4(0, 0, 0, 0);
+  };
   if constexpr (DERIVATIVE) {
 #pragma unroll
-    for (int i = 0; i < AHEAD; ++i) ahead[i] = load_aux(i);
+    for (int i = 0; i < AHEAD; ++i) load_aux(ahead[i], i * PARTS);
   }
 #pragma unroll 1
-  for (int part = 0; part < kAll; ++part) {
-    const bool there = inside(part);
-    float x[8];
-    std::uint32_t words[4];
-    take_part<0, kAll>(x, d, part);
-    if constexpr (DERIVATIVE) {
-      words[0] = ahead[0].x, words[1] = ahead[0].y, words[2] = ahead[0].z, words[3] = ahead[0].w;
+  for (int part = 0; part < kAll; part += PARTS) {
+    float x[PARTS][8];
+    std::uint32_t words[PARTS][4];
+    take_parts<0, kAll>(x, d, part);
+    auto narrow_all = [&] {
 #pragma unroll
-      for (int i = 1; i < AHEAD; ++i) ahead[i - 1] = ahead[i];
-      ahead[AHEAD - 1] = load_aux(part + AHEAD);
-      transpose_of_four(words);
-      float at[8];
+      for (int n = 0; n < PARTS; ++n) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const float2 two = unpack<F16>(words[i]);
-        at[i * 2] = two.x, at[i * 2 + 1] = two.y;
+        for (int i = 0; i < 4; ++i) words[n][i] = pack<F16>(x[n][i * 2], x[n][i * 2 + 1]);
       }
+    };
+    auto store_all = [&](void* matrix, std::uint32_t leading) {
+      uint4* to = at_row(matrix, leading, part);
+#pragma unroll
+      for (int n = 0; n < PARTS; ++n) {
+        transpose_of_four(words[n]);
+        if (inside(part, n)) to[n * 4] = make_uint4(words[n][0], words[n][1], words[n][2], words[n][3]);
+      }
+    };
+    if constexpr (DERIVATIVE) {
+      float at[PARTS][8];
+#pragma unroll
+      for (int n = 0; n < PARTS; ++n) {
+        words[n][0] = ahead[0][n].x, words[n][1] = ahead[0][n].y, words[n][2] = ahead[0][n].z,
+        words[n][3] = ahead[0][n].w;
+        transpose_of_four(words[n]);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const float2 two = unpack<F16>(words[n][i]);
+          at[n][i * 2] = two.x, at[n][i * 2 + 1] = two.y;
+        }
+#pragma unroll
+        for (int i = 1; i < AHEAD; ++i) ahead[i - 1][n] = ahead[i][n];
+      }
+      load_aux(ahead[AHEAD - 1], part + AHEAD * PARTS);
       activate<true>(x, at, activation);
     } else {
       if (p.kinds.flags & kPreactivation) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) words[i] = pack<F16>(x[i * 2], x[i * 2 + 1]);
-        transpose_of_four(words);
-        if (there) *aux_of(part) = make_uint4(words[0], words[1], words[2], words[3]);
+        narrow_all();
+        store_all(p.epilogue.aux, p.epilogue.ld_aux);
       }
       activate<false>(x, x, activation);
     }
-#pragma unroll
-    for (int i = 0; i < 4; ++i) words[i] = pack<F16>(x[i * 2], x[i * 2 + 1]);
-    transpose_of_four(words);
-    if (there)
-      *reinterpret_cast<uint4*>(static_cast<std::uint16_t*>(p.epilogue.y) + (above + row_of(part)) * p.epilogue.ldy +
-                                column_of(part)) = make_uint4(words[0], words[1], words[2], words[3]);
+    narrow_all();
+    store_all(p.epilogue.y, p.epilogue.ldy);
   }
 }
 
@@ -244,15 +266,15 @@ __device__ __forceinline__ void epilogue_of_activation(const Parameters& p, floa
   const bool derivative = p.kinds.flags & kDerivative;
   const bool gelu = p.kinds.flags >> 6 == kGeluTanh;
   if constexpr (COLUMNS <= 128) {
-    if (gelu && derivative) return epilogue_activated<F16, true, kAhead, kGeluTanh>(p, d, bias, row, column, tile);
+    if (gelu && derivative) return epilogue_activated<F16, true, 1, kAhead, kGeluTanh>(p, d, bias, row, column, tile);
   }
   if constexpr (TOGETHER) {
-    if (gelu && !derivative) return epilogue_activated<F16, false, kAhead, kGeluTanh>(p, d, bias, row, column, tile);
+    if (gelu && !derivative) return epilogue_activated<F16, false, 2, 0, kGeluTanh>(p, d, bias, row, column, tile);
   }
   if (derivative)
-    epilogue_activated<F16, true, kAhead, kAnyActivation>(p, d, bias, row, column, tile);
+    epilogue_activated<F16, true, 1, kAhead, kAnyActivation>(p, d, bias, row, column, tile);
   else
-    epilogue_activated<F16, false, kAhead, kAnyActivation>(p, d, bias, row, column, tile);
+    epilogue_activated<F16, false, 2, 0, kAnyActivation>(p, d, bias, row, column, tile);
 }
 
 }  // namespace hopper

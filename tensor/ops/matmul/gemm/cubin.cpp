@@ -53,9 +53,9 @@ Kernel kernel_of(DType dtype, OperandLayout layout, TileShape shape) {
   if (shape == kNarrow)
     return {cubin, 256, 32, 512, 4 * 40960 + 2 * 12288 + scratch + 4 * 16 + 2 * 24, 1.4, {1, 1, 1}, 64};
   if (dtype == f32) return {cubin, 128, 32, 512, 4 * 32768 + 2 * 24576 + scratch + 4 * 16 + 2 * 24, 1.4, {1, 1, 1}};
-  if (shape == kTall) return {cubin, 256, 64, 384, 4 * 49152 + scratch + 4 * 16 + 16, 0.75, {5.3, 2.5, 9}};
-  if (shape == kWide) return {cubin, 128, 64, 384, 4 * 40960 + 4 * 192 * 4 + 4 * 16 + 16, 0.57, {0, 0.9, 8}, 192};
-  return {cubin, 128, 64, 384, 6 * 32768 + scratch + 6 * 16 + 16, 0.42, {2.1, 0.5, 4}};
+  if (shape == kTall) return {cubin, 256, 64, 384, 4 * 49152 + scratch + 4 * 16 + 16, 0.75, {5.3, 2.5, 7}};
+  if (shape == kWide) return {cubin, 128, 64, 384, 4 * 40960 + 4 * 192 * 4 + 4 * 16 + 16, 0.57, {0, 0.9, 5.8}, 192};
+  return {cubin, 128, 64, 384, 6 * 32768 + scratch + 6 * 16 + 16, 0.42, {2.1, 0.5, 3.5}};
 }
 
 /// The width of vectors that the epilogue may use: 8 if all of its rows are of 16 bits and allow that.
@@ -92,14 +92,15 @@ struct Launch {
   double us = 0;
 };
 
-/// The tile of a tuned tiling, if the gemm can have it: an index of cubin_tiles().
+/// The tile of a tuned tiling, an index of cubin_tiles(), if the gemm can have it and was tuned on the same path:
+/// activations favor other tiles.
 std::optional<TileShape> tuned_shape(const GemmParams& p, bool wide) {
   if (!p.tiling) return {};
-  const bool half = p.dtype != f32;
+  const Path path = path_of(p, effective_split_k(ceil_div(p.k, 64), p.tiling->split_k));
+  if (path == kActivated) return {};
   if (p.tiling->tile == 0) return kSquare;
-  if (p.tiling->tile == 1 && half) return kTall;
-  const std::int64_t split_k = effective_split_k(ceil_div(p.k, 64), p.tiling->split_k);
-  if (p.tiling->tile == 2 && wide && path_of(p, split_k) != kStaged) return kWide;
+  if (p.tiling->tile == 1 && p.dtype != f32) return kTall;
+  if (p.tiling->tile == 2 && wide && path != kStaged) return kWide;
   return {};
 }
 
