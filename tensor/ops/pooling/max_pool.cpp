@@ -68,9 +68,23 @@ bool countable(const PoolAttrs& windows, Device device, bool back) {
   return most == 0 || steps <= most;
 }
 
-gpu::Kernel& windows_of(gpu::Kernel& kernel, const PoolAttrs& windows) {
-  for (const Window& w : windows.axes) kernel.u32(w.from, w.to, w.kernel, w.stride, w.padding, w.dilation);
+/// @param inner elements side by side that share their windows
+gpu::Kernel kernel_of(const gpu::Shader& shader, const OpCall& call, DType t, std::int64_t inner) {
+  const auto windows = call.as<PoolAttrs>();
+  gpu::Kernel kernel(shader, call);
+  kernel.spec(t, windows.adaptive, windows.unpool, inner == 1);
+  for (const Window& w : windows.axes) {
+    if (windows.adaptive)
+      kernel.spec(1, 1, 0, 1);
+    else
+      kernel.spec(w.kernel, w.stride, w.padding, w.dilation);
+  }
   return kernel;
+}
+void dispatch(gpu::Kernel& kernel, const PoolAttrs& windows, std::int64_t count, std::int64_t inner) {
+  kernel.u32(count, inner);
+  for (const Window& w : windows.axes) kernel.u32(w.from, w.to);
+  kernel.dispatch(gpu::grid(count, 256));
 }
 
 bool max_pool_gpu(const OpCall& call, std::span<Tensor> out) {
@@ -78,9 +92,8 @@ bool max_pool_gpu(const OpCall& call, std::span<Tensor> out) {
   const Tensor &y = out[0], x = call.in[0];
   if (y.dtype() == f64 || !countable(windows, y.device(), false)) return false;
   if (y.numel() == 0) return true;
-  gpu::Kernel kernel(shaders::max_pool, call);
-  kernel.spec(y.dtype(), windows.adaptive).read(x.contiguous()).write(y).write(out[1]).u32(y.numel(), y.shape()[4]);
-  windows_of(kernel, windows).dispatch(gpu::grid(y.numel(), 256));
+  gpu::Kernel kernel = kernel_of(shaders::max_pool, call, y.dtype(), y.shape()[4]);
+  dispatch(kernel.read(x.contiguous()).write(y).write(out[1]), windows, y.numel(), y.shape()[4]);
   return true;
 }
 
@@ -90,13 +103,9 @@ bool max_pool_backward_gpu(const OpCall& call, std::span<Tensor> out) {
   if (y.dtype() == f64 || !countable(windows, y.device(), true)) return false;
   if (y.numel() == 0) return true;
   if (call.in[0].numel() == 0) return y.zero_(), true;
-  gpu::Kernel kernel(shaders::max_pool_back, call);
-  kernel.spec(y.dtype(), windows.adaptive, windows.unpool)
-      .read(call.in[0].contiguous())
-      .write(y)
-      .read(call.in[1].contiguous())
-      .u32(y.numel(), y.shape()[4]);
-  windows_of(kernel, windows).dispatch(gpu::grid(y.numel(), 256));
+  gpu::Kernel kernel = kernel_of(shaders::max_pool_back, call, y.dtype(), y.shape()[4]);
+  dispatch(kernel.read(call.in[0].contiguous()).write(y).read(call.in[1].contiguous()), windows, y.numel(),
+           y.shape()[4]);
   return true;
 }
 
