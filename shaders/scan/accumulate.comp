@@ -210,8 +210,12 @@ void main() {
     barrier();
   }
 #else
+  if (group >= p.rows * p.chunks) return;
+#ifndef TOTALS
+  // From the end, which TOTALS has read last, so that it may still be in the cache.
+  group = p.rows * p.chunks - 1 - group;
+#endif
   uint row = group / p.chunks, chunk = group % p.chunks, start = chunk * CHUNK, first = start + t * ELEMENTS;
-  if (row >= p.rows) return;
   State own = identity();
 #ifdef TOTALS
   // Sums and products may be combined in any order, as long as it is the same in every run.
