@@ -18,33 +18,10 @@
 //
 // Tiles of 256 x 64 serve results with few columns, for which half of a 128 x 128 tile would be idle. A warpgroup then
 // multiplies two blocks of 64 rows, one after the other.
+#include "parts.cuh"
 #include "tiles.cuh"
 
 namespace hopper {
-
-/// The parts of two neighbours, packed as bf16, the first in the lower half.
-struct Parts {
-  std::uint32_t high, middle, low;
-};
-__device__ __forceinline__ Parts split(float x, float y) {
-  auto upper = [](std::uint32_t pair, bool second) {
-    return __uint_as_float(second ? pair & 0xFFFF0000u : pair << 16);
-  };
-  Parts p;
-  p.high = narrow(x, y, 0);
-  x -= upper(p.high, false), y -= upper(p.high, true);
-  p.middle = narrow(x, y, 0);
-  x -= upper(p.middle, false), y -= upper(p.middle, true);
-  p.low = narrow(x, y, 0);
-  return p;
-}
-
-/// True for numbers that do not split into three parts: subnormal or nearly so, huge, infinite, NaN.
-__device__ __forceinline__ bool outside(float x) {
-  constexpr std::uint32_t least = (127u - 100u) << 23, end = (127u + 60u) << 23;
-  const std::uint32_t bits = __float_as_uint(x) & 0x7FFFFFFFu;
-  return bits != 0 && bits - least >= end - least;
-}
 
 template <bool A_ALONG_K, bool B_ALONG_K, int COLUMNS = 128>
 struct Gemm32 {
@@ -260,16 +237,15 @@ struct Gemm32 {
             }
           }
           bool plain = false;
-          std::uint32_t high[2][4], middle[2][4], low[2][4];  // per 16 steps, in the order of the matrix instruction
+          std::uint32_t parts[kParts][2][4];  // per 16 steps, in the order of the matrix instruction
 #pragma unroll
           for (int k = 0; k < 2; ++k) {
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
-              const float first = x[i & 1][k * 4 + (i >> 1) * 2],
-                          second = x[i & 1][k * 4 + (i >> 1) * 2 + 1];
+              const float first = x[i & 1][k * 4 + (i >> 1) * 2], second = x[i & 1][k * 4 + (i >> 1) * 2 + 1];
               plain |= outside(first) || outside(second);
-              const Parts parts = split(first, second);
-              high[k][i] = parts.high, middle[k][i] = parts.middle, low[k][i] = parts.low;
+              const Parts two = split(first, second);
+              parts[kHigh][k][i] = two.high, parts[kMiddle][k][i] = two.middle, parts[kLow][k][i] = two.low;
             }
           }
           plain = any_of_threads(2 + group, 128, plain);
@@ -282,22 +258,11 @@ struct Gemm32 {
           }
           if (kBlocks == 1 && speaker) barrier_arrive(at.empty + stage * 8);
           const std::uint32_t b = shared + kPlanes + planes * kPlanesBytes;
-          auto part = [&](int plane, int k) { return operand<64>(b + plane * kPlaneBytes + k * 32, 512); };
           float sum[COLUMNS / 2];
           product_fence();
-#pragma unroll
-          for (int k = 0; k < 2; ++k) {
-            wgmma(sum, low[k], part(0, k), k > 0);
-            wgmma(sum, high[k], part(2, k), true);
-            wgmma(sum, middle[k], part(1, k), true);
-          }
-#pragma unroll
-          for (int k = 0; k < 2; ++k) {
-            wgmma(sum, middle[k], part(0, k), true);
-            wgmma(sum, high[k], part(1, k), true);
-          }
-#pragma unroll
-          for (int k = 0; k < 2; ++k) wgmma(sum, high[k], part(0, k), true);
+          multiply_parts<2>([&](int of_a, int of_b, int k, bool add) {
+            wgmma(sum, parts[of_a][k], operand<64>(b + of_b * kPlaneBytes + k * 32, 512), add);
+          });
           product_commit();
           product_wait<0>();
 #pragma unroll
@@ -345,9 +310,9 @@ struct Gemm32 {
 
 }  // namespace hopper
 
-#define ETNA_GEMM32(name, ...)                                                                                   \
-  extern "C" __global__ void __launch_bounds__(512, 1) name(const __grid_constant__ hopper::Parameters p) {      \
-    extern __shared__ __align__(1024) char memory[];                                                             \
-    using Gemm = hopper::Gemm32<__VA_ARGS__>;                                                                    \
-    Gemm::run(p, memory, Gemm::FetchMatrices{p});                                                                \
+#define ETNA_GEMM32(name, ...)                                                                              \
+  extern "C" __global__ void __launch_bounds__(512, 1) name(const __grid_constant__ hopper::Parameters p) { \
+    extern __shared__ __align__(1024) char memory[];                                                        \
+    using Gemm = hopper::Gemm32<__VA_ARGS__>;                                                               \
+    Gemm::run(p, memory, Gemm::FetchMatrices{p});                                                           \
   }
