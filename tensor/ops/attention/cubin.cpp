@@ -8,14 +8,11 @@
 
 #include <etna/device/internal/rounding.h>
 #include <etna/shaders/cubins.h>
+#include <etna/tensor/ops/attention/internal/cubin_launch.h>
 #include <etna/tensor/ops/attention/internal/matrix.h>
-#include <etna/tensor/ops/kernel.h>
-#include <etna/tensor/ops/matmul/gemm/internal/tensor_map.h>
 
 namespace etna::attention {
 namespace {
-
-constexpr float kLog2E = 1.44269504088896f;
 
 /// Kernels for heads up to a size, as in shaders/sm90/attention_kernels.cuh: for bf16 and f16, without and with a
 /// triangle.
@@ -101,15 +98,6 @@ const CubinBackward* backward_kernels(std::int64_t size) {
   return smallest(all, size);
 }
 
-/// Whether rows begin at multiples of 16 bytes and strides fit 32 bits.
-bool storable(const Tensor& x) {
-  if (gpu::pointer(x).address % 16 != 0 || x.strides()[3] != 1) return false;
-  for (int d = 0; d < 3; ++d) {
-    if (x.strides()[d] % 8 != 0 || x.strides()[d] >= std::int64_t{1} << 32) return false;
-  }
-  return true;
-}
-
 bool takes(const OpCall& call, const Inputs& in, std::initializer_list<const Tensor*> stored) {
   const double scale = call.as<AttentionAttrs>().scale;
   return has_cubin(in.q.device(), in.q.dtype(), in.size) && !in.mask.defined() && in.keys > 0 && scale > 0 &&
@@ -117,34 +105,11 @@ bool takes(const OpCall& call, const Inputs& in, std::initializer_list<const Ten
          std::all_of(stored.begin(), stored.end(), [](const Tensor* x) { return storable(*x); });
 }
 
-auto map_of(const Tensor& x, std::int64_t box_rows) {
-  return gemm::tensor_map(gemm::TiledHeads{.at = gpu::pointer(x),
-                                           .size = x.size(3),
-                                           .rows = x.size(2),
-                                           .heads = x.size(1),
-                                           .batch = x.size(0),
-                                           .row_stride = x.strides()[2],
-                                           .head_stride = x.strides()[1],
-                                           .batch_stride = x.strides()[0],
-                                           .box_rows = box_rows});
-}
-
-/// A kernel's parameters.
-struct Parameters : Arguments {
-  template <typename... N>
-  void u32s(N... n) {
-    (number(gpu::u32(n)), ...);
-  }
-  void strides(const Tensor& x) { u32s(x.strides()[0], x.strides()[1], x.strides()[2]); }
-};
-
 /// Heads that share their keys are rows of a tile, if tiles of 64 rows can have whole queries.
 std::int64_t heads_of_pack(const PagedPrompt& prompt) {
   const std::int64_t shared = prompt.q.size(2) / prompt.keys.size(1);
   return 64 % shared == 0 ? shared : 1;
 }
-
-std::int64_t units_of(Device device) { return static_cast<std::int64_t>(gpu::capabilities(device).compute_units); }
 
 }  // namespace
 
@@ -163,7 +128,7 @@ bool launch_cubin(const OpCall& call, const Inputs& in, const Tensor& y, const T
   const std::int64_t tiles = ceil_div(in.queries, 64 * kernel.groups);
   if (tiles * in.heads * in.batch >= std::int64_t{1} << 31) return false;
 
-  Parameters p;  // hopper::AttentionParameters
+  CubinParameters p;  // hopper::AttentionParameters
   for (const auto& map : {q, k, v}) p.append(*map);
   p.write(gpu::pointer(y));
   p.write(gpu::pointer(logsumexp));
@@ -209,7 +174,7 @@ void launch_cubin_prompt(const OpCall& call, const PagedPrompt& x) {
                                                    .box_heads = 64 / pack});
   const auto k = map_of(x.keys, x.keys.size(2)), v = map_of(x.values, x.values.size(2));
   const std::int64_t tiles = ceil_div(steps * pack, 64 * kernel.groups), all = tiles * heads / pack * batch * x.chunks;
-  Parameters p;  // hopper::PagedAttentionParameters
+  CubinParameters p;  // hopper::PagedAttentionParameters
   for (const auto& map : {q, k, v}) p.append(map.value());
   for (const Tensor* t : {&x.table, &x.positions}) p.read(gpu::pointer(*t));
   p.write(x.chunks == 1 ? gpu::pointer(x.y) : Pointer());
@@ -243,8 +208,8 @@ bool launch_cubin_gradients(const OpCall& call, const Inputs& in, const Kept& ke
   if (heads * std::max({rows_a_head, key_tiles, blocks_a_head}) >= std::int64_t{1} << 31) return false;
   const Tensor rows = empty({heads * rows_a_head, 2}, {f32, device}), turns = empty({heads * tiles + 1}, {i32, device}),
                sums = empty({heads * tiles * kBackwardSums}, {f32, device});
-  const auto launch = [&](const gpu::CubinKernel& one, const Parameters& p, std::int64_t blocks, std::uint32_t threads,
-                          std::uint32_t shared_bytes) {
+  const auto launch = [&](const gpu::CubinKernel& one, const CubinParameters& p, std::int64_t blocks,
+                          std::uint32_t threads, std::uint32_t shared_bytes) {
     gpu::enqueue(device, {.kernel = one,
                           .op = call.op.name,
                           .arguments = p,
@@ -253,7 +218,7 @@ bool launch_cubin_gradients(const OpCall& call, const Inputs& in, const Kept& ke
                           .shared_bytes = shared_bytes});
   };
 
-  Parameters before;  // hopper::AttentionRowParameters
+  CubinParameters before;  // hopper::AttentionRowParameters
   for (const Tensor* x : {&kept.y, &kept.dy, &kept.logsumexp}) before.read(gpu::pointer(*x));
   for (const Tensor* x : {&rows, &turns}) before.write(gpu::pointer(*x));
   before.u32s(in.heads, in.queries, in.size, rows_a_head, heads * rows_a_head, turns.numel());
@@ -262,7 +227,7 @@ bool launch_cubin_gradients(const OpCall& call, const Inputs& in, const Kept& ke
   launch(f16s ? cubins::cubin_attention_rows_f16 : cubins::cubin_attention_rows_bf16, before,
          std::min(ceil_div(heads * rows_a_head, std::int64_t{32}), 16 * units_of(device)), 256, 0);
 
-  Parameters p;  // hopper::AttentionGradientParameters
+  CubinParameters p;  // hopper::AttentionGradientParameters
   for (const auto& map : {q, k, v, dy}) p.append(*map);
   p.read(gpu::pointer(rows));
   p.write(gpu::pointer(sums));
@@ -277,7 +242,7 @@ bool launch_cubin_gradients(const OpCall& call, const Inputs& in, const Kept& ke
   launch(*kernel->kernels[f16s][attributes.causal], p, std::min(key_tiles * in.groups * in.batch, units_of(device)),
          384, kernel->shared_bytes);
 
-  Parameters behind;  // hopper::AttentionSumParameters
+  CubinParameters behind;  // hopper::AttentionSumParameters
   behind.read(gpu::pointer(sums));
   behind.write(gpu::pointer(dq));
   behind.u32s(in.heads, in.queries, in.size, blocks_a_head, kernel->size / 64);
