@@ -17,14 +17,20 @@ using U32 = std::uint32_t;
 inline constexpr float kLog2E = 1.44269504088896f;
 
 /// The norm of the difference over the norm; infinite if a value is NaN.
-inline double distance(const std::vector<std::uint16_t>& found, const std::vector<double>& wanted) {
+inline double distance(const std::vector<float>& found, const std::vector<double>& wanted) {
   double off = 0, size = 0;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
-    const double difference = emulated::from_bf16(found[i]) - wanted[i];
+    const double difference = found[i] - wanted[i];
     off += difference * difference, size += wanted[i] * wanted[i];
   }
   const double relative = std::sqrt(off / std::max(size, 1e-30));
   return std::isnan(relative) ? std::numeric_limits<double>::infinity() : relative;
+}
+/// The same of bf16.
+inline double distance(const std::vector<std::uint16_t>& found, const std::vector<double>& wanted) {
+  std::vector<float> floats(found.size());
+  std::transform(found.begin(), found.end(), floats.begin(), emulated::from_bf16);
+  return distance(floats, wanted);
 }
 
 /// Weights and their gradients are rounded to bf16 once, and so are results.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -115,6 +116,33 @@ struct State {
   std::string error;
 };
 inline State state;
+
+/// x + Σ a · b over 16 as matrix units are known to sum: all terms are aligned to the largest and truncated toward 0,
+/// with a bit more than f32 has, and so is the result.
+inline float sum_of_products(float x, const float (&a)[16], const float (&b)[16]) {
+  float terms[17], largest = 0;
+  for (int k = 0; k < 16; ++k) terms[k] = a[k] * b[k];  // exact, of bf16
+  terms[16] = x;
+  for (float term : terms) largest = std::max(largest, std::abs(term));
+  if (!(largest > 1e-30f && largest < 1e30f)) {  // or a term is no number: as it comes
+    float sum = 0;
+    for (float term : terms) sum += term;
+    return sum;
+  }
+  std::uint32_t bits;
+  std::memcpy(&bits, &largest, 4);
+  const float unit = from_bits((bits & 0x7F800000) - (24u << 23)), per_unit = 1 / unit;
+  std::int64_t sum = 0;
+  for (float term : terms) {
+    if (std::isnan(term)) return term;
+    sum += static_cast<std::int64_t>(term * per_unit);
+  }
+  // To 24 bits toward 0.
+  const std::uint64_t size = static_cast<std::uint64_t>(std::abs(sum));
+  const int spare = std::max(0, 40 - std::countl_zero(size));
+  const float result = static_cast<float>(size >> spare << spare) * unit;
+  return sum < 0 ? -result : result;
+}
 
 inline void yield() { swapcontext(&state.fiber->context, &state.main); }
 template <typename Condition>
@@ -265,6 +293,11 @@ T __shfl_xor_sync(std::uint32_t, T x, std::uint32_t mask) {
 template <typename T>
 T __shfl_sync(std::uint32_t, T x, std::uint32_t lane) {
   return emulated::from_lane(x, lane);
+}
+inline std::uint32_t __float_as_uint(float x) {
+  std::uint32_t bits;
+  std::memcpy(&bits, &x, 4);
+  return bits;
 }
 inline bool isnan(float x) { return std::isnan(x); }
 inline float __log2f(float x) { return std::log2(x); }
@@ -447,10 +480,8 @@ void issue(float* d, const std::uint32_t* registers, std::uint64_t a, bool a_acr
       }
       for (std::uint32_t r = 0; r < 64; ++r) {
         for (std::uint32_t n = 0; n < 2 * SUMS; ++n) {
-          float sum = 0;
-          for (int k = 0; k < 16; ++k) sum += left[r][k] * right[n][k];
           float& x = sums[r / 16 * 32 + r % 8 * 4 + n % 8 / 2][n / 8 * 4 + r % 16 / 8 * 2 + (n & 1)];
-          x = add ? x + sum : sum;
+          x = emulated::sum_of_products(add ? x : 0, left[r], right[n]);
         }
       }
     });
