@@ -41,6 +41,7 @@ void main() {
   int positions[4];
   [[unroll]] for (uint r = 0; r < 4; ++r) positions[r] = position_of(query0 + row_of(r));
 #else
+  if (MASK_DTYPE == AFTER_PARTS && ETNA_UNIFORM(all_split(p.mask))) return;
   uint query0 = (gl_NumWorkGroups.x - 1 - gl_WorkGroupID.x) * TILE, head = gl_WorkGroupID.y, b = gl_WorkGroupID.z;
   uint kv_head = head / heads_per_group;
   Rows q = Rows(p.q, b * p.q_strides[0] + head * p.q_strides[1], p.q_strides[2], p.queries);

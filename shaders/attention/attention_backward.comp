@@ -156,6 +156,7 @@ void keys_of_a_group(uint key0, uint kv_head, uint groups, uint b) {
 #endif
 
 void main() {
+  if (MASK_DTYPE == AFTER_PARTS && ETNA_UNIFORM(all_split(p.mask))) return;
   unpack(p.shape);
   uint x = gl_WorkGroupID.x, y = gl_WorkGroupID.y, b = gl_WorkGroupID.z, last = gl_NumWorkGroups.x - 1;
 #ifdef PACKED

@@ -34,6 +34,7 @@ layout(constant_id = 5) const uint CACHE_WIDTH = 1;
 layout(constant_id = 6) const uint WHOLE = 1;  // one chunk holds all positions: the result is written, not a part
 #endif
 const uint NO_MASK = 99;
+const uint AFTER_PARTS = 98;  // the same, behind kernels of sm90/: the mask's address is that of two words
 
 const uint THREADS = 128, TILE = 64;
 const uint PITCH = TILE / 4 + 1;  // vec4s
@@ -242,6 +243,12 @@ void store_rows(Rows m, uint row0, uint at, vec4 sums[HEAD_TILES][4][2]) {
   }
 }
 
+#ifndef PAGED
+ETNA_BUFFER(BufferU32, uint);
+// Whether the kernel before has computed all, because all numbers split into bf16 parts.
+bool all_split(uvec2 unsplit) { return (BufferU32(unsplit).v[0] | BufferU32(unsplit).v[1]) == 0; }
+#endif
+
 #ifdef PAGED
 float masked(float product, int position, uint key) {
   if (!attends_from(position, key)) return minus_infinity();
@@ -255,7 +262,7 @@ float masked(float product, float scale, uvec2 mask, uint mask_base, uvec2 mask_
              uint queries, uint keys) {
   if (query >= queries || key >= keys || (causal && key > query)) return minus_infinity();
   float score = product * scale;
-  if (MASK_DTYPE == NO_MASK) return score;
+  if (MASK_DTYPE == NO_MASK || MASK_DTYPE == AFTER_PARTS) return score;
   float m = load_float(mask, mask_base + query * mask_strides.x + key * mask_strides.y, MASK_DTYPE);
   return MASK_DTYPE == BOOL ? (m != 0.0 ? score : minus_infinity()) : score + m;
 }

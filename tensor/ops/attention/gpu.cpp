@@ -14,6 +14,7 @@ namespace {
 /// Queries and keys per workgroup, as in shaders/lib/attention.glsl.
 constexpr std::int64_t kTile = 64;
 constexpr std::uint32_t kNoMask = 99;
+constexpr std::uint32_t kAfterParts = 98;  ///< no mask; in its place: what launch_f32_cubin() returns
 
 /// Strides of batch, head and row.
 std::array<std::uint32_t, 3> strides_of(const Tensor& x) {
@@ -77,8 +78,14 @@ void attention_gpu_forward(const OpCall& call, const Inputs& in, bool packed, st
     const Tensor y = packed ? heads_of(out[0], in.batch, in.heads) : merge_leading(out[0], in.batch);
     if (launch_cubin(call, in, y, out[1])) return;
   }
+  Tensor unsplit;
+  if (out[0].dtype() == f32 && has_f32_cubin(out[0].device(), in.size)) {
+    const Tensor y = packed ? heads_of(out[0], in.batch, in.heads) : merge_leading(out[0], in.batch);
+    unsplit = launch_f32_cubin(call, in, y, out[1]);
+  }
   auto dispatch = [&](gpu::Kernel& kernel, std::array<std::uint32_t, 3> groups) {
-    kernel.read(in.q).read(in.k).read(in.v).read(in.mask).write(out[0]).write(out[1]);
+    kernel.read(in.q).read(in.k).read(in.v).read(unsplit.defined() ? unsplit : in.mask);
+    for (const Tensor& result : out.first(2)) unsplit.defined() ? kernel.read_write(result) : kernel.write(result);
     kernel.u32(strides_of(in.q)).u32(strides_of(in.k)).u32(strides_of(in.v)).u32(mask_strides(in.mask));
     kernel.u32(in.queries, in.keys, packed_sizes(in, attributes.causal, packed));
     kernel.f32(static_cast<float>(attributes.scale)).dispatch(groups);
@@ -89,7 +96,8 @@ void attention_gpu_forward(const OpCall& call, const Inputs& in, bool packed, st
     return;
   }
   dispatch(gpu::Kernel(by_size(in.size, shaders::attention_64, shaders::attention_128), call)
-               .spec(out[0].dtype(), width(in.size, {&in.q, &in.k, &in.v}), mask_dtype(in.mask))
+               .spec(out[0].dtype(), width(in.size, {&in.q, &in.k, &in.v}),
+                     unsplit.defined() ? kAfterParts : mask_dtype(in.mask))
                .spec(unrolled(out[0].device())),
            grid(in.queries, in.heads, in.batch));
 }

@@ -38,4 +38,12 @@ void launch_cubin_prompt(const OpCall& call, const PagedPrompt& prompt);
 /// Whether ETNA_ATTENTION asks for such kernels, and the device and the build have them for heads of this size.
 bool has_cubin(Device device, DType t, std::int64_t size);
 
+/// f32 by bf16 parts: the kernels of shaders/sm90/attention_f32.cu. Whether there are any for heads of this size, as
+/// above.
+bool has_f32_cubin(Device device, std::int64_t size);
+/// Results count only if all numbers of the inputs split into parts, which the device finds out. The caller lets plain
+/// kernels follow that compute all again if not.
+/// @return two words, both 0 if all numbers split; undefined: as launch_cubin() returns false, or the work is too small
+Tensor launch_f32_cubin(const OpCall& call, const Inputs& in, const Tensor& y, const Tensor& logsumexp);
+
 }  // namespace etna::attention
