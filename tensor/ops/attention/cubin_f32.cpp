@@ -14,18 +14,27 @@ namespace {
 /// Below this number of multiplications of a gemm, plain kernels are as fast, with fewer dispatches.
 constexpr double kFewest = 5e8;
 
-constexpr std::int64_t kTileQueries = 128, kTileKeys = 64, kParts = 3;
+constexpr std::int64_t kTile = 64, kParts = 3;  ///< rows of tiles, of which forward has two for queries
 constexpr std::uint32_t kThreads = 384, kUnitBytes = 3 * 64 * 128;  ///< parts of 64 rows and columns
 
 /// Kernels for heads up to a size, without and with a triangle, as in shaders/sm90/attention32.cuh.
 struct F32Kernels {
-  const gpu::CubinKernel* forward[2];
-  std::uint32_t forward_bytes;  ///< barriers included
+  std::int64_t columns;  ///< of 64
+  const gpu::CubinKernel *forward[2], *backward[2];
+  std::uint32_t forward_bytes, backward_bytes;  ///< barriers included
 };
 const F32Kernels& kernels_of(std::int64_t size) {
   using namespace cubins;
-  static const F32Kernels to_64{{&cubin_attention_f32_64, &cubin_attention_f32_64_causal}, 8 * (kUnitBytes + 16)},
-      to_128{{&cubin_attention_f32_128, &cubin_attention_f32_128_causal}, 9 * kUnitBytes + 5 * 16};
+  static const F32Kernels to_64{1,
+                                {&cubin_attention_f32_64, &cubin_attention_f32_64_causal},
+                                {&cubin_attention_backward_f32_64, &cubin_attention_backward_f32_64_causal},
+                                8 * (kUnitBytes + 16),
+                                7 * kUnitBytes + 3 * 64 * 64 * 4 + 2 * 64 * 8 + 22 * 8 + 8},
+      to_128{2,
+             {&cubin_attention_f32_128, &cubin_attention_f32_128_causal},
+             {&cubin_attention_backward_f32_128, &cubin_attention_backward_f32_128_causal},
+             9 * kUnitBytes + 5 * 16,
+             8 * kUnitBytes + 64 * 128 * 4 + 64 * 8 + 14 * 8 + 8};
   return size <= 64 ? to_64 : to_128;
 }
 
@@ -54,20 +63,29 @@ void launch(const OpCall& call, Device device, const gpu::CubinKernel& kernel, c
                         .shared_bytes = shared_bytes});
 }
 
+/// What backward has its rows know.
+struct RowStatistics {
+  const Tensor &y, &logsumexp, &statistics, &turns;
+  std::int64_t rows_a_head;
+};
 /// Splits two tensors of one shape.
 void launch_parts(const OpCall& call, const Tensor& a, const Tensor& b, const Tensor& a_parts, const Tensor& b_parts,
-                  const Tensor& unsplit) {
-  const std::int64_t rows = a.size(2), all = a.size(0) * a.size(1) * rows;
+                  const Tensor& unsplit, const RowStatistics* of = nullptr) {
+  const std::int64_t rows = a.size(2), rows_a_head = of != nullptr ? of->rows_a_head : rows,
+                     all = a.size(0) * a.size(1) * rows_a_head;
   CubinParameters p;  // hopper::AttentionPartsParameters
   for (const Tensor* x : {&a, &b}) p.read(gpu::pointer(*x));
   for (const Tensor* x : {&a_parts, &b_parts}) p.write(gpu::pointer(*x));
   p.read_write(gpu::pointer(unsplit));
-  for (int i = 0; i < 4; ++i) p.read(Pointer());
-  p.u32s(a.size(1), rows, a.size(3), a_parts.strides()[2], rows, all, 0);
+  p.read(of != nullptr ? gpu::pointer(of->y) : Pointer());
+  p.read(of != nullptr ? gpu::pointer(of->logsumexp) : Pointer());
+  p.write(of != nullptr ? gpu::pointer(of->statistics) : Pointer());
+  p.write(of != nullptr ? gpu::pointer(of->turns) : Pointer());
+  p.u32s(a.size(1), rows, a.size(3), a_parts.strides()[2], rows_a_head, all, of != nullptr ? of->turns.numel() : 0);
   p.strides(a);
   p.strides(b);
-  p.u32s(0, 0, 0);
-  launch(call, a.device(), cubins::cubin_attention_f32_parts, p,
+  p.strides(of != nullptr ? of->y : a);
+  launch(call, a.device(), cubins::cubin_attention_parts_f32, p,
          std::min(ceil_div(2 * all, std::int64_t{32}), 16 * units_of(a.device())), 256, 0);
 }
 
@@ -84,12 +102,12 @@ Tensor launch_f32_cubin(const OpCall& call, const Inputs& in, const Tensor& y, c
   const auto& attributes = call.as<AttentionAttrs>();
   const Device device = y.device();
   const Tensor k = room_for_parts(in.k), v = room_for_parts(in.v), unsplit = zeros({2}, {i32, device});
-  const auto k_map = map_of(k, kTileKeys), v_map = map_of(v, kTileKeys);
+  const auto k_map = map_of(k, kTile), v_map = map_of(v, kTile);
   if (!k_map || !v_map) return {};
   launch_parts(call, in.k, in.v, k, v, unsplit);
 
   const F32Kernels& kernels = kernels_of(in.size);
-  const std::int64_t tiles = ceil_div(in.queries, kTileQueries);
+  const std::int64_t tiles = ceil_div(in.queries, 2 * kTile);
   CubinParameters p;  // hopper::Attention32Parameters
   for (const auto& map : {k_map, v_map}) p.append(*map);
   p.read(gpu::pointer(in.q));
@@ -103,6 +121,51 @@ Tensor launch_f32_cubin(const OpCall& call, const Inputs& in, const Tensor& y, c
   p.u32s(tiles);
   launch(call, device, *kernels.forward[attributes.causal], p, std::min(tiles * in.heads * in.batch, units_of(device)),
          kThreads, kernels.forward_bytes);
+  return unsplit;
+}
+
+Tensor launch_f32_cubin_gradients(const OpCall& call, const Inputs& in, const Kept& kept, const Tensor& dq,
+                                  const Tensor& dk, const Tensor& dv) {
+  if (!takes(call, in, {&in.q, &in.k, &in.v, &kept.y, &kept.dy, &dq, &dk, &dv})) return {};
+  if (in.k.strides() != in.v.strides() || dk.strides() != dv.strides()) return {};
+  const auto& attributes = call.as<AttentionAttrs>();
+  const auto scale = static_cast<float>(attributes.scale);
+  const Device device = dq.device();
+  const F32Kernels& kernels = kernels_of(in.size);
+  const std::int64_t heads = in.batch * in.heads, tiles = ceil_div(in.queries, kTile),
+                     key_tiles = ceil_div(in.keys, kTile), blocks_a_head = tiles * kernels.columns;
+  const Tensor q = room_for_parts(in.q), dy = room_for_parts(kept.dy), unsplit = zeros({2}, {i32, device});
+  const Tensor rows = empty({heads * tiles * kTile, 2}, {f32, device}),
+               turns = empty({heads * tiles + 1}, {i32, device}),
+               sums = empty({heads * blocks_a_head * kTile * kTile}, {f32, device});
+  const auto q_map = map_of(q, kTile), dy_map = map_of(dy, kTile);
+  if (!q_map || !dy_map) return {};
+  const RowStatistics statistics{kept.y, kept.logsumexp, rows, turns, tiles * kTile};
+  launch_parts(call, in.q, kept.dy, q, dy, unsplit, &statistics);
+
+  CubinParameters p;  // hopper::AttentionGradient32Parameters
+  for (const auto& map : {q_map, dy_map}) p.append(*map);
+  for (const Tensor* x : {&in.k, &in.v, &rows}) p.read(gpu::pointer(*x));
+  p.write(gpu::pointer(sums));
+  p.read_write(gpu::pointer(turns));
+  for (const Tensor* x : {&dk, &dv}) p.write(gpu::pointer(*x));
+  p.read_write(gpu::pointer(unsplit));
+  p.u32s(in.batch, in.heads, in.heads_per_group(), in.queries, in.keys, in.size);
+  p.strides(in.k);
+  p.strides(dk);
+  p.number(scale);
+  p.number(scale * kLog2E);
+  p.u32s(tiles, key_tiles);
+  launch(call, device, *kernels.backward[attributes.causal], p,
+         std::min(key_tiles * in.groups * in.batch, units_of(device)), kThreads, kernels.backward_bytes);
+
+  CubinParameters behind;  // hopper::AttentionSum32Parameters
+  behind.read(gpu::pointer(sums));
+  behind.write(gpu::pointer(dq));
+  behind.u32s(in.heads, in.queries, in.size, blocks_a_head, kernels.columns);
+  behind.strides(dq);
+  behind.number(scale);
+  launch(call, device, cubins::cubin_attention_sums_f32, behind, heads * blocks_a_head, 128, 0);
   return unsplit;
 }
 

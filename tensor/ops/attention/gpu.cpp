@@ -79,7 +79,7 @@ void attention_gpu_forward(const OpCall& call, const Inputs& in, bool packed, st
     if (launch_cubin(call, in, y, out[1])) return;
   }
   Tensor unsplit;
-  if (out[0].dtype() == f32 && has_f32_cubin(out[0].device(), in.size)) {
+  if (out[0].dtype() == f32) {
     const Tensor y = packed ? heads_of(out[0], in.batch, in.heads) : merge_leading(out[0], in.batch);
     unsplit = launch_f32_cubin(call, in, y, out[1]);
   }
@@ -120,7 +120,10 @@ Tensor sum_rows(const OpCall& call, const Inputs& in, const Tensor& y, const Ten
 
 /// The arguments that both gradient kernels share, which are all but their outputs.
 struct Backward {
-  Backward(const OpCall& call, const Inputs& in, const Kept& kept) : call(call), in(in), kept(kept) {
+  /// @param unsplit what launch_f32_cubin_gradients() returned, or undefined
+  Backward(const OpCall& call, const Inputs& in, const Kept& kept, const Tensor& unsplit)
+      : call(call), in(in), kept(kept), unsplit(unsplit) {
+    if (unsplit.defined()) return;  // what hardly ever runs computes its sums itself
     auto attributes = call.as<AttentionAttrs>();
     auto matrix = [&](Pass pass) {
       return matrix_kernel(pass, in, attributes.scale, mask_dtype(in.mask), {&in.q, &in.k, &in.v, &kept.dy});
@@ -134,7 +137,8 @@ struct Backward {
   void launch(const gpu::Shader& shader, std::array<std::uint32_t, 3> groups, const Tensor& gradient,
               const Tensor& dv = {}) const {
     dispatch(gpu::Kernel(shader, call)
-                 .spec(kept.y.dtype(), width(in.size, {&in.q, &in.k, &in.v, &kept.dy}), mask_dtype(in.mask))
+                 .spec(kept.y.dtype(), width(in.size, {&in.q, &in.k, &in.v, &kept.dy}),
+                       unsplit.defined() ? kAfterParts : mask_dtype(in.mask))
                  .spec(unrolled(kept.y.device()))
                  .spec(mask_strides(in.mask))
                  .spec(rows.defined()),
@@ -160,8 +164,10 @@ struct Backward {
   void dispatch(gpu::Kernel& kernel, std::array<std::uint32_t, 3> groups, bool packed, const Tensor& gradient,
                 const Tensor& dv) const {
     auto attributes = call.as<AttentionAttrs>();
-    kernel.read(in.q).read(in.k).read(in.v).read(in.mask).read(kept.dy);
-    kernel.read(rows.defined() ? rows : kept.y).read(kept.logsumexp).write(gradient).write(dv);
+    kernel.read(in.q).read(in.k).read(in.v).read(unsplit.defined() ? unsplit : in.mask).read(kept.dy);
+    kernel.read(rows.defined() ? rows : kept.y).read(kept.logsumexp);
+    for (const Tensor* result : {&gradient, &dv})
+      unsplit.defined() ? kernel.read_write(*result) : kernel.write(*result);
     kernel.u32(strides_of(in.q)).u32(strides_of(in.k)).u32(strides_of(kept.dy));
     kernel.u32(in.queries, in.keys, packed_sizes(in, attributes.causal, packed));
     kernel.f32(static_cast<float>(attributes.scale)).dispatch(groups);
@@ -170,6 +176,7 @@ struct Backward {
   const OpCall& call;
   const Inputs& in;
   const Kept& kept;
+  const Tensor unsplit;
   std::optional<MatrixKernel> dq, dkv;
   Tensor rows;  ///< undefined if the kernels compute the sums themselves
 };
@@ -210,7 +217,11 @@ bool backward_gpu(const OpCall& call, std::span<Tensor> out) {
       launch_cubin_gradients(call, in, kept, merge_leading(out[0], in.batch), merge_leading(out[1], in.batch),
                              merge_leading(out[2], in.batch)))
     return true;
-  Backward run(call, in, kept);
+  Tensor unsplit;
+  if (in.q.dtype() == f32)
+    unsplit = launch_f32_cubin_gradients(call, in, kept, merge_leading(out[0], in.batch),
+                                         merge_leading(out[1], in.batch), merge_leading(out[2], in.batch));
+  Backward run(call, in, kept, unsplit);
   if (run.on_matrix_units(out[0], out[1], out[2])) return true;
   run.launch(by_size(in.size, shaders::attention_dq_64, shaders::attention_dq_128),
              grid(in.queries, in.heads, in.batch), out[0]);
@@ -230,7 +241,12 @@ bool self_backward_gpu(const OpCall& call, std::span<Tensor> out) {
     const Inputs gradients = packed_inputs(out[0], call.as<AttentionAttrs>());
     if (launch_cubin_gradients(call, in, kept, gradients.q, gradients.k, gradients.v)) return true;
   }
-  Backward run(call, in, kept);
+  Tensor unsplit;
+  if (in.q.dtype() == f32) {
+    const Inputs gradients = packed_inputs(out[0], call.as<AttentionAttrs>());
+    unsplit = launch_f32_cubin_gradients(call, in, kept, gradients.q, gradients.k, gradients.v);
+  }
+  Backward run(call, in, kept, unsplit);
   if (run.on_matrix_units(out[0])) return true;
   auto groups = grid(in.queries, in.heads, in.batch);
   groups[0] *= 2;  // tiles of keys, followed by as many tiles of queries

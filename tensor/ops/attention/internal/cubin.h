@@ -45,5 +45,8 @@ bool has_f32_cubin(Device device, std::int64_t size);
 /// kernels follow that compute all again if not.
 /// @return two words, both 0 if all numbers split; undefined: as launch_cubin() returns false, or the work is too small
 Tensor launch_f32_cubin(const OpCall& call, const Inputs& in, const Tensor& y, const Tensor& logsumexp);
+/// The same of gradients. @param dq, dk, dv as for launch_cubin_gradients()
+Tensor launch_f32_cubin_gradients(const OpCall& call, const Inputs& in, const Kept& kept, const Tensor& dq,
+                                  const Tensor& dk, const Tensor& dv);
 
 }  // namespace etna::attention

@@ -1,0 +1,450 @@
+#pragma once
+// Gradients of f32 attention on warpgroup matrix units: five products a pair of tiles, each of six of bf16 parts. The
+// matrix units bound it.
+//
+// A block owns 64 keys, which it splits itself, and goes through the queries, 64 at a time, of all heads that share the
+// keys. One warpgroup computes the weights (transposed scores: keys by queries) and the gradient of values; it hands
+// the weights to the other one, which computes their gradients, and from these the gradients of keys and queries. So
+// both always have products to wait for, and softmax and splitting of one hide behind the products of the other.
+// Weights and gradients of scores are operands in registers. For heads up to 64, so are the parts of keys and values:
+// then products read half as much of shared memory, and there is room for two stages of queries. Beyond, weights,
+// gradients of scores and sums of dq take turns in one region.
+//
+// The gradient of queries is added up in memory, by the copy engine, as in attention_backward.cuh: blocks of a head
+// take turns for each tile of queries, in the order of descending keys. Sums of one pair of tiles leave the matrix
+// units, which truncate, and are added in f32. What does not split is dealt with as in attention32.cuh; unsplit[1] also
+// tells of gradients of scores that are too large.
+#include "attention32.cuh"
+#include "attention_backward.cuh"
+
+namespace hopper {
+
+/// The host's side is tensor/ops/attention/cubin_f32.cpp.
+struct AttentionGradient32Parameters {
+  TensorMap q, dy;  ///< [parts * batch, heads, rows, size]
+  const float *k, *v;
+  const float2* rows;    ///< [batch, heads, tiles · 64]: logsumexp in units of log 2; Σ y · dy
+  float* dq;             ///< sums: blocks of 64 x 64, each in the order of a warpgroup's sums
+  std::uint32_t* turns;  ///< [batch, heads, tiles], then how many blocks have begun; 0 at first
+  float *dk, *dv;
+  std::uint32_t* unsplit;
+  std::uint32_t batch, heads, heads_a_group, queries, keys, size;
+  std::uint32_t kv_strides[3], gradient_strides[3];  ///< batch, head, row; of k and v, of dk and dv
+  float scale, log2_scale;
+  std::uint32_t tiles, key_tiles;
+};
+
+/// Head sizes up to SIZE, 64 or 128.
+template <bool CAUSAL, int SIZE>
+struct AttentionBackward32 {
+  using Parameters = AttentionGradient32Parameters;
+  /// What does not depend on the dtype: weights and their gradients.
+  using Pair = AttentionBackward<false, CAUSAL, 128, 64>;
+  static constexpr int kTile = 64, kThreads = 384, kColumns = SIZE / 64;
+  static constexpr bool kInRegisters = SIZE == 64, kOneRegion = SIZE > 64;
+  static constexpr int kStages = kOneRegion ? 1 : 2;  ///< of everything but sums
+  static constexpr int kBytes = kColumns * kUnitBytes, kWeightBytes = 64 * 64 * 4, kSumBytes = 64 * SIZE * 4,
+                       kRowBytes = kTile * 8;
+  static constexpr int kGradientsAt = kStages * kBytes, kKeysAt = 2 * kStages * kBytes,
+                       kValuesAt = kKeysAt + kStages * kBytes, kScoresAt = kValuesAt + (kInRegisters ? 0 : kBytes),
+                       kWeightsAt = kOneRegion ? kScoresAt : kScoresAt + kUnitBytes,
+                       kSumsAt = kOneRegion ? kScoresAt : kWeightsAt + kStages * kWeightBytes,
+                       kRowsAt = kSumsAt + kSumBytes, kBarriers = kRowsAt + kStages * kRowBytes;
+  static_assert(!kOneRegion || kSumBytes >= kUnitBytes, "sums are the largest in the region");
+
+  enum Barrier {
+    kNumbersFull,
+    kNumbersEmpty = kNumbersFull + 2,
+    kKeysFull = kNumbersEmpty + 2,
+    kKeysEmpty = kKeysFull + kStages,
+    kQueriesFull = kKeysEmpty + kStages,
+    kQueriesEmpty = kQueriesFull + kStages,
+    kGradientsFull = kQueriesEmpty + kStages,
+    kGradientsEmpty = kGradientsFull + kStages,
+    kWeightsFull = kGradientsEmpty + kStages,
+    kWeightsEmpty = kWeightsFull + kStages,
+    kSumsFull = kWeightsEmpty + kStages,
+    kSumsEmpty,
+    kBarrierCount
+  };
+  static constexpr int kNumbersAt = kBarriers + kBarrierCount * 8, kSharedBytes = kNumbersAt + 8;
+  static_assert(kSharedBytes <= 232448 - 1024, "shared memory of a multiprocessor, less what is reserved");
+
+  struct Work {
+    std::uint32_t tile, group, batch;  ///< of keys; head of keys
+    std::uint32_t first;               ///< tile of queries
+  };
+  static __device__ __forceinline__ Work work_at(const Parameters& p, std::uint32_t i) {
+    const std::uint32_t groups = p.heads / p.heads_a_group, head = i / p.key_tiles;
+    Work w;
+    w.tile = p.key_tiles - 1 - (i - head * p.key_tiles);
+    w.batch = head / groups, w.group = head - w.batch * groups;
+    w.first = CAUSAL ? w.tile : 0;
+    return w;
+  }
+  static __device__ __forceinline__ std::uint32_t work_count(const Parameters& p) {
+    return p.key_tiles * (p.heads / p.heads_a_group) * p.batch;
+  }
+  /// Of the blocks that add to a tile of queries, how many come before that of a tile of keys.
+  static __device__ __forceinline__ std::uint32_t turn_of(const Parameters& p, std::uint32_t tile,
+                                                          std::uint32_t key_tile) {
+    return (CAUSAL ? min(p.key_tiles - 1, tile) : p.key_tiles - 1) - key_tile;
+  }
+
+  struct Shared {
+    char* memory;
+    std::uint32_t at;
+    __device__ std::uint32_t barrier(int which, std::uint32_t stage = 0) const {
+      return at + kBarriers + (which + stage) * 8;
+    }
+    /// Waits until a stage is full, or until it is empty again, the n-th time that it is used.
+    __device__ void wait_full(int which, std::uint32_t n, int stages = kStages) const {
+      barrier_wait(barrier(which, n % stages), n / stages & 1);
+    }
+    __device__ void wait_empty(int which, std::uint32_t n, int stages = kStages) const {
+      if (n >= static_cast<std::uint32_t>(stages)) barrier_wait(barrier(which, n % stages), (n / stages - 1) & 1);
+    }
+    __device__ std::uint32_t queries(std::uint32_t it) const { return at + it % kStages * kBytes; }
+    __device__ std::uint32_t gradients(std::uint32_t it) const { return at + kGradientsAt + it % kStages * kBytes; }
+    __device__ std::uint32_t keys(std::uint32_t n) const { return at + kKeysAt + n % kStages * kBytes; }
+    __device__ const float4* rows(std::uint32_t it) const {
+      return reinterpret_cast<const float4*>(memory + kRowsAt + it % kStages * kRowBytes);
+    }
+    __device__ float4* weights(std::uint32_t it) const {
+      return reinterpret_cast<float4*>(memory + kWeightsAt + it % kStages * kWeightBytes) + (threadIdx.x & 127);
+    }
+    __device__ volatile std::uint32_t& number(std::uint32_t n) const {
+      return reinterpret_cast<volatile std::uint32_t*>(memory + kNumbersAt)[n % 2];
+    }
+  };
+  /// 64 x 64 of a part.
+  static __device__ __forceinline__ std::uint32_t box(std::uint32_t at, int part, int column = 0) {
+    return at + (part * kColumns + column) * kBoxBytes;
+  }
+  /// The number of this block's n-th piece of work, once load() knows it; from work_count() on there is none.
+  static __device__ __forceinline__ std::uint32_t number_of(std::uint32_t n, const Shared& shared) {
+    shared.wait_full(kNumbersFull, n, 2);
+    const std::uint32_t number = shared.number(n);
+    barrier_arrive(shared.barrier(kNumbersEmpty, n % 2));
+    return number;
+  }
+
+  static __device__ __forceinline__ void fetch(std::uint32_t to, const Parameters& p, const TensorMap& map,
+                                               std::uint32_t row, std::uint32_t head, std::uint32_t batch,
+                                               std::uint32_t barrier) {
+    for (int part = 0; part < kParts; ++part) {
+      for (int c = 0; c < kColumns; ++c)
+        copy_box(box(to, part, c), map, c * 64, row, head, part * p.batch + batch, barrier);
+    }
+  }
+  static __device__ __forceinline__ void load(const Parameters& p, const Shared& shared) {
+    std::uint32_t it = 0;
+    for (std::uint32_t n = 0;; ++n) {
+      shared.wait_empty(kNumbersEmpty, n, 2);
+      // Blocks take work in the order in which they ask: what a block waits for is another's that goes on.
+      const std::uint32_t number = atomicAdd(p.turns + static_cast<std::size_t>(p.batch) * p.heads * p.tiles, 1);
+      shared.number(n) = number;
+      barrier_arrive(shared.barrier(kNumbersFull, n % 2));
+      if (number >= work_count(p)) return;
+      const Work w = work_at(p, number);
+      for (std::uint32_t h = 0; h < p.heads_a_group; ++h) {
+        const std::uint32_t head = w.group * p.heads_a_group + h;
+        const float2* rows = p.rows + (static_cast<std::size_t>(w.batch) * p.heads + head) * p.tiles * kTile;
+        for (std::uint32_t t = w.first; t < p.tiles; ++t, ++it) {
+          const std::uint32_t stage = it % kStages, queries = shared.barrier(kQueriesFull, stage),
+                              gradients = shared.barrier(kGradientsFull, stage);
+          shared.wait_empty(kGradientsEmpty, it);
+          barrier_expect(gradients, kBytes);
+          fetch(shared.gradients(it), p, p.dy, t * kTile, head, w.batch, gradients);
+          shared.wait_empty(kQueriesEmpty, it);
+          barrier_expect(queries, kBytes + kRowBytes);
+          fetch(shared.queries(it), p, p.q, t * kTile, head, w.batch, queries);
+          copy_bytes(shared.at + kRowsAt + stage * kRowBytes, rows + t * kTile, kRowBytes, queries);
+        }
+      }
+    }
+  }
+
+  /// Adds the sums of dq to those in memory when it is this block's turn.
+  static __device__ __forceinline__ void add_sums(const Parameters& p, const Shared& shared) {
+    std::uint32_t it = 0;
+    for (std::uint32_t n = 0;; ++n) {
+      const std::uint32_t number = number_of(n, shared);
+      if (number >= work_count(p)) return;
+      const Work w = work_at(p, number);
+      for (std::uint32_t h = 0; h < p.heads_a_group; ++h) {
+        const std::size_t head = static_cast<std::size_t>(w.batch) * p.heads + w.group * p.heads_a_group + h;
+        for (std::uint32_t t = w.first; t < p.tiles; ++t, ++it) {
+          const std::size_t tile = head * p.tiles + t;
+          const std::uint32_t turn = turn_of(p, t, w.tile);
+          wait_until(p.turns + tile, turn);
+          shared.wait_full(kSumsFull, it, 1);
+          float* to = p.dq + tile * (kSumBytes / 4);
+          if (turn == 0)
+            store_bytes(to, shared.at + kSumsAt, kSumBytes);
+          else
+            add_floats(to, shared.at + kSumsAt, kSumBytes);
+          stored_reads();
+          barrier_arrive(shared.barrier(kSumsEmpty));
+          stored_all();
+          set_release(p.turns + tile, turn + 1);
+        }
+      }
+    }
+  }
+
+  /// Sets weights that do not count to 0: pairs beyond the triangle, the keys or the queries.
+  /// @param query, key of the first element
+  static __device__ __forceinline__ void hide(float (&x)[32], const Parameters& p, std::uint32_t query,
+                                              std::uint32_t key) {
+#pragma unroll
+    for (int i = 0; i < 32; ++i) {
+      const std::uint32_t at = key + (i >> 1 & 1) * 8, row = query + i / 4 * 8 + (i & 1);
+      if (at >= p.keys || row >= p.queries || (CAUSAL && at > row)) x[i] = 0;
+    }
+  }
+
+  /// This block's keys or values: parts of one row of each thread's operands, in registers, and in shared memory if
+  /// `to` is given. All warps have to meet before shared memory is read.
+  template <typename Ready>
+  static __device__ __forceinline__ void split_own(const Parameters& p, const Work& w, const float* from,
+                                                   std::uint32_t (&a)[kParts][SIZE / 16][4], std::uint32_t to,
+                                                   const Ready& ready) {
+    float x[SIZE / 2];
+    load_floats<SIZE>(x, head_at(from, p.kv_strides, w.batch, w.group), p.kv_strides[2],
+                      w.tile * kTile + (threadIdx.x >> 5 & 3) * 16 + (threadIdx.x >> 2 & 7), p.keys, p.size);
+    if (any_outside(x)) p.unsplit[1] = 1;
+    split_rows(x, a);
+    ready();
+    if (to == 0) return;
+    store_parts(to, a);
+    fence_async();
+  }
+
+  /// s = own (keys or values) · passing (queries or gradients of results), over the head.
+  static __device__ __forceinline__ void multiply(float (&s)[32], const std::uint32_t (&a)[kParts][SIZE / 16][4],
+                                                  std::uint32_t own, std::uint32_t passing) {
+    float sums[kColumns][32];
+    product_fence();
+#pragma unroll
+    for (int c = 0; c < kColumns; ++c) {
+      multiply_parts<4>([&](int of_a, int of_b, int i, bool add) {
+        if constexpr (kInRegisters)
+          wgmma(sums[c], a[of_a][i], along<64>(box(passing, of_b, c), i), add);
+        else
+          wgmma<false, false, false>(sums[c], along<64>(box(own, of_a, c), i), along<64>(box(passing, of_b, c), i),
+                                     add);
+      });
+    }
+    product_commit();
+    product_wait<0>();
+#pragma unroll
+    for (int i = 0; i < 32; ++i) s[i] = kColumns > 1 ? sums[0][i] + sums[kColumns - 1][i] : sums[0][i];
+  }
+  /// Issues sums = a · passing, over 64 rows of what passes.
+  static __device__ __forceinline__ void issue(float (&sums)[SIZE / 2], const std::uint32_t (&a)[kParts][4][4],
+                                               std::uint32_t passing) {
+    product_fence();
+    multiply_parts<4>([&](int of_a, int of_b, int i, bool add) {
+      wgmma<false, true>(sums, a[of_a][i], across<64>(box(passing, of_b), i), add);
+    });
+    product_commit();
+  }
+  static __device__ __forceinline__ void add(float (&to)[SIZE / 2], const float (&sums)[SIZE / 2]) {
+#pragma unroll
+    for (int i = 0; i < SIZE / 2; ++i) to[i] += sums[i];
+  }
+  static __device__ __forceinline__ void store(const Parameters& p, const Work& w, float* to,
+                                               const float (&x)[SIZE / 2], float factor) {
+    store_floats<SIZE>(head_at(to, p.gradient_strides, w.batch, w.group), p.gradient_strides[2],
+                       w.tile * kTile + (threadIdx.x >> 5 & 3) * 16 + (threadIdx.x >> 2 & 7), p.keys, p.size, x,
+                       {factor, factor});
+  }
+
+  /// The first warpgroup: weights and the gradient of values.
+  static __device__ __forceinline__ void weigh(const Parameters& p, const Shared& shared) {
+    const std::uint32_t lane = threadIdx.x & 31, warp = threadIdx.x >> 5 & 3;
+    const bool speaker = (threadIdx.x & 127) == 0;
+    std::uint32_t it = 0;
+    for (std::uint32_t n = 0;; ++n) {
+      const std::uint32_t number = number_of(n, shared);
+      if (number >= work_count(p)) return;
+      const Work w = work_at(p, number);
+      std::uint32_t k[kParts][SIZE / 16][4];
+      split_own(p, w, p.k, k, shared.keys(n), [&] { shared.wait_empty(kKeysEmpty, n); });
+      barrier_arrive(shared.barrier(kKeysFull, n % kStages));
+      if constexpr (!kInRegisters) sync_threads(1, 128);
+      float dv[SIZE / 2];
+#pragma unroll
+      for (int i = 0; i < SIZE / 2; ++i) dv[i] = 0;
+      for (std::uint32_t h = 0; h < p.heads_a_group; ++h) {
+        for (std::uint32_t t = w.first; t < p.tiles; ++t, ++it) {
+          float s[32], sums[SIZE / 2];
+          shared.wait_full(kQueriesFull, it);
+          multiply(s, k, shared.keys(n), shared.queries(it));
+          Pair::weights(s, shared.rows(it), p.log2_scale);
+          // The other warpgroup gives them back, too, and only once it has all weights.
+          if (speaker) barrier_arrive(shared.barrier(kQueriesEmpty, it % kStages));
+          if ((CAUSAL && t == w.tile) || (w.tile + 1) * kTile > p.keys || (t + 1) * kTile > p.queries)
+            hide(s, p, t * kTile + (lane & 3) * 2, w.tile * kTile + warp * 16 + (lane >> 2));
+          std::uint32_t a[kParts][4][4];
+          split_rows(s, a);
+          shared.wait_full(kGradientsFull, it);
+          issue(sums, a, shared.gradients(it));
+          if constexpr (kOneRegion)
+            shared.wait_empty(kSumsEmpty, it, 1);
+          else
+            shared.wait_empty(kWeightsEmpty, it);
+          float4* to = shared.weights(it);
+#pragma unroll
+          for (int i = 0; i < 8; ++i) to[i * 128] = make_float4(s[i * 4], s[i * 4 + 1], s[i * 4 + 2], s[i * 4 + 3]);
+          barrier_arrive(shared.barrier(kWeightsFull, it % kStages));
+          product_wait<0>();
+          if (speaker) barrier_arrive(shared.barrier(kGradientsEmpty, it % kStages));
+          add(dv, sums);
+        }
+      }
+      store(p, w, p.dv, dv, 1);
+    }
+  }
+
+  /// The second: gradients of weights, of keys and of queries.
+  static __device__ __forceinline__ void derive(const Parameters& p, const Shared& shared) {
+    const std::uint32_t in_group = threadIdx.x & 127;
+    const bool speaker = in_group == 0;
+    const std::uint32_t scores = shared.at + kScoresAt, values = kInRegisters ? 0 : shared.at + kValuesAt;
+    std::uint32_t it = 0;
+    float largest = 0;
+    for (std::uint32_t n = 0;; ++n) {
+      const std::uint32_t number = number_of(n, shared);
+      if (number >= work_count(p)) break;
+      const Work w = work_at(p, number);
+      std::uint32_t v[kParts][SIZE / 16][4];
+      split_own(p, w, p.v, v, values, [&] {
+        if constexpr (!kInRegisters) sync_threads(2, 128);
+      });
+      if constexpr (!kInRegisters) sync_threads(2, 128);
+      shared.wait_full(kKeysFull, n);
+      float dk[SIZE / 2];
+#pragma unroll
+      for (int i = 0; i < SIZE / 2; ++i) dk[i] = 0;
+      for (std::uint32_t h = 0; h < p.heads_a_group; ++h) {
+        for (std::uint32_t t = w.first; t < p.tiles; ++t, ++it) {
+          float ds[32], weights[32], sums[SIZE / 2], dq[SIZE / 2];
+          shared.wait_full(kGradientsFull, it);
+          multiply(ds, v, values, shared.gradients(it));
+          if (speaker) barrier_arrive(shared.barrier(kGradientsEmpty, it % kStages));
+          shared.wait_full(kQueriesFull, it);
+          shared.wait_full(kWeightsFull, it);
+          const float4* from = shared.weights(it);
+#pragma unroll
+          for (int i = 0; i < 8; ++i) {
+            const float4 four = from[i * 128];
+            weights[i * 4] = four.x, weights[i * 4 + 1] = four.y, weights[i * 4 + 2] = four.z,
+                        weights[i * 4 + 3] = four.w;
+          }
+          if constexpr (!kOneRegion) barrier_arrive(shared.barrier(kWeightsEmpty, it % kStages));
+          Pair::gradients(ds, weights, shared.rows(it));
+#pragma unroll
+          for (int i = 0; i < 32; ++i) largest = fmaxf(largest, fabsf(ds[i]));
+          std::uint32_t a[kParts][4][4];
+          split_rows(ds, a);
+          // All warps have read the weights that may be here, and have multiplied the last scores.
+          sync_threads(2, 128);
+          store_parts(scores, a);
+          fence_async();
+          sync_threads(2, 128);
+
+          issue(sums, a, shared.queries(it));
+          // In registers there is no room for more.
+          if constexpr (SIZE > 64) product_wait<0>();
+          product_fence();
+          multiply_parts<4>([&](int of_a, int of_b, int i, bool add) {
+            wgmma<false, true, true>(dq, across<64>(scores + of_a * kBoxBytes, i),
+                                     across<64>(box(shared.keys(n), of_b), i), add);
+          });
+          product_commit();
+          product_wait<1>();
+          if (speaker) barrier_arrive(shared.barrier(kQueriesEmpty, it % kStages));
+          add(dk, sums);
+          product_wait<0>();
+          if constexpr (kOneRegion)
+            sync_threads(2, 128);
+          else
+            shared.wait_empty(kSumsEmpty, it, 1);
+          float4* to = reinterpret_cast<float4*>(shared.memory + kSumsAt) + in_group;
+#pragma unroll
+          for (int i = 0; i < SIZE / 8; ++i)
+            to[i * 128] = make_float4(dq[i * 4], dq[i * 4 + 1], dq[i * 4 + 2], dq[i * 4 + 3]);
+          fence_async();
+          barrier_arrive(shared.barrier(kSumsFull));
+        }
+      }
+      // All warps have seen the keys full.
+      sync_threads(2, 128);
+      if (speaker) barrier_arrive(shared.barrier(kKeysEmpty, n % kStages));
+      store(p, w, p.dk, dk, p.scale);
+    }
+    constexpr float kTooLarge = 1152921504606846976.f;  // as in outside()
+    if (!(largest < kTooLarge)) p.unsplit[1] = 1;
+  }
+
+  static __device__ __forceinline__ void run(const Parameters& p, char* memory) {
+    if (p.unsplit[0] != 0) return;
+    const Shared shared{memory, shared_address(memory)};
+    if (threadIdx.x == 0) {
+      const auto init = [&](int which, int stages, int arrivals) {
+        for (int i = 0; i < stages; ++i) barrier_init(shared.barrier(which, i), arrivals);
+      };
+      init(kNumbersFull, 2, 1), init(kNumbersEmpty, 2, 257);
+      init(kKeysFull, kStages, 128), init(kKeysEmpty, kStages, 1);
+      init(kQueriesFull, kStages, 1), init(kQueriesEmpty, kStages, 2);
+      init(kGradientsFull, kStages, 1), init(kGradientsEmpty, kStages, 2);
+      init(kWeightsFull, kStages, 128), init(kWeightsEmpty, kStages, 128);
+      init(kSumsFull, 1, 128), init(kSumsEmpty, 1, 1);
+      barrier_init_done();
+    }
+    __syncthreads();
+    // The same in all lanes, as the compiler can see: products may not be in branches that diverge.
+    const int group = __shfl_sync(~0u, static_cast<int>(threadIdx.x >> 7), 0);
+    if (group == 0) {
+      give_registers<24>();
+      if (threadIdx.x == 0) load(p, shared);
+      if (threadIdx.x == 32) add_sums(p, shared);
+    } else {
+      take_registers<240>();
+      if (group == 1) {
+        weigh(p, shared);
+      } else {
+        derive(p, shared);
+      }
+    }
+  }
+};
+
+/// Behind: sums of dq to results. A block a block of 64 x 64.
+struct AttentionSum32Parameters {
+  const float* sums;
+  float* dq;
+  std::uint32_t heads, queries, size, blocks_a_head, columns;
+  std::uint32_t strides[3];  ///< batch, head, row
+  float scale;
+};
+
+__device__ __forceinline__ void attention_sums(const AttentionSum32Parameters& p) {
+  const std::uint32_t head = blockIdx.x / p.blocks_a_head, block = blockIdx.x - head * p.blocks_a_head,
+                      batch = head / p.heads, column = block % p.columns * 64;
+  const float4* sums =
+      reinterpret_cast<const float4*>(p.sums) + static_cast<std::size_t>(blockIdx.x) * 1024 + threadIdx.x;
+  float x[32];
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    const float4 four = sums[i * 128];
+    x[i * 4] = four.x, x[i * 4 + 1] = four.y, x[i * 4 + 2] = four.z, x[i * 4 + 3] = four.w;
+  }
+  store_floats<64>(head_at(p.dq, p.strides, batch, head - batch * p.heads) + column, p.strides[2],
+                   block / p.columns * 64 + (threadIdx.x >> 5) * 16 + (threadIdx.x >> 2 & 7), p.queries,
+                   p.size - column, x, {p.scale, p.scale});
+}
+
+}  // namespace hopper
