@@ -11,7 +11,8 @@
 namespace etna::attention {
 namespace {
 
-/// Below this number of multiplications of a gemm, plain kernels are as fast, with fewer dispatches.
+/// Below this number of multiplications of a gemm, plain kernels are as fast, with fewer dispatches. ETNA_ATTENTION=cubin
+/// takes smaller ones, too.
 constexpr double kFewest = 5e8;
 
 constexpr std::int64_t kTile = 64, kParts = 3;  ///< rows of tiles, of which forward has two for queries
@@ -42,7 +43,8 @@ bool takes(const OpCall& call, const Inputs& in, std::initializer_list<const Ten
   const double scale = call.as<AttentionAttrs>().scale;
   const double multiplications = static_cast<double>(in.batch * in.heads) * static_cast<double>(in.queries) *
                                  static_cast<double>(in.keys * in.size);
-  return has_f32_cubin(in.q.device(), in.size) && !in.mask.defined() && multiplications >= kFewest && scale > 0 &&
+  return has_f32_cubin(in.q.device(), in.size) && !in.mask.defined() &&
+         (wanted_variant() == KernelVariant::cubin || multiplications >= kFewest) && scale > 0 &&
          std::isfinite(scale) && in.batch * in.heads * std::max(in.queries, in.keys) < std::int64_t{1} << 30 &&
          std::all_of(operands.begin(), operands.end(), [](const Tensor* x) { return storable(*x); });
 }
