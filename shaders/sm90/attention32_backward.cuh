@@ -42,14 +42,15 @@ struct AttentionBackward32 {
   using Pair = AttentionBackward<false, CAUSAL, 128, 64>;
   static constexpr int kTile = 64, kThreads = 384, kColumns = SIZE / 64;
   static constexpr bool kInRegisters = SIZE == 64, kOneRegion = SIZE > 64;
-  static constexpr int kStages = kOneRegion ? 1 : 2;  ///< of everything but sums
+  static constexpr int kStages = kOneRegion ? 1 : 2;     ///< of keys, queries and gradients of results
+  static constexpr int kSumStages = kOneRegion ? 1 : 2;  ///< each with a thread that adds: adding takes 2 µs of waiting
   static constexpr int kBytes = kColumns * kUnitBytes, kWeightBytes = 64 * 64 * 4, kSumBytes = 64 * SIZE * 4,
                        kRowBytes = kTile * 8;
   static constexpr int kGradientsAt = kStages * kBytes, kKeysAt = 2 * kStages * kBytes,
                        kValuesAt = kKeysAt + kStages * kBytes, kScoresAt = kValuesAt + (kInRegisters ? 0 : kBytes),
                        kWeightsAt = kOneRegion ? kScoresAt : kScoresAt + kUnitBytes,
-                       kSumsAt = kOneRegion ? kScoresAt : kWeightsAt + kStages * kWeightBytes,
-                       kRowsAt = kSumsAt + kSumBytes, kBarriers = kRowsAt + kStages * kRowBytes;
+                       kSumsAt = kOneRegion ? kScoresAt : kWeightsAt + kWeightBytes,
+                       kRowsAt = kSumsAt + kSumStages * kSumBytes, kBarriers = kRowsAt + kStages * kRowBytes;
   static_assert(!kOneRegion || kSumBytes >= kUnitBytes, "sums are the largest in the region");
 
   enum Barrier {
@@ -62,10 +63,10 @@ struct AttentionBackward32 {
     kGradientsFull = kQueriesEmpty + kStages,
     kGradientsEmpty = kGradientsFull + kStages,
     kWeightsFull = kGradientsEmpty + kStages,
-    kWeightsEmpty = kWeightsFull + kStages,
-    kSumsFull = kWeightsEmpty + kStages,
-    kSumsEmpty,
-    kBarrierCount
+    kWeightsEmpty,
+    kSumsFull,
+    kSumsEmpty = kSumsFull + kSumStages,
+    kBarrierCount = kSumsEmpty + kSumStages
   };
   static constexpr int kNumbersAt = kBarriers + kBarrierCount * 8, kSharedBytes = kNumbersAt + 8;
   static_assert(kSharedBytes <= 232448 - 1024, "shared memory of a multiprocessor, less what is reserved");
@@ -110,13 +111,17 @@ struct AttentionBackward32 {
     __device__ const float4* rows(std::uint32_t it) const {
       return reinterpret_cast<const float4*>(memory + kRowsAt + it % kStages * kRowBytes);
     }
-    __device__ float4* weights(std::uint32_t it) const {
-      return reinterpret_cast<float4*>(memory + kWeightsAt + it % kStages * kWeightBytes) + (threadIdx.x & 127);
+    /// A thread's share of the weights, and of sums of dq, in steps of 128.
+    __device__ float4* weights() const { return reinterpret_cast<float4*>(memory + kWeightsAt) + (threadIdx.x & 127); }
+    __device__ float4* sums(std::uint32_t it) const {
+      return reinterpret_cast<float4*>(memory + kSumsAt + it % kSumStages * kSumBytes) + (threadIdx.x & 127);
     }
     __device__ volatile std::uint32_t& number(std::uint32_t n) const {
       return reinterpret_cast<volatile std::uint32_t*>(memory + kNumbersAt)[n % 2];
     }
   };
+  static constexpr float kTooLarge = 1152921504606846976.f;  ///< as in outside()
+
   /// 64 x 64 of a part.
   static __device__ __forceinline__ std::uint32_t box(std::uint32_t at, int part, int column = 0) {
     return at + (part * kColumns + column) * kBoxBytes;
@@ -165,8 +170,9 @@ struct AttentionBackward32 {
     }
   }
 
-  /// Adds the sums of dq to those in memory when it is this block's turn.
-  static __device__ __forceinline__ void add_sums(const Parameters& p, const Shared& shared) {
+  /// Adds the sums of dq of one stage to those in memory when it is this block's turn.
+  static __device__ __forceinline__ void add_sums(const Parameters& p, const Shared& shared, std::uint32_t stage) {
+    const std::uint32_t from = shared.at + kSumsAt + stage * kSumBytes;
     std::uint32_t it = 0;
     for (std::uint32_t n = 0;; ++n) {
       const std::uint32_t number = number_of(n, shared);
@@ -175,17 +181,18 @@ struct AttentionBackward32 {
       for (std::uint32_t h = 0; h < p.heads_a_group; ++h) {
         const std::size_t head = static_cast<std::size_t>(w.batch) * p.heads + w.group * p.heads_a_group + h;
         for (std::uint32_t t = w.first; t < p.tiles; ++t, ++it) {
+          if (it % kSumStages != stage) continue;
           const std::size_t tile = head * p.tiles + t;
           const std::uint32_t turn = turn_of(p, t, w.tile);
           wait_until(p.turns + tile, turn);
-          shared.wait_full(kSumsFull, it, 1);
+          shared.wait_full(kSumsFull, it, kSumStages);
           float* to = p.dq + tile * (kSumBytes / 4);
           if (turn == 0)
-            store_bytes(to, shared.at + kSumsAt, kSumBytes);
+            store_bytes(to, from, kSumBytes);
           else
-            add_floats(to, shared.at + kSumsAt, kSumBytes);
+            add_floats(to, from, kSumBytes);
           stored_reads();
-          barrier_arrive(shared.barrier(kSumsEmpty));
+          barrier_arrive(shared.barrier(kSumsEmpty, stage));
           stored_all();
           set_release(p.turns + tile, turn + 1);
         }
@@ -261,6 +268,18 @@ struct AttentionBackward32 {
                        {factor, factor});
   }
 
+  /// Weights to the other warpgroup.
+  static __device__ __forceinline__ void hand_over(const Shared& shared, const float (&s)[32], std::uint32_t it) {
+    if constexpr (kOneRegion)
+      shared.wait_empty(kSumsEmpty, it, 1);
+    else
+      shared.wait_empty(kWeightsEmpty, it, 1);
+    float4* to = shared.weights();
+#pragma unroll
+    for (int i = 0; i < 8; ++i) to[i * 128] = make_float4(s[i * 4], s[i * 4 + 1], s[i * 4 + 2], s[i * 4 + 3]);
+    barrier_arrive(shared.barrier(kWeightsFull));
+  }
+
   /// The first warpgroup: weights and the gradient of values.
   static __device__ __forceinline__ void weigh(const Parameters& p, const Shared& shared) {
     const std::uint32_t lane = threadIdx.x & 31, warp = threadIdx.x >> 5 & 3;
@@ -289,16 +308,11 @@ struct AttentionBackward32 {
             hide(s, p, t * kTile + (lane & 3) * 2, w.tile * kTile + warp * 16 + (lane >> 2));
           std::uint32_t a[kParts][4][4];
           split_rows(s, a);
+          // The region may still hold the last sums, which products need not wait for.
+          if constexpr (!kOneRegion) hand_over(shared, s, it);
           shared.wait_full(kGradientsFull, it);
           issue(sums, a, shared.gradients(it));
-          if constexpr (kOneRegion)
-            shared.wait_empty(kSumsEmpty, it, 1);
-          else
-            shared.wait_empty(kWeightsEmpty, it);
-          float4* to = shared.weights(it);
-#pragma unroll
-          for (int i = 0; i < 8; ++i) to[i * 128] = make_float4(s[i * 4], s[i * 4 + 1], s[i * 4 + 2], s[i * 4 + 3]);
-          barrier_arrive(shared.barrier(kWeightsFull, it % kStages));
+          if constexpr (kOneRegion) hand_over(shared, s, it);
           product_wait<0>();
           if (speaker) barrier_arrive(shared.barrier(kGradientsEmpty, it % kStages));
           add(dv, sums);
@@ -310,14 +324,12 @@ struct AttentionBackward32 {
 
   /// The second: gradients of weights, of keys and of queries.
   static __device__ __forceinline__ void derive(const Parameters& p, const Shared& shared) {
-    const std::uint32_t in_group = threadIdx.x & 127;
-    const bool speaker = in_group == 0;
+    const bool speaker = (threadIdx.x & 127) == 0;
     const std::uint32_t scores = shared.at + kScoresAt, values = kInRegisters ? 0 : shared.at + kValuesAt;
     std::uint32_t it = 0;
-    float largest = 0;
     for (std::uint32_t n = 0;; ++n) {
       const std::uint32_t number = number_of(n, shared);
-      if (number >= work_count(p)) break;
+      if (number >= work_count(p)) return;
       const Work w = work_at(p, number);
       std::uint32_t v[kParts][SIZE / 16][4];
       split_own(p, w, p.v, v, values, [&] {
@@ -330,23 +342,25 @@ struct AttentionBackward32 {
       for (int i = 0; i < SIZE / 2; ++i) dk[i] = 0;
       for (std::uint32_t h = 0; h < p.heads_a_group; ++h) {
         for (std::uint32_t t = w.first; t < p.tiles; ++t, ++it) {
-          float ds[32], weights[32], sums[SIZE / 2], dq[SIZE / 2];
+          float ds[32], sums[SIZE / 2], dq[SIZE / 2];
           shared.wait_full(kGradientsFull, it);
           multiply(ds, v, values, shared.gradients(it));
           if (speaker) barrier_arrive(shared.barrier(kGradientsEmpty, it % kStages));
           shared.wait_full(kQueriesFull, it);
-          shared.wait_full(kWeightsFull, it);
-          const float4* from = shared.weights(it);
+          shared.wait_full(kWeightsFull, it, 1);
+          const float4* from = shared.weights();
+          const float4* rows = shared.rows(it) + (threadIdx.x & 3);
 #pragma unroll
-          for (int i = 0; i < 8; ++i) {
-            const float4 four = from[i * 128];
-            weights[i * 4] = four.x, weights[i * 4 + 1] = four.y, weights[i * 4 + 2] = four.z,
-                        weights[i * 4 + 3] = four.w;
+          for (int i = 0; i < 32; i += 4) {
+            const float4 weight = from[i * 32], two = rows[i];
+            ds[i] = weight.x * (ds[i] - two.y), ds[i + 1] = weight.y * (ds[i + 1] - two.w);
+            ds[i + 2] = weight.z * (ds[i + 2] - two.y), ds[i + 3] = weight.w * (ds[i + 3] - two.w);
           }
-          if constexpr (!kOneRegion) barrier_arrive(shared.barrier(kWeightsEmpty, it % kStages));
-          Pair::gradients(ds, weights, shared.rows(it));
+          if constexpr (!kOneRegion) barrier_arrive(shared.barrier(kWeightsEmpty));
+          float largest = 0;
 #pragma unroll
           for (int i = 0; i < 32; ++i) largest = fmaxf(largest, fabsf(ds[i]));
+          if (!(largest < kTooLarge)) p.unsplit[1] = 1;
           std::uint32_t a[kParts][4][4];
           split_rows(ds, a);
           // All warps have read the weights that may be here, and have multiplied the last scores.
@@ -371,13 +385,13 @@ struct AttentionBackward32 {
           if constexpr (kOneRegion)
             sync_threads(2, 128);
           else
-            shared.wait_empty(kSumsEmpty, it, 1);
-          float4* to = reinterpret_cast<float4*>(shared.memory + kSumsAt) + in_group;
+            shared.wait_empty(kSumsEmpty, it, kSumStages);
+          float4* to = shared.sums(it);
 #pragma unroll
           for (int i = 0; i < SIZE / 8; ++i)
             to[i * 128] = make_float4(dq[i * 4], dq[i * 4 + 1], dq[i * 4 + 2], dq[i * 4 + 3]);
           fence_async();
-          barrier_arrive(shared.barrier(kSumsFull));
+          barrier_arrive(shared.barrier(kSumsFull, it % kSumStages));
         }
       }
       // All warps have seen the keys full.
@@ -385,8 +399,6 @@ struct AttentionBackward32 {
       if (speaker) barrier_arrive(shared.barrier(kKeysEmpty, n % kStages));
       store(p, w, p.dk, dk, p.scale);
     }
-    constexpr float kTooLarge = 1152921504606846976.f;  // as in outside()
-    if (!(largest < kTooLarge)) p.unsplit[1] = 1;
   }
 
   static __device__ __forceinline__ void run(const Parameters& p, char* memory) {
@@ -396,12 +408,12 @@ struct AttentionBackward32 {
       const auto init = [&](int which, int stages, int arrivals) {
         for (int i = 0; i < stages; ++i) barrier_init(shared.barrier(which, i), arrivals);
       };
-      init(kNumbersFull, 2, 1), init(kNumbersEmpty, 2, 257);
+      init(kNumbersFull, 2, 1), init(kNumbersEmpty, 2, 256 + kSumStages);
       init(kKeysFull, kStages, 128), init(kKeysEmpty, kStages, 1);
       init(kQueriesFull, kStages, 1), init(kQueriesEmpty, kStages, 2);
       init(kGradientsFull, kStages, 1), init(kGradientsEmpty, kStages, 2);
-      init(kWeightsFull, kStages, 128), init(kWeightsEmpty, kStages, 128);
-      init(kSumsFull, 1, 128), init(kSumsEmpty, 1, 1);
+      init(kWeightsFull, 1, 128), init(kWeightsEmpty, 1, 128);
+      init(kSumsFull, kSumStages, 128), init(kSumsEmpty, kSumStages, 1);
       barrier_init_done();
     }
     __syncthreads();
@@ -410,7 +422,8 @@ struct AttentionBackward32 {
     if (group == 0) {
       give_registers<24>();
       if (threadIdx.x == 0) load(p, shared);
-      if (threadIdx.x == 32) add_sums(p, shared);
+      const std::uint32_t warp = threadIdx.x >> 5;
+      if (threadIdx.x % 32 == 0 && warp > 0 && warp <= kSumStages) add_sums(p, shared, warp - 1);
     } else {
       take_registers<240>();
       if (group == 1) {
