@@ -262,7 +262,7 @@ class HopperAttention32 : public HopperAttention {};
 
 TEST_F(HopperAttention32, IsAsExactAsPlainF32) {
   expect_agrees<true, 64>({1, 2, 1, 300, 300, 64, true});
-  expect_agrees<false, 64>({2, 2, 2, 200, 333, 64});
+  expect_agrees<false, 64>({2, 2, 2, 100, 233, 64});
   expect_agrees<true, 64>({1, 1, 1, 1, 1, 40});
   expect_agrees<true, 64>({1, 1, 1, 10, 300, 64});
   expect_agrees<true, 64>({1, 1, 1, 300, 10, 36});
@@ -281,7 +281,7 @@ void expect_same_bits(const Sizes& sizes) {
   Attention<true, SIZE> first(sizes);
   first.forward(2, 1);
   first.backward(8, 1);
-  for (unsigned seed = 2; seed < 5; ++seed) {
+  for (unsigned seed = 2; seed < 4; ++seed) {
     Attention<true, SIZE> next(sizes);
     next.forward(1 + seed, seed);
     next.backward(seed, seed);
@@ -294,8 +294,8 @@ void expect_same_bits(const Sizes& sizes) {
 }
 
 TEST_F(HopperAttention32, HasTheSameBitsInWhateverOrderBlocksRun) {
-  expect_same_bits<64>({1, 2, 1, 300, 300, 64});
-  expect_same_bits<128>({1, 1, 1, 200, 200, 100});
+  expect_same_bits<64>({1, 2, 1, 200, 200, 64});
+  expect_same_bits<128>({1, 1, 1, 140, 140, 100});
 }
 
 TEST_F(HopperAttention32, KeepsKeysThatNoQueryAttendsToOut) {
@@ -312,7 +312,7 @@ TEST_F(HopperAttention32, SaysWhichNumbersDoNotSplit) {
   const float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
   for (float number : {1e-31f, 2e18f, infinity, nan}) {
     for (int which = 0; which < 4; ++which) {
-      Attention<true, 64> a({1, 1, 1, 130, 130, 40});
+      Attention<true, 64> a({1, 1, 1, 70, 70, 40});
       a.forward(2, 1);
       (which == 0 ? a.q : which == 1 ? a.k : which == 2 ? a.v : a.dy).values[1234] = number;
       if (which < 3) {
@@ -325,7 +325,7 @@ TEST_F(HopperAttention32, SaysWhichNumbersDoNotSplit) {
     }
   }
   // Gradients of scores beyond what splits.
-  Attention<true, 64> a({1, 1, 1, 130, 130, 40});
+  Attention<true, 64> a({1, 1, 1, 70, 70, 40});
   for (Heads* x : {&a.v, &a.dy}) {
     for (float& value : x->values) value *= 1e16f;
   }

@@ -11,11 +11,11 @@
 namespace etna::attention {
 namespace {
 
-/// Below this number of multiplications of a gemm, plain kernels are as fast, with fewer dispatches. ETNA_ATTENTION=cubin
-/// takes smaller ones, too.
+/// Below this number of multiplications of a gemm, plain kernels are as fast, with fewer dispatches.
+/// ETNA_ATTENTION=cubin takes smaller ones, too.
 constexpr double kFewest = 5e8;
 
-constexpr std::int64_t kTile = 64, kParts = 3;  ///< rows of tiles, of which forward has two for queries
+constexpr std::int64_t kBlock = 64, kParts = 3;  ///< rows of tiles, of which forward has two for queries
 constexpr std::uint32_t kThreads = 384, kUnitBytes = 3 * 64 * 128;  ///< parts of 64 rows and columns
 
 /// Kernels for heads up to a size, without and with a triangle, as in shaders/sm90/attention32.cuh.
@@ -39,7 +39,7 @@ const F32Kernels& kernels_of(std::int64_t size) {
   return size <= 64 ? to_64 : to_128;
 }
 
-bool takes(const OpCall& call, const Inputs& in, std::initializer_list<const Tensor*> operands) {
+bool takes_f32(const OpCall& call, const Inputs& in, std::initializer_list<const Tensor*> operands) {
   const double scale = call.as<AttentionAttrs>().scale;
   const double multiplications = static_cast<double>(in.batch * in.heads) * static_cast<double>(in.queries) *
                                  static_cast<double>(in.keys * in.size);
@@ -100,16 +100,16 @@ bool has_f32_cubin(Device device, std::int64_t size) {
 }
 
 Tensor launch_f32_cubin(const OpCall& call, const Inputs& in, const Tensor& y, const Tensor& logsumexp) {
-  if (!takes(call, in, {&in.q, &in.k, &in.v, &y})) return {};
+  if (!takes_f32(call, in, {&in.q, &in.k, &in.v, &y})) return {};
   const auto& attributes = call.as<AttentionAttrs>();
   const Device device = y.device();
   const Tensor k = room_for_parts(in.k), v = room_for_parts(in.v), unsplit = zeros({2}, {i32, device});
-  const auto k_map = map_of(k, kTile), v_map = map_of(v, kTile);
+  const auto k_map = map_of(k, kBlock), v_map = map_of(v, kBlock);
   if (!k_map || !v_map) return {};
   launch_parts(call, in.k, in.v, k, v, unsplit);
 
   const F32Kernels& kernels = kernels_of(in.size);
-  const std::int64_t tiles = ceil_div(in.queries, 2 * kTile);
+  const std::int64_t tiles = ceil_div(in.queries, 2 * kBlock);
   CubinParameters p;  // hopper::Attention32Parameters
   for (const auto& map : {k_map, v_map}) p.append(*map);
   p.read(gpu::pointer(in.q));
@@ -128,21 +128,21 @@ Tensor launch_f32_cubin(const OpCall& call, const Inputs& in, const Tensor& y, c
 
 Tensor launch_f32_cubin_gradients(const OpCall& call, const Inputs& in, const Kept& kept, const Tensor& dq,
                                   const Tensor& dk, const Tensor& dv) {
-  if (!takes(call, in, {&in.q, &in.k, &in.v, &kept.y, &kept.dy, &dq, &dk, &dv})) return {};
+  if (!takes_f32(call, in, {&in.q, &in.k, &in.v, &kept.y, &kept.dy, &dq, &dk, &dv})) return {};
   if (in.k.strides() != in.v.strides() || dk.strides() != dv.strides()) return {};
   const auto& attributes = call.as<AttentionAttrs>();
   const auto scale = static_cast<float>(attributes.scale);
   const Device device = dq.device();
   const F32Kernels& kernels = kernels_of(in.size);
-  const std::int64_t heads = in.batch * in.heads, tiles = ceil_div(in.queries, kTile),
-                     key_tiles = ceil_div(in.keys, kTile), blocks_a_head = tiles * kernels.columns;
+  const std::int64_t heads = in.batch * in.heads, tiles = ceil_div(in.queries, kBlock),
+                     key_tiles = ceil_div(in.keys, kBlock), blocks_a_head = tiles * kernels.columns;
   const Tensor q = room_for_parts(in.q), dy = room_for_parts(kept.dy), unsplit = zeros({2}, {i32, device});
-  const Tensor rows = empty({heads * tiles * kTile, 2}, {f32, device}),
+  const Tensor rows = empty({heads * tiles * kBlock, 2}, {f32, device}),
                turns = empty({heads * tiles + 1}, {i32, device}),
-               sums = empty({heads * blocks_a_head * kTile * kTile}, {f32, device});
-  const auto q_map = map_of(q, kTile), dy_map = map_of(dy, kTile);
+               sums = empty({heads * blocks_a_head * kBlock * kBlock}, {f32, device});
+  const auto q_map = map_of(q, kBlock), dy_map = map_of(dy, kBlock);
   if (!q_map || !dy_map) return {};
-  const RowStatistics statistics{kept.y, kept.logsumexp, rows, turns, tiles * kTile};
+  const RowStatistics statistics{kept.y, kept.logsumexp, rows, turns, tiles * kBlock};
   launch_parts(call, in.q, kept.dy, q, dy, unsplit, &statistics);
 
   CubinParameters p;  // hopper::AttentionGradient32Parameters
