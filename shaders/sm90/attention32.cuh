@@ -85,17 +85,18 @@ __device__ __forceinline__ bool any_outside(const float (&x)[N]) {
   return any;
 }
 
-/// Stores a warpgroup's left operands of 64 rows as the copy engine would: for each part, 64 columns after another.
-template <int STEPS>
+/// Stores a warpgroup's left operands of 64 rows, from a part on, as the copy engine would: for each part, 64 columns
+/// after another.
+template <int FIRST, int STEPS>
 __device__ __forceinline__ void store_parts(std::uint32_t to, const std::uint32_t (&a)[kParts][STEPS][4]) {
   const std::uint32_t row = (threadIdx.x >> 5 & 3) * 16 + (threadIdx.x & 15), right = threadIdx.x >> 4 & 1;
 #pragma unroll
-  for (int part = 0; part < kParts; ++part) {
+  for (int part = FIRST; part < kParts; ++part) {
 #pragma unroll
     for (int i = 0; i < STEPS; ++i)
-      store_matrices(
-          to + (part * ((STEPS + 3) / 4) + i / 4) * kBoxBytes + row * 128 + ((i % 4 * 2 + right) ^ (row & 7)) * 16,
-          a[part][i]);
+      store_matrices(to + ((part - FIRST) * ((STEPS + 3) / 4) + i / 4) * kBoxBytes + row * 128 +
+                         ((i % 4 * 2 + right) ^ (row & 7)) * 16,
+                     a[part][i]);
   }
 }
 
@@ -108,10 +109,10 @@ struct AttentionForward32 : AttentionForward<false, CAUSAL, 64, 64, 2, 64, 2, At
   using Base::number_of, Base::tile_at, Base::tile_count, Base::blocks_of, Base::wait_for_turn, Base::give_turn;
   using typename Base::Tile, typename Base::Softmax, typename Base::Seen;
   static constexpr int kGroups = 2, kKeys = 64, kThreads = 384, kColumns = SIZE / 64;
-  /// Parts of queries stay in registers if there are enough: then products read half as much of shared memory.
-  static constexpr bool kInRegisters = SIZE == 64;
-  static constexpr int kSlots = kInRegisters ? 8 : 5;
-  static constexpr int kQueryBytes = kInRegisters ? 0 : kColumns * kUnitBytes;  ///< of a warpgroup
+  /// How many parts of queries stay in registers: of these, products read half as much of shared memory.
+  static constexpr int kInRegisters = SIZE == 64 ? kParts : 1;
+  static constexpr int kSlots = SIZE == 64 ? 8 : 6;
+  static constexpr int kQueryBytes = (kParts - kInRegisters) * kColumns * kBoxBytes;  ///< of a warpgroup, of the others
   static constexpr int kRingAt = kGroups * kQueryBytes, kBarriers = kRingAt + kSlots * kUnitBytes,
                        kSharedBytes = kBarriers + 2 * kSlots * 8;
   static_assert(kSharedBytes <= 232448 - 1024, "shared memory of a multiprocessor, less what is reserved");
@@ -185,9 +186,9 @@ struct AttentionForward32 : AttentionForward<false, CAUSAL, 64, 64, 2, 64, 2, At
         if (any_outside(x)) p.unsplit[1] = 1;
         split_rows(x, q);
       }
-      if constexpr (!kInRegisters) {
+      if constexpr (kInRegisters < kParts) {
         sync_threads(4 + group, 128);
-        store_parts(queries, q);
+        store_parts<kInRegisters>(queries, q);
         fence_async();
         sync_threads(4 + group, 128);
       }
@@ -212,11 +213,12 @@ struct AttentionForward32 : AttentionForward<false, CAUSAL, 64, 64, 2, 64, 2, At
         for (int c = 0; c < kColumns; ++c) {
           const std::uint32_t k = (ring + c).unit();
           multiply_parts<4>([&](int of_q, int of_k, int i, bool add) {
-            if constexpr (kInRegisters)
-              wgmma(sums[c], q[of_q][i], along<64>(k + of_k * kBoxBytes, i), add);
+            const std::uint64_t keys = along<64>(k + of_k * kBoxBytes, i);
+            if (of_q < kInRegisters)
+              wgmma(sums[c], q[of_q][c * 4 + i], keys, add);
             else
-              wgmma<false, false, false>(sums[c], along<64>(queries + (of_q * kColumns + c) * kBoxBytes, i),
-                                         along<64>(k + of_k * kBoxBytes, i), add);
+              wgmma<false, false, false>(
+                  sums[c], along<64>(queries + ((of_q - kInRegisters) * kColumns + c) * kBoxBytes, i), keys, add);
           });
           product_commit();
         }

@@ -7,8 +7,8 @@
 // the weights to the other one, which computes their gradients, and from these the gradients of keys and queries. So
 // both always have products to wait for, and softmax and splitting of one hide behind the products of the other.
 // Weights and gradients of scores are operands in registers. For heads up to 64, so are the parts of keys and values:
-// then products read half as much of shared memory, and there is room for two stages of queries. Beyond, weights,
-// gradients of scores and sums of dq take turns in one region.
+// then products read half as much of shared memory, and there is room for two stages of queries. Beyond, only high
+// parts are, and sums of dq lie where the gradients of scores were.
 //
 // The gradient of queries is added up in memory, by the copy engine, as in attention_backward.cuh: blocks of a head
 // take turns for each tile of queries, in the order of descending keys. Sums of one pair of tiles leave the matrix
@@ -41,16 +41,18 @@ struct AttentionBackward32 {
   /// What does not depend on the dtype: weights and their gradients.
   using Pair = AttentionBackward<false, CAUSAL, 128, 64>;
   static constexpr int kTile = 64, kThreads = 384, kColumns = SIZE / 64;
-  static constexpr bool kInRegisters = SIZE == 64, kOneRegion = SIZE > 64;
-  static constexpr int kStages = kOneRegion ? 1 : 2;     ///< of keys, queries and gradients of results
+  static constexpr int kInRegisters = SIZE == 64 ? kParts : 1;  ///< how many parts of keys and values
+  static constexpr bool kOneRegion = SIZE > 64;                 ///< for gradients of scores and sums of dq
+  static constexpr int kStages = kOneRegion ? 1 : 2;            ///< of keys, queries and gradients of results
   static constexpr int kSumStages = kOneRegion ? 1 : 2;  ///< each with a thread that adds: adding takes 2 µs of waiting
   static constexpr int kBytes = kColumns * kUnitBytes, kWeightBytes = 64 * 64 * 4, kSumBytes = 64 * SIZE * 4,
                        kRowBytes = kTile * 8;
   static constexpr int kGradientsAt = kStages * kBytes, kKeysAt = 2 * kStages * kBytes,
-                       kValuesAt = kKeysAt + kStages * kBytes, kScoresAt = kValuesAt + (kInRegisters ? 0 : kBytes),
-                       kWeightsAt = kOneRegion ? kScoresAt : kScoresAt + kUnitBytes,
-                       kSumsAt = kOneRegion ? kScoresAt : kWeightsAt + kWeightBytes,
-                       kRowsAt = kSumsAt + kSumStages * kSumBytes, kBarriers = kRowsAt + kStages * kRowBytes;
+                       kValuesAt = kKeysAt + kStages * kBytes,
+                       kScoresAt = kValuesAt + (kParts - kInRegisters) * kColumns * kBoxBytes,
+                       kSumsAt = kOneRegion ? kScoresAt : kScoresAt + kUnitBytes,
+                       kWeightsAt = kSumsAt + kSumStages * kSumBytes, kRowsAt = kWeightsAt + kWeightBytes,
+                       kBarriers = kRowsAt + kStages * kRowBytes;
   static_assert(!kOneRegion || kSumBytes >= kUnitBytes, "sums are the largest in the region");
 
   enum Barrier {
@@ -211,9 +213,9 @@ struct AttentionBackward32 {
     }
   }
 
-  /// This block's keys or values: parts of one row of each thread's operands, in registers, and in shared memory if
-  /// `to` is given. All warps have to meet before shared memory is read.
-  template <typename Ready>
+  /// This block's keys or values: parts of a thread's share in registers, and those from FIRST on in shared memory. All
+  /// warps have to meet before it is read. @param ready waits until it may be written
+  template <int FIRST, typename Ready>
   static __device__ __forceinline__ void split_own(const Parameters& p, const Work& w, const float* from,
                                                    std::uint32_t (&a)[kParts][SIZE / 16][4], std::uint32_t to,
                                                    const Ready& ready) {
@@ -222,10 +224,11 @@ struct AttentionBackward32 {
                       w.tile * kTile + (threadIdx.x >> 5 & 3) * 16 + (threadIdx.x >> 2 & 7), p.keys, p.size);
     if (any_outside(x)) p.unsplit[1] = 1;
     split_rows(x, a);
-    ready();
-    if (to == 0) return;
-    store_parts(to, a);
-    fence_async();
+    if constexpr (FIRST < kParts) {
+      ready();
+      store_parts<FIRST>(to, a);
+      fence_async();
+    }
   }
 
   /// s = own (keys or values) · passing (queries or gradients of results), over the head.
@@ -236,11 +239,11 @@ struct AttentionBackward32 {
 #pragma unroll
     for (int c = 0; c < kColumns; ++c) {
       multiply_parts<4>([&](int of_a, int of_b, int i, bool add) {
-        if constexpr (kInRegisters)
-          wgmma(sums[c], a[of_a][i], along<64>(box(passing, of_b, c), i), add);
+        const std::uint64_t b = along<64>(box(passing, of_b, c), i);
+        if (of_a < kInRegisters)
+          wgmma(sums[c], a[of_a][c * 4 + i], b, add);
         else
-          wgmma<false, false, false>(sums[c], along<64>(box(own, of_a, c), i), along<64>(box(passing, of_b, c), i),
-                                     add);
+          wgmma<false, false, false>(sums[c], along<64>(box(own, of_a, c), i), b, add);
       });
     }
     product_commit();
@@ -270,10 +273,7 @@ struct AttentionBackward32 {
 
   /// Weights to the other warpgroup.
   static __device__ __forceinline__ void hand_over(const Shared& shared, const float (&s)[32], std::uint32_t it) {
-    if constexpr (kOneRegion)
-      shared.wait_empty(kSumsEmpty, it, 1);
-    else
-      shared.wait_empty(kWeightsEmpty, it, 1);
+    shared.wait_empty(kWeightsEmpty, it, 1);
     float4* to = shared.weights();
 #pragma unroll
     for (int i = 0; i < 8; ++i) to[i * 128] = make_float4(s[i * 4], s[i * 4 + 1], s[i * 4 + 2], s[i * 4 + 3]);
@@ -290,9 +290,9 @@ struct AttentionBackward32 {
       if (number >= work_count(p)) return;
       const Work w = work_at(p, number);
       std::uint32_t k[kParts][SIZE / 16][4];
-      split_own(p, w, p.k, k, shared.keys(n), [&] { shared.wait_empty(kKeysEmpty, n); });
+      split_own<0>(p, w, p.k, k, shared.keys(n), [&] { shared.wait_empty(kKeysEmpty, n); });
       barrier_arrive(shared.barrier(kKeysFull, n % kStages));
-      if constexpr (!kInRegisters) sync_threads(1, 128);
+      if constexpr (kInRegisters < kParts) sync_threads(1, 128);
       float dv[SIZE / 2];
 #pragma unroll
       for (int i = 0; i < SIZE / 2; ++i) dv[i] = 0;
@@ -308,11 +308,9 @@ struct AttentionBackward32 {
             hide(s, p, t * kTile + (lane & 3) * 2, w.tile * kTile + warp * 16 + (lane >> 2));
           std::uint32_t a[kParts][4][4];
           split_rows(s, a);
-          // The region may still hold the last sums, which products need not wait for.
-          if constexpr (!kOneRegion) hand_over(shared, s, it);
+          hand_over(shared, s, it);
           shared.wait_full(kGradientsFull, it);
           issue(sums, a, shared.gradients(it));
-          if constexpr (kOneRegion) hand_over(shared, s, it);
           product_wait<0>();
           if (speaker) barrier_arrive(shared.barrier(kGradientsEmpty, it % kStages));
           add(dv, sums);
@@ -325,17 +323,15 @@ struct AttentionBackward32 {
   /// The second: gradients of weights, of keys and of queries.
   static __device__ __forceinline__ void derive(const Parameters& p, const Shared& shared) {
     const bool speaker = (threadIdx.x & 127) == 0;
-    const std::uint32_t scores = shared.at + kScoresAt, values = kInRegisters ? 0 : shared.at + kValuesAt;
+    const std::uint32_t scores = shared.at + kScoresAt, values = shared.at + kValuesAt;
     std::uint32_t it = 0;
     for (std::uint32_t n = 0;; ++n) {
       const std::uint32_t number = number_of(n, shared);
       if (number >= work_count(p)) return;
       const Work w = work_at(p, number);
       std::uint32_t v[kParts][SIZE / 16][4];
-      split_own(p, w, p.v, v, values, [&] {
-        if constexpr (!kInRegisters) sync_threads(2, 128);
-      });
-      if constexpr (!kInRegisters) sync_threads(2, 128);
+      split_own<kInRegisters>(p, w, p.v, v, values, [] { sync_threads(2, 128); });
+      if constexpr (kInRegisters < kParts) sync_threads(2, 128);
       shared.wait_full(kKeysFull, n);
       float dk[SIZE / 2];
 #pragma unroll
@@ -344,7 +340,7 @@ struct AttentionBackward32 {
         for (std::uint32_t t = w.first; t < p.tiles; ++t, ++it) {
           float ds[32], sums[SIZE / 2], dq[SIZE / 2];
           shared.wait_full(kGradientsFull, it);
-          multiply(ds, v, values, shared.gradients(it));
+          multiply(ds, v, values - kInRegisters * kColumns * kBoxBytes, shared.gradients(it));
           if (speaker) barrier_arrive(shared.barrier(kGradientsEmpty, it % kStages));
           shared.wait_full(kQueriesFull, it);
           shared.wait_full(kWeightsFull, it, 1);
@@ -356,31 +352,35 @@ struct AttentionBackward32 {
             ds[i] = weight.x * (ds[i] - two.y), ds[i + 1] = weight.y * (ds[i + 1] - two.w);
             ds[i + 2] = weight.z * (ds[i + 2] - two.y), ds[i + 3] = weight.w * (ds[i + 3] - two.w);
           }
-          if constexpr (!kOneRegion) barrier_arrive(shared.barrier(kWeightsEmpty));
+          barrier_arrive(shared.barrier(kWeightsEmpty));
           float largest = 0;
 #pragma unroll
           for (int i = 0; i < 32; ++i) largest = fmaxf(largest, fabsf(ds[i]));
           if (!(largest < kTooLarge)) p.unsplit[1] = 1;
           std::uint32_t a[kParts][4][4];
           split_rows(ds, a);
-          // All warps have read the weights that may be here, and have multiplied the last scores.
+          if constexpr (kOneRegion) shared.wait_empty(kSumsEmpty, it, kSumStages);
+          // All warps have multiplied the last scores.
           sync_threads(2, 128);
-          store_parts(scores, a);
+          store_parts<0>(scores, a);
           fence_async();
           sync_threads(2, 128);
 
+          const auto end_queries = [&] {
+            product_wait<SIZE <= 64 ? 1 : 0>();
+            if (speaker) barrier_arrive(shared.barrier(kQueriesEmpty, it % kStages));
+            add(dk, sums);
+          };
           issue(sums, a, shared.queries(it));
-          // In registers there is no room for more.
-          if constexpr (SIZE > 64) product_wait<0>();
+          // Registers have room for the sums of one or of both.
+          if constexpr (SIZE > 64) end_queries();
           product_fence();
           multiply_parts<4>([&](int of_a, int of_b, int i, bool add) {
             wgmma<false, true, true>(dq, across<64>(scores + of_a * kBoxBytes, i),
                                      across<64>(box(shared.keys(n), of_b), i), add);
           });
           product_commit();
-          product_wait<1>();
-          if (speaker) barrier_arrive(shared.barrier(kQueriesEmpty, it % kStages));
-          add(dk, sums);
+          if constexpr (SIZE <= 64) end_queries();
           product_wait<0>();
           if constexpr (kOneRegion)
             sync_threads(2, 128);

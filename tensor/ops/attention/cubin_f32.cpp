@@ -16,7 +16,7 @@ namespace {
 constexpr double kFewest = 5e8;
 
 constexpr std::int64_t kBlock = 64, kParts = 3;  ///< rows of tiles, of which forward has two for queries
-constexpr std::uint32_t kThreads = 384, kUnitBytes = 3 * 64 * 128;  ///< parts of 64 rows and columns
+constexpr std::uint32_t kThreads = 384, kBoxBytes = 64 * 128, kUnitBytes = 3 * kBoxBytes;  ///< a part, all of 64 x 64
 
 /// Kernels for heads up to a size, without and with a triangle, as in shaders/sm90/attention32.cuh.
 struct F32Kernels {
@@ -30,12 +30,12 @@ const F32Kernels& kernels_of(std::int64_t size) {
                                 {&cubin_attention_f32_64, &cubin_attention_f32_64_causal},
                                 {&cubin_attention_backward_f32_64, &cubin_attention_backward_f32_64_causal},
                                 8 * (kUnitBytes + 16),
-                                7 * kUnitBytes + 3 * 64 * 64 * 4 + 2 * 64 * 8 + 22 * 8 + 8},
+                                7 * kUnitBytes + 6 * kBoxBytes + 2 * 64 * 8 + 22 * 8 + 8},
       to_128{2,
              {&cubin_attention_f32_128, &cubin_attention_f32_128_causal},
              {&cubin_attention_backward_f32_128, &cubin_attention_backward_f32_128_causal},
-             9 * kUnitBytes + 5 * 16,
-             8 * kUnitBytes + 64 * 128 * 4 + 64 * 8 + 14 * 8 + 8};
+             6 * (kUnitBytes + 16) + 8 * kBoxBytes,
+             6 * kUnitBytes + 10 * kBoxBytes + 64 * 8 + 14 * 8 + 8};
   return size <= 64 ? to_64 : to_128;
 }
 
@@ -43,7 +43,7 @@ bool takes_f32(const OpCall& call, const Inputs& in, std::initializer_list<const
   const double scale = call.as<AttentionAttrs>().scale;
   const double multiplications = static_cast<double>(in.batch * in.heads) * static_cast<double>(in.queries) *
                                  static_cast<double>(in.keys * in.size);
-  return has_f32_cubin(in.q.device(), in.size) && !in.mask.defined() &&
+  return has_f32_cubin(in.q.device(), in.size) && !in.mask.defined() && in.keys > 0 &&
          (wanted_variant() == KernelVariant::cubin || multiplications >= kFewest) && scale > 0 &&
          std::isfinite(scale) && in.batch * in.heads * std::max(in.queries, in.keys) < std::int64_t{1} << 30 &&
          std::all_of(operands.begin(), operands.end(), [](const Tensor* x) { return storable(*x); });
