@@ -218,8 +218,9 @@ struct AttentionForward : AttentionTiles<CAUSAL, 64 * GROUPS, KEYS, Parameters> 
 #pragma unroll
       for (int i = h * 2; i < KEYS / 2; i += 4) most = fmaxf(most, fmaxf(s[i], s[i + 1]));
       most = largest_of_row(most);
-      const float shift = most == -INFINITY ? 0 : most * p.scale;
-      shrink[h] = exp2_fast(soft.largest[h] * p.scale - shift);
+      const float shift = most == -INFINITY ? 0 : __fmul_rn(most, p.scale);
+      // Rounded as the shift before was: where the maximum stays, nothing shrinks.
+      shrink[h] = exp2_fast(__fmul_rn(soft.largest[h], p.scale) - shift);
       float sum = 0;
 #pragma unroll
       for (int i = h * 2; i < KEYS / 2; i += 4) {

@@ -261,6 +261,11 @@ inline std::uint32_t __float_as_uint(float x) {
   return bits;
 }
 inline bool isnan(float x) { return std::isnan(x); }
+/// Rounded, whatever follows.
+inline float __fmul_rn(float x, float y) {
+  const volatile float product = x * y;
+  return product;
+}
 inline float __log2f(float x) { return std::log2(x); }
 inline std::uint32_t atomicAdd(std::uint32_t* to, std::uint32_t n) { return (*to += n) - n; }
 
