@@ -261,7 +261,7 @@ struct AttentionForward32 : AttentionForward<false, CAUSAL, 64, 64, 2, 64, 2, At
         inverse[h] = sum == 0 ? 0 : 1 / sum;
         if ((lane & 3) == 0 && row + h * 8 < p.queries) {
           const std::size_t at = (static_cast<std::size_t>(t.batch) * p.heads + t.head) * p.queries + row + h * 8;
-          p.logsumexp[at] = (soft.largest[h] * p.scale + log2f(sum)) * Base::kLog2;
+          p.logsumexp[at] = (__fmul_rn(soft.largest[h], p.scale) + log2f(sum)) * Base::kLog2;
         }
       }
       float* to = head_at(p.y, p.y_strides, t.batch, t.head);
