@@ -38,13 +38,13 @@ struct AttentionGradient32Parameters {
 template <bool CAUSAL, int SIZE>
 struct AttentionBackward32 {
   using Parameters = AttentionGradient32Parameters;
-  /// What does not depend on the dtype: weights and their gradients.
+  /// What does not depend on the dtype: weights of scores.
   using Pair = AttentionBackward<false, CAUSAL, 128, 64>;
   static constexpr int kTile = 64, kThreads = 384, kColumns = SIZE / 64;
   static constexpr int kInRegisters = SIZE == 64 ? kParts : 1;  ///< how many parts of keys and values
   static constexpr bool kOneRegion = SIZE > 64;                 ///< for gradients of scores and sums of dq
   static constexpr int kStages = kOneRegion ? 1 : 2;            ///< of keys, queries and gradients of results
-  static constexpr int kSumStages = kOneRegion ? 1 : 2;  ///< each with a thread that adds: adding takes 2 µs of waiting
+  static constexpr int kSumStages = kOneRegion ? 1 : 2;         ///< each with a thread that adds, which mostly waits
   static constexpr int kBytes = kColumns * kUnitBytes, kWeightBytes = 64 * 64 * 4, kSumBytes = 64 * SIZE * 4,
                        kRowBytes = kTile * 8;
   static constexpr int kGradientsAt = kStages * kBytes, kKeysAt = 2 * kStages * kBytes,

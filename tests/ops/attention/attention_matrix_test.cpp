@@ -61,8 +61,8 @@ double distance(const std::vector<double>& a, const std::vector<double>& b) {
   return std::isnan(relative) ? std::numeric_limits<double>::infinity() : relative;
 }
 
-/// Softmax weights and their inputs are rounded to the inputs' dtype once each. f32 is not rounded, and reaches 1e-6; of
-/// one key, gradients are what rounding leaves, up to 4e-6.
+/// Softmax weights and their inputs are rounded to the inputs' dtype once each. f32 is not rounded, and reaches 1e-6;
+/// of one key, gradients are what rounding leaves.
 double bound(DType t) { return t == bf16 ? 5e-3 : t == f16 ? 7e-4 : 8e-6; }
 
 class AttentionOnMatrixUnits : public testing::TestWithParam<std::tuple<KernelVariant, DType>> {
