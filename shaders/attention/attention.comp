@@ -53,6 +53,12 @@ void main() {
   uint heads = gl_NumWorkGroups.y, row_base = (b * heads + head) * p.queries, queries = p.queries;
   uint first_key = 0, end_key = causal ? min(p.keys, query0 + TILE) : p.keys;
   Rows y = head_rows(p.y, b, head, heads, queries, packed, heads);
+  uvec2 seen[4];
+  if (LIMITED) {
+    first_key = ETNA_UNIFORM(keys_of_query(p.mask, b, query0, queries, p.keys).x);
+    end_key = ETNA_UNIFORM(keys_of_query(p.mask, b, min(query0 + TILE, queries) - 1, queries, p.keys).y);
+    [[unroll]] for (uint r = 0; r < 4; ++r) seen[r] = keys_of_query(p.mask, b, query0 + row_of(r), queries, p.keys);
+  }
 #endif
   uint at = 0;
   do {
@@ -81,8 +87,10 @@ void main() {
 #ifdef PAGED
             tile[r][h][c] = masked(tile[r][h][c], positions[r], key0 + column_of(h) + c);
 #else
-            tile[r][h][c] = masked(tile[r][h][c], p.scale, p.mask, mask_base, mask_strides, query0 + row_of(r),
-                                   key0 + column_of(h) + c, p.queries, p.keys);
+            tile[r][h][c] = LIMITED && !within(seen[r], key0 + column_of(h) + c)
+                                ? minus_infinity()
+                                : masked(tile[r][h][c], p.scale, p.mask, mask_base, mask_strides, query0 + row_of(r),
+                                         key0 + column_of(h) + c, p.queries, p.keys);
 #endif
         }
         vec4 top = max(tile[r][0], tile[r][1]);

@@ -18,11 +18,11 @@
 
 #include "attention.glsl"
 
-layout(constant_id = 4) const uint MASK_BATCH = 0;  // strides of the mask
-layout(constant_id = 5) const uint MASK_HEAD = 0;
-layout(constant_id = 6) const uint MASK_QUERY = 0;
-layout(constant_id = 7) const uint MASK_KEY = 0;
-layout(constant_id = 8) const uint ROWS_KNOWN = 0;
+layout(constant_id = 6) const uint MASK_BATCH = 0;  // strides of the mask
+layout(constant_id = 7) const uint MASK_HEAD = 0;
+layout(constant_id = 8) const uint MASK_QUERY = 0;
+layout(constant_id = 9) const uint MASK_KEY = 0;
+layout(constant_id = 10) const uint ROWS_KNOWN = 0;
 
 layout(push_constant, scalar) uniform Push {
   uvec2 q, k, v, mask, dy;
@@ -64,11 +64,19 @@ void find_statistics(Rows y, Rows dy, uint row_base, uint query0) {
   statistics[id] = vec2(there ? BufferF32(p.logsumexp).v[row] : minus_infinity(), sum);
 }
 
-// The weight of a score; 0 if the row attends to nothing.
-float weight(float product, float logsumexp, uint b, uint head, uint query, uint key) {
+// The weight of a score; 0 if the row attends to nothing. `seen`: the columns that the row of a tile attends to.
+float weight(float product, float logsumexp, uint b, uint head, uint query, uint key, uvec2 seen, uint column) {
+  if (LIMITED && !within(seen, column)) return 0.0;
   float score = masked(product, p.scale, p.mask, b * MASK_BATCH + head * MASK_HEAD, uvec2(MASK_QUERY, MASK_KEY), query,
                        key, p.queries, p.keys);
   return score == minus_infinity() ? 0.0 : exp(score - logsumexp);
+}
+
+// The gradient of a product of a query and a key from that of its weight. What is hidden has none, whatever it holds.
+float product_gradient(float product, float weight, float gradient, float sum) {
+  if ((LIMITED || SOFTCAP != 0) && weight == 0.0) return 0.0;
+  float found = weight * (gradient - sum) * p.scale;
+  return SOFTCAP == 0 ? found : found * cap_derivative(capped(product * p.scale));
 }
 
 #ifdef DQ
@@ -77,11 +85,17 @@ void queries_of_a_head(uint query0, uint head, uint heads, uint b) {
   Rows q = rows_of(p.q, p.q_strides, b, head, p.queries), dy = rows_of(p.dy, p.dy_strides, b, head, p.queries);
   Rows k = rows_of(p.k, p.kv_strides, b, kv_head, p.keys), v = rows_of(p.v, p.kv_strides, b, kv_head, p.keys);
   find_statistics(head_rows(p.y, b, head, heads, p.queries, PARTS_OF_ONE, heads), dy, row_base, query0);
-  uint end = causal ? min(p.keys, query0 + TILE) : p.keys;
+  uint first = 0, end = causal ? min(p.keys, query0 + TILE) : p.keys;
+  uvec2 seen[4];
+  if (LIMITED) {
+    first = ETNA_UNIFORM(keys_of_query(p.mask, b, query0, p.queries, p.keys).x);
+    end = ETNA_UNIFORM(keys_of_query(p.mask, b, min(query0 + TILE, p.queries) - 1, p.queries, p.keys).y);
+    [[unroll]] for (uint r = 0; r < 4; ++r) seen[r] = keys_of_query(p.mask, b, query0 + row_of(r), p.queries, p.keys);
+  }
   [[dont_unroll]] for (uint at = 0; at < head_size; at += 64 * HEAD_TILES) {
     vec4 dq[HEAD_TILES][4][2];
     clear(dq);
-    [[dont_unroll]] for (uint key0 = 0; key0 < end; key0 += TILE) {
+    [[dont_unroll]] for (uint key0 = first; key0 < end; key0 += TILE) {
       vec4 tile[4][2], dtile[4][2], next[LOADS];
       clear(tile);
       clear(dtile);
@@ -92,8 +106,9 @@ void queries_of_a_head(uint query0, uint head, uint heads, uint b) {
         vec2 row = statistics[row_of(r)];
         [[unroll]] for (uint h = 0; h < 2; ++h) {
           [[unroll]] for (uint c = 0; c < 4; ++c) {
-            float w = weight(tile[r][h][c], row.x, b, head, query0 + row_of(r), key0 + column_of(h) + c);
-            tile[r][h][c] = w * (dtile[r][h][c] - row.y) * p.scale;
+            uint key = key0 + column_of(h) + c;
+            float w = weight(tile[r][h][c], row.x, b, head, query0 + row_of(r), key, seen[r], key);
+            tile[r][h][c] = product_gradient(tile[r][h][c], w, dtile[r][h][c], row.y);
           }
         }
       }
@@ -109,6 +124,13 @@ void queries_of_a_head(uint query0, uint head, uint heads, uint b) {
 void keys_of_a_group(uint key0, uint kv_head, uint groups, uint b) {
   uint heads = groups * heads_per_group, width = heads + 2 * groups;
   Rows k = rows_of(p.k, p.kv_strides, b, kv_head, p.keys), v = rows_of(p.v, p.kv_strides, b, kv_head, p.keys);
+  uint first = causal ? key0 : 0, end = p.queries;
+  uvec2 seen[4];
+  if (LIMITED) {
+    first = ETNA_UNIFORM(queries_of_key(p.mask, b, key0, p.queries).x);
+    end = ETNA_UNIFORM(queries_of_key(p.mask, b, min(key0 + TILE, p.keys) - 1, p.queries).y);
+    [[unroll]] for (uint r = 0; r < 4; ++r) seen[r] = queries_of_key(p.mask, b, key0 + row_of(r), p.queries);
+  }
   [[dont_unroll]] for (uint at = 0; at < head_size; at += 64 * HEAD_TILES) {
     vec4 dk[HEAD_TILES][4][2], dv[HEAD_TILES][4][2];
     clear(dk);
@@ -118,7 +140,7 @@ void keys_of_a_group(uint key0, uint kv_head, uint groups, uint b) {
       Rows q = rows_of(p.q, p.q_strides, b, head, p.queries), dy = rows_of(p.dy, p.dy_strides, b, head, p.queries);
       Rows y = head_rows(p.y, b, head, heads, p.queries, PARTS_OF_ONE, heads);
       // In these tiles rows are keys and columns are queries.
-      [[dont_unroll]] for (uint query0 = causal ? key0 : 0; query0 < p.queries; query0 += TILE) {
+      [[dont_unroll]] for (uint query0 = first; query0 < end; query0 += TILE) {
         vec4 tile[4][2], dtile[4][2], next[LOADS];
         find_statistics(y, dy, row_base, query0);
         clear(tile);
@@ -130,9 +152,10 @@ void keys_of_a_group(uint key0, uint kv_head, uint groups, uint b) {
           [[unroll]] for (uint c = 0; c < 4; ++c) {
             vec2 row = statistics[column_of(h) + c];
             [[unroll]] for (uint r = 0; r < 4; ++r) {
-              float w = weight(tile[r][h][c], row.x, b, head, query0 + column_of(h) + c, key0 + row_of(r));
+              uint query = query0 + column_of(h) + c;
+              float w = weight(tile[r][h][c], row.x, b, head, query, key0 + row_of(r), seen[r], query);
+              dtile[r][h][c] = product_gradient(tile[r][h][c], w, dtile[r][h][c], row.y);
               tile[r][h][c] = w;
-              dtile[r][h][c] = w * (dtile[r][h][c] - row.y) * p.scale;
             }
           }
         }

@@ -32,9 +32,11 @@ layout(constant_id = 3) const uint UNROLLED = 16;  // steps of a sum: 4 ... 16
 layout(constant_id = 4) const uint CACHE_DTYPE = 1;  // with Q8 it is Q8_0: see attention_matrix_paged.glsl
 layout(constant_id = 5) const uint CACHE_WIDTH = 1;
 layout(constant_id = 6) const uint WHOLE = 1;  // one chunk holds all positions: the result is written, not a part
+#else
+layout(constant_id = 4) const uint WINDOW = 0;   // as attention_limits.glsl tells
+layout(constant_id = 5) const uint SOFTCAP = 0;
 #endif
 const uint NO_MASK = 99;
-const uint AFTER_PARTS = 98;  // the same, behind kernels of sm90/: the mask's address is that of two words
 
 const uint THREADS = 128, TILE = 64;
 const uint PITCH = TILE / 4 + 1;  // vec4s
@@ -257,14 +259,19 @@ float masked(float product, int position, uint key) {
 }
 #endif
 
-// The score as input of the softmax: scaled, -inf if the query does not attend to the key.
+#ifndef PAGED
+#include "attention_limits.glsl"
+
+// The score as input of the softmax: scaled, -inf if the query does not attend to the key. Windows and documents are
+// the caller's.
 float masked(float product, float scale, uvec2 mask, uint mask_base, uvec2 mask_strides, uint query, uint key,
              uint queries, uint keys) {
   if (query >= queries || key >= keys || (causal && key > query)) return minus_infinity();
-  float score = product * scale;
-  if (MASK_DTYPE == NO_MASK || MASK_DTYPE == AFTER_PARTS) return score;
+  float score = capped(product * scale);
+  if (!HAS_MASK) return score;
   float m = load_float(mask, mask_base + query * mask_strides.x + key * mask_strides.y, MASK_DTYPE);
   return MASK_DTYPE == BOOL ? (m != 0.0 ? score : minus_infinity()) : score + m;
 }
+#endif
 
 #endif

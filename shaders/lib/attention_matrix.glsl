@@ -13,6 +13,7 @@
 #extension GL_KHR_memory_scope_semantics : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_vote : require
+#extension GL_KHR_shader_subgroup_ballot : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 #extension GL_EXT_control_flow_attributes : require
 #ifdef BFLOAT
@@ -163,9 +164,9 @@ void synchronize() {
   subgroupBarrier();
 }
 
-// Writes a subgroup's rows from row0 on, times `factor`, rounded once; rows before `broken` become NaN. Overwrites the
-// pool: no thread may still need its content.
-void store_rows(Sums x[RESULTS], float factor, uint broken, Rows m, uint row0) {
+// Writes a subgroup's rows from row0 on, times `factor`, rounded once; rows broken.x ... broken.y - 1 become NaN.
+// Overwrites the pool: no thread may still need its content.
+void store_rows(Sums x[RESULTS], float factor, uvec2 broken, Rows m, uint row0) {
   uint base = gl_SubgroupID * OUT;
   [[unroll]] for (uint r = 0; r < ROWS; ++r) {
     [[unroll]] for (uint d0 = 0; d0 < BLOCKS; d0 += 4) {
@@ -177,7 +178,7 @@ void store_rows(Sums x[RESULTS], float factor, uint broken, Rows m, uint row0) {
         uint row = row0 + r * M + i / 8, at = d0 * 16 + i % 8 * 8;
         if (row >= m.count || at >= head_size) continue;
         uint from = base + i / 8 * OUT_PITCH + i % 8 * 2;
-        float f = row < broken ? not_a_number() : factor;
+        float f = row >= broken.x && row < broken.y ? not_a_number() : factor;
         vec4 a = uintBitsToFloat(pool[from]) * f, b = uintBitsToFloat(pool[from + 1]) * f;
         BufferVectors(m.address).v[(row_start(m, row) + at) / 8] =
             uvec4(narrow_pair(a.xy, DTYPE), narrow_pair(a.zw, DTYPE),

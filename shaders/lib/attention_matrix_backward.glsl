@@ -1,11 +1,13 @@
 // Gradients of attention on matrix units (see attention_coopmat.comp): DQ of a tile of queries, DKV of a tile of keys.
 #include "attention_matrix.glsl"
-#include "math.glsl"
 
 layout(constant_id = 7) const uint MASK_BATCH = 0;  // strides of the mask
 layout(constant_id = 8) const uint MASK_HEAD = 0;
 layout(constant_id = 9) const uint MASK_QUERY = 0;
 layout(constant_id = 10) const uint MASK_KEY = 0;
+layout(constant_id = 11) const uint WINDOW = 0;  // as attention_limits.glsl tells
+layout(constant_id = 12) const uint SOFTCAP = 0;
+#include "attention_limits.glsl"
 
 layout(push_constant, scalar) uniform Push {
   uvec2 q, k, v, mask, dy;
@@ -18,16 +20,19 @@ layout(push_constant, scalar) uniform Push {
 } p;
 
 uint mask_base;
-float unit() { return MASK_DTYPE == NO_MASK ? p.scale * LOG2E : 1.0; }
+float unit() { return !HAS_MASK && SOFTCAP == 0 ? p.scale * LOG2E : 1.0; }
+uvec2 keys_of(uint query) { return keys_of_query(p.mask, gl_WorkGroupID.z, query, p.queries, p.keys); }
+uvec2 queries_of(uint key) { return queries_of_key(p.mask, gl_WorkGroupID.z, key, p.queries); }
 
-// A score; in units of log 2 if there is a mask; otherwise the caller multiplies it by `unit()`.
+// A score; in units of log 2 if there is a mask or a soft cap; otherwise the caller multiplies it by `unit()`.
 float score_from(float product, uint query, uint key) {
   if (key >= p.keys || (causal && key > query)) return minus_infinity();
-  if (MASK_DTYPE == NO_MASK) return product;
+  if (LIMITED && !within(keys_of(query), key)) return minus_infinity();
+  if (!HAS_MASK) return SOFTCAP == 0 ? product : capped(product * p.scale) * LOG2E;
   if (query >= p.queries) return minus_infinity();
   float m = load_float(p.mask, mask_base + query * MASK_QUERY + key * MASK_KEY, MASK_DTYPE);
-  if (MASK_DTYPE == BOOL) return m != 0.0 ? product * p.scale * LOG2E : minus_infinity();
-  return product * p.scale * LOG2E + m * LOG2E;
+  if (MASK_DTYPE == BOOL) return m != 0.0 ? capped(product * p.scale) * LOG2E : minus_infinity();
+  return capped(product * p.scale) * LOG2E + m * LOG2E;
 }
 
 // For query `query` of a head whose rows start at row_base: -logsumexp in units of log 2, so that a weight is 2^(score
@@ -45,7 +50,7 @@ bool is_broken(float norm) { return norm == -minus_infinity(); }
 shared float norms[TILE], deltas[TILE];
 #else
 shared float norms[COLUMNS], deltas[COLUMNS];
-shared uint broken;  // keys before this one: some query with NaN attends to them
+shared uint broken_from, broken;  // keys from the first to before the second: some query with NaN attends to them
 #endif
 
 #ifdef COOPMAT2
@@ -106,11 +111,21 @@ void main() {
   uint first = (gl_NumWorkGroups.x - 1 - gl_WorkGroupID.x) * TILE, head = gl_WorkGroupID.y,
        heads = gl_NumWorkGroups.y, b = gl_WorkGroupID.z;
   uint kv_head = head / heads_per_group, query0 = first + gl_SubgroupID * SPAN;
+  uint begin = 0, end = causal ? min(p.keys, first + TILE) : p.keys;
+  uvec2 some, every;  // keys that a row, and that all rows of the subgroup attend to
+  if (LIMITED) {
+    uint newest = p.queries - 1;
+    begin = subgroupBroadcastFirst(keys_of(first).x);
+    end = subgroupBroadcastFirst(keys_of(min(first + TILE - 1, newest)).y);
+    uvec2 oldest = keys_of(query0), last = keys_of(min(query0 + SPAN - 1, newest));
+    some = subgroupBroadcastFirst(uvec2(oldest.x, last.y));
+    every = subgroupBroadcastFirst(uvec2(last.x, oldest.y));
+  }
   mask_base = b * MASK_BATCH + head * MASK_HEAD;
   Rows k = rows_of(p.k, p.kv_strides, b, kv_head, p.keys), v = rows_of(p.v, p.kv_strides, b, kv_head, p.keys);
   uvec4 next_k[LOADS], next_v[LOADS];
-  load_tile(next_k, k, 0);
-  load_tile(next_v, v, 0);
+  load_tile(next_k, k, begin);
+  load_tile(next_v, v, begin);
   for (uint i = gl_LocalInvocationID.x; i < TILE; i += THREADS) {
     vec2 row = statistics_of((b * heads + head) * p.queries, first + i);
     norms[i] = row.x;
@@ -124,19 +139,19 @@ void main() {
   [[unroll]] for (uint r = 0; r < ROWS; ++r) coopMatLoad(norm[r], norms, gl_SubgroupID * SPAN + r * M, 0, COLUMN_MAJOR);
 
   float c = unit();
-  uint end = causal ? min(p.keys, first + TILE) : p.keys;
   barrier();
   keep_tile(next_k, 0);
   keep_tile(next_v, OPERAND);
   barrier();
-  [[dont_unroll]] for (uint key0 = 0; key0 < end; key0 += COLUMNS) {
+  [[dont_unroll]] for (uint key0 = begin; key0 < end; key0 += COLUMNS) {
     bool more = key0 + COLUMNS < end;
     if (more) {
       load_tile(next_k, k, key0 + COLUMNS);
       load_tile(next_v, v, key0 + COLUMNS);
     }
-    if (!causal || key0 < query0 + SPAN) {
-    bool edge = MASK_DTYPE != NO_MASK || key0 + COLUMNS > p.keys || (causal && key0 + COLUMNS > query0 + 1);
+    if (LIMITED ? key0 < some.y && key0 + COLUMNS > some.x : !causal || key0 < query0 + SPAN) {
+    bool edge = HAS_MASK || SOFTCAP != 0 || key0 + COLUMNS > p.keys || (causal && key0 + COLUMNS > query0 + 1) ||
+                (LIMITED && (key0 < every.x || key0 + COLUMNS > every.y));
     [[unroll]] for (uint n = 0; n < STEPS; ++n) {
       Sums score[ROWS], dweight[ROWS];
       [[unroll]] for (uint r = 0; r < ROWS; ++r) {
@@ -153,7 +168,10 @@ void main() {
       Left dscore[ROWS];
       [[unroll]] for (uint r = 0; r < ROWS; ++r) {
         if (edge) see(score[r], query0 + r * M, key0 + n * 16);
-        [[unroll]] for (int i = 0; i < score[r].length(); ++i) dweight[r][i] *= exp2(fma(score[r][i], c, norm[r][i]));
+        [[unroll]] for (int i = 0; i < score[r].length(); ++i) {
+          dweight[r][i] *= exp2(fma(score[r][i], c, norm[r][i]));
+          if (SOFTCAP != 0) dweight[r][i] *= cap_derivative(score[r][i] / LOG2E);
+        }
         dscore[r] = operand(dweight[r]);
       }
       [[unroll]] for (uint d = 0; d < BLOCKS; ++d) {
@@ -180,7 +198,7 @@ void main() {
     }
   }
   barrier();
-  store_rows(dq, p.scale, 0,
+  store_rows(dq, p.scale, uvec2(0),
              head_rows(p.gradient, b, head, heads, p.queries, packed, heads + 2 * (heads / heads_per_group)), query0);
 }
 #else
@@ -194,10 +212,22 @@ void main() {
   Sums dk[RESULTS], dv[RESULTS];
   clear(dk);
   clear(dv);
-  if (id == 0) broken = 0;
+  if (id == 0) {
+    broken_from = LIMITED ? p.keys : 0;
+    broken = 0;
+  }
 
   float c = unit();
-  uint start = causal ? first / COLUMNS * COLUMNS : 0;
+  uint start = causal ? first / COLUMNS * COLUMNS : 0, end = p.queries;
+  uvec2 some, every;  // queries that attend to a key, and to all keys of the subgroup
+  if (LIMITED) {
+    uint newest = p.keys - 1;
+    start = subgroupBroadcastFirst(queries_of(first).x);
+    end = subgroupBroadcastFirst(queries_of(min(first + TILE - 1, newest)).y);
+    uvec2 oldest = queries_of(key0), last = queries_of(min(key0 + SPAN - 1, newest));
+    some = subgroupBroadcastFirst(uvec2(oldest.x, last.y));
+    every = subgroupBroadcastFirst(uvec2(last.x, oldest.y));
+  }
   [[dont_unroll]] for (uint h = 0; h < heads_per_group; ++h) {
     uint head = kv_head * heads_per_group + h, row_base = (b * heads + head) * p.queries;
     mask_base = b * MASK_BATCH + head * MASK_HEAD;
@@ -206,23 +236,28 @@ void main() {
     load_tile(next_q, q, start);
     load_tile(next_dy, dy, start);
     vec2 next_row = statistics_of(row_base, start + min(id, COLUMNS));
-    [[dont_unroll]] for (uint query0 = start; query0 < p.queries; query0 += COLUMNS) {
+    [[dont_unroll]] for (uint query0 = start; query0 < end; query0 += COLUMNS) {
       barrier();
       keep_tile(next_q, 0);
       keep_tile(next_dy, OPERAND);
       if (id < COLUMNS) {
         norms[id] = is_broken(next_row.x) ? minus_infinity() : next_row.x;
         deltas[id] = next_row.y;
-        if (is_broken(next_row.x)) atomicMax(broken, causal ? query0 + id + 1 : p.keys);
+        if (is_broken(next_row.x)) {
+          uvec2 seen = LIMITED ? keys_of(query0 + id) : uvec2(0, causal ? query0 + id + 1 : p.keys);
+          if (LIMITED) atomicMin(broken_from, seen.x);
+          atomicMax(broken, seen.y);
+        }
       }
       barrier();
-      if (query0 + COLUMNS < p.queries) {
+      if (query0 + COLUMNS < end) {
         load_tile(next_q, q, query0 + COLUMNS);
         load_tile(next_dy, dy, query0 + COLUMNS);
         next_row = statistics_of(row_base, query0 + COLUMNS + min(id, COLUMNS));
       }
-      if (causal && query0 + COLUMNS <= key0) continue;
-      bool edge = MASK_DTYPE != NO_MASK || (causal && query0 < key0 + SPAN);
+      if (LIMITED ? query0 >= some.y || query0 + COLUMNS <= some.x : causal && query0 + COLUMNS <= key0) continue;
+      bool edge = HAS_MASK || SOFTCAP != 0 || (causal && query0 < key0 + SPAN) ||
+                  (LIMITED && (query0 < every.x || query0 + COLUMNS > every.y));
       [[unroll]] for (uint n = 0; n < STEPS; ++n) {
         Sums score[ROWS], dweight[ROWS], norm;
         [[unroll]] for (uint r = 0; r < ROWS; ++r) {
@@ -241,6 +276,7 @@ void main() {
         [[unroll]] for (uint r = 0; r < ROWS; ++r) {
           if (edge) see(score[r], key0 + r * M, query0 + n * 16);
           [[unroll]] for (int i = 0; i < norm.length(); ++i) {
+            if (SOFTCAP != 0) dweight[r][i] *= cap_derivative(score[r][i] / LOG2E);
             score[r][i] = exp2(fma(score[r][i], c, norm[i]));
             dweight[r][i] *= score[r][i];
           }
@@ -260,12 +296,13 @@ void main() {
 
   barrier();
   uint width = heads + 2 * groups;
+  uvec2 nan = uvec2(broken_from, broken);
   if (packed) {
-    store_rows(dk, p.scale, broken, head_rows(p.gradient, b, heads + kv_head, groups, p.keys, true, width), key0);
-    store_rows(dv, 1.0, broken, head_rows(p.gradient, b, heads + groups + kv_head, groups, p.keys, true, width), key0);
+    store_rows(dk, p.scale, nan, head_rows(p.gradient, b, heads + kv_head, groups, p.keys, true, width), key0);
+    store_rows(dv, 1.0, nan, head_rows(p.gradient, b, heads + groups + kv_head, groups, p.keys, true, width), key0);
   } else {
-    store_rows(dk, p.scale, broken, head_rows(p.gradient, b, kv_head, groups, p.keys, false, width), key0);
-    store_rows(dv, 1.0, broken, head_rows(p.dv, b, kv_head, groups, p.keys, false, width), key0);
+    store_rows(dk, p.scale, nan, head_rows(p.gradient, b, kv_head, groups, p.keys, false, width), key0);
+    store_rows(dv, 1.0, nan, head_rows(p.dv, b, kv_head, groups, p.keys, false, width), key0);
   }
 }
 #endif

@@ -1,7 +1,6 @@
 // The operands of forward attention of a prompt over a paged cache. A tile of keys is inside one block, whose number is
 // read a tile ahead. What loops and branches depend on is broadcast, so that a subgroup stays together, as matrix units
 // need it.
-#extension GL_KHR_shader_subgroup_ballot : require
 #define SAME_FOR_ALL(value) subgroupBroadcastFirst(value)
 #include "math.glsl"
 #include "paged_span.glsl"
@@ -80,7 +79,7 @@ void write_result(Sums result[RESULTS], uint query0) {
   if (WHOLE != 0) {
     Rows y = query_rows();
     y.address = p.y;
-    store_rows(result, 1.0, 0, y, query0);
+    store_rows(result, 1.0, uvec2(0), y, query0);
     return;
   }
   uint base = gl_SubgroupID * OUT;

@@ -29,6 +29,8 @@ bool leading_match(const Tensor& a, const Tensor& b) {
 void attention_check_mask(const OpCall& call) {
   const Tensor &q = call.in[0], &k = call.in[1], &mask = call.in[3];
   if (!mask.defined()) return;
+  if (call.in[4].defined())
+    throw ShapeError(fmt::format("{}: got a mask and documents; use dot_product_attention()", kAttentionName));
   if (call.as<AttentionAttrs>().causal)
     throw ShapeError(fmt::format("{}: got a mask and causal; put the triangle into the mask", kAttentionName));
   if (mask.dtype() != boolean && !is_floating(mask.dtype())) {
@@ -64,6 +66,9 @@ std::vector<OutputSpec> attention_infer(const OpCall& call) {
   }
   if (q.size(-1) > 256)
     throw ShapeError(fmt::format("{}: the head size is {}; wanted at most 256", kAttentionName, q.size(-1)));
+  Shape leading = q.shape();
+  for (int i = 0; i < 3; ++i) leading.erase(leading.rank() - 1);
+  attention::check_limits(kAttentionName, call.as<AttentionAttrs>(), call.in[4], leading, q.size(-2), k.size(-2));
   attention_check_mask(call);
   Shape rows = q.shape();
   rows.erase(q.dim() - 1);
@@ -76,19 +81,23 @@ std::vector<OutputSpec> attention_backward_infer(const OpCall& call) {
   return specs;
 }
 
-TensorList attention_reference(const OpCall& call) {
-  auto attributes = call.as<AttentionAttrs>();
+/// In the accumulation dtype.
+attention::Operands attention_operands(const OpCall& call) {
   DType rows = attention::row_dtype(call.in[0].dtype());
-  Tensor q = call.in[0].to(rows), k = call.in[1].to(rows), v = call.in[2].to(rows);
-  return {attention::composed(q, k, v, call.in[3], attributes).to(call.in[0].dtype()),
-          attention::composed_logsumexp(q, k, call.in[3], attributes)};
+  return {call.in[0].to(rows), call.in[1].to(rows), call.in[2].to(rows), call.in[3], call.in[4]};
 }
 
-/// Uses q, k, v, mask and the gradient only, not what forward saved, so that it can be differentiated.
+TensorList attention_reference(const OpCall& call) {
+  auto attributes = call.as<AttentionAttrs>();
+  const attention::Operands in = attention_operands(call);
+  return {attention::composed(in, attributes).to(call.in[0].dtype()), attention::composed_logsumexp(in, attributes)};
+}
+
+/// Uses q, k, v, mask, documents and the gradient only, not what forward saved, so that it can be differentiated.
 TensorList attention_backward_reference(const OpCall& call) {
   DType t = call.in[0].dtype(), rows = attention::row_dtype(t);
-  TensorList grads = attention::composed_gradients(call.in[0].to(rows), call.in[1].to(rows), call.in[2].to(rows),
-                                                   call.in[3], call.in[6].to(rows), call.as<AttentionAttrs>());
+  TensorList grads =
+      attention::composed_gradients(attention_operands(call), call.in[7].to(rows), call.as<AttentionAttrs>());
   return {grads[0].to(t), grads[1].to(t), grads[2].to(t)};
 }
 
@@ -99,19 +108,20 @@ const OpDef kAttentionBackward = {.name = "attention_backward",
                                   .reference = attention_backward_reference};
 
 TensorList attention_vjp(const VjpCall& call) {
-  if (!call.grad[0].defined()) return {{}, {}, {}, {}};
-  const Tensor &q = call.in[0], &k = call.in[1], &v = call.in[2], &mask = call.in[3];
-  TensorList grads(4);
+  TensorList grads(5);
+  if (!call.grad[0].defined()) return grads;
+  const Tensor &q = call.in[0], &k = call.in[1], &v = call.in[2], &mask = call.in[3], &documents = call.in[4];
   if (call.needs[0] || call.needs[1] || call.needs[2]) {
-    TensorList found = apply(kAttentionBackward, {q, k, v, mask, call.out[0], call.out[1], call.grad[0]}, call.attrs);
+    TensorList found =
+        apply(kAttentionBackward, {q, k, v, mask, documents, call.out[0], call.out[1], call.grad[0]}, call.attrs);
     for (std::size_t i = 0; i < 3; ++i) {
       if (call.needs[i]) grads[i] = found[i];
     }
   }
   if (call.needs[3]) {
     DType rows = attention::row_dtype(q.dtype());
-    grads[3] = attention::composed_gradients(q.to(rows), k.to(rows), v.to(rows), mask, call.grad[0].to(rows),
-                                             call.as<AttentionAttrs>())[3];
+    grads[3] = attention::composed_gradients({q.to(rows), k.to(rows), v.to(rows), mask, documents},
+                                             call.grad[0].to(rows), call.as<AttentionAttrs>())[3];
   }
   return grads;
 }
@@ -126,8 +136,8 @@ const OpDef kAttention = {.name = kAttentionName,
 
 }  // namespace
 
-Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask, bool causal,
-                                    std::optional<double> scale) {
+Tensor attention::fused(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask, const Tensor& documents,
+                        AttentionAttrs attributes, std::optional<double> scale) {
   detail::require_defined("scaled_dot_product_attention", q, k, v);
   Tensor a = detail::lowered(q), b = detail::lowered(k), c = detail::lowered(v);
   if (is_floating(a.dtype()) && is_floating(b.dtype()) && is_floating(c.dtype())) {
@@ -144,11 +154,15 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
     if (missing > 0) a = pad(a, {0, missing}), b = pad(b, {0, missing});
     if (missing < 0) c = pad(c, {0, -missing});
   }
-  const Tensor y = apply1(kAttention, {a, b, c, mask},
-                          Attrs::of(AttentionAttrs{causal, scale      ? *scale
-                                                           : size > 0 ? 1 / std::sqrt(size)
-                                                                      : 1}));
+  if (q.dim() > 1 && attributes.window >= q.size(-2)) attributes.window = 0;
+  attributes.scale = scale ? *scale : size > 0 ? 1 / std::sqrt(size) : 1;
+  const Tensor y = apply1(kAttention, {a, b, c, mask, documents}, Attrs::of(attributes));
   return y.size(-1) == of_values ? y : y.slice(-1, 0, of_values);
+}
+
+Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask, bool causal,
+                                    std::optional<double> scale) {
+  return attention::fused(q, k, v, mask, {}, {.causal = causal}, scale);
 }
 
 std::span<const OpDef* const> ops_in_attention() {

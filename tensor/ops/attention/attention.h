@@ -24,6 +24,10 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
 /// @return [..., T, H · D], heads side by side
 Tensor self_attention(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads = 0, bool causal = false,
                       std::optional<double> scale = {});
+struct AttentionSettings;
+/// The same with a window, a soft cap and documents. @throws Error for a mask and for dropout, which need
+/// dot_product_attention()
+Tensor self_attention(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const AttentionSettings& settings);
 
 /// Rotary position embedding (Su et al. 2021): rotates pairs of elements of each row by its position times the pair's
 /// frequency, so that dot products of queries and keys depend on distances. One pass; angles are computed in f32 (f64
@@ -49,13 +53,27 @@ struct AttentionSettings {
   bool causal = false;           ///< also together with a mask
   bool causal_from_end = false;  ///< causal when the queries are the last T of S positions: keys of a cache come first
   std::optional<double> scale = {};  ///< 1/√D
-  double softcap = 0;                ///< above 0: scores become softcap · tanh(scores / softcap) (Gemma 2)
-  double dropout = 0;                ///< of the weights; the caller passes 0 outside training
+  double softcap = 0;       ///< above 0: scores become softcap · tanh(scores / softcap), before the mask (Gemma 2)
+  double dropout = 0;       ///< of the weights; the caller passes 0 outside training
+  std::int64_t window = 0;  ///< above 0, causal: a query attends to so many keys, its own included
+  Tensor documents = {};    ///< of document_bounds(), [..., T, 2]: texts of a row do not attend to each other
 };
-/// scaled_dot_product_attention() with more settings. softcap, and dropout, compute all weights. Everything else runs
-/// the fused op: heads of v with another size are padded with zeros, and causal_from_end becomes a mask [T, S].
+/// scaled_dot_product_attention() with more settings. dropout computes all weights. Everything else runs the fused op,
+/// which skips keys outside of windows and documents: heads of v with another size are padded with zeros, and what
+/// comes together with a mask, and causal_from_end, become a mask [T, S].
 /// @param q [..., H, T, D] @param k [..., G, S, D] @param v [..., G, S, E] @return [..., H, T, E]
+/// @throws ShapeError, DtypeError, and Error for a window that is negative or without causal, and for a softcap that is
+/// negative or not finite
 Tensor dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionSettings& settings = {});
+
+/// The bounds of documents that are packed in rows of T positions, as AttentionSettings takes them: for each position,
+/// the first one of its document and the one behind its last. Positions behind the last document are one more. They are
+/// numbers on the device: a captured step reads them at each replay. Kernels rely on documents being contiguous; other
+/// bounds give unspecified results, but read nothing outside of the operands. NaN in q or k stays in its document;
+/// NaN in values and gradients may reach another one in the same tile of positions, as 0 · NaN.
+/// @param lengths [..., N] i32 or i64, of the documents in order; 0: none @return [..., T, 2] i32
+/// @throws ShapeError, DtypeError
+Tensor document_bounds(const Tensor& lengths, std::int64_t positions);
 
 /// The result of attention_with_weights().
 struct WeightedAttention {

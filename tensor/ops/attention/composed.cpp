@@ -28,14 +28,17 @@ Tensor sum_groups(const Tensor& g, std::int64_t groups) {
   return sum(g.reshape(split), {-3});
 }
 
-Tensor scores(const Tensor& q, const Tensor& k, const Tensor& mask, const AttentionAttrs& attributes) {
-  Tensor s = matmul(q, repeat_groups(k, q.size(-3)).t()) * attributes.scale;
-  if (attributes.causal) {
-    Tensor allowed = tril(ones({q.size(-2), k.size(-2)}, {f32, q.device()}));
-    s = masked_fill(s, eq(allowed, 0.0), kMinusInfinity);
-  }
-  if (!mask.defined()) return s;
-  return mask.dtype() == boolean ? masked_fill(s, logical_not(mask), kMinusInfinity) : s + mask.to(s.dtype());
+Tensor raw_scores(const Operands& in, const AttentionAttrs& attributes) {
+  return matmul(in.q, repeat_groups(in.k, in.q.size(-3)).t()) * attributes.scale;
+}
+
+/// Raw scores with the soft cap and all that hides keys.
+Tensor scores(const Tensor& raw, const Operands& in, const AttentionAttrs& attributes) {
+  Tensor s = attributes.softcap > 0 ? tanh(raw / attributes.softcap) * attributes.softcap : raw;
+  const Tensor seen = attended(attributes, in.documents, in.q.size(-2), in.k.size(-2), 0, in.q.device());
+  if (seen.defined()) s = masked_fill(s, logical_not(seen), kMinusInfinity);
+  if (!in.mask.defined()) return s;
+  return in.mask.dtype() == boolean ? masked_fill(s, logical_not(in.mask), kMinusInfinity) : s + in.mask.to(s.dtype());
 }
 
 /// Softmax over keys; rows without a key to attend to are 0.
@@ -47,26 +50,27 @@ Tensor weights(const Tensor& s) {
 
 }  // namespace
 
-Tensor composed(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
-                const AttentionAttrs& attributes) {
-  return matmul(weights(scores(q, k, mask, attributes)), repeat_groups(v, q.size(-3)));
+Tensor composed(const Operands& in, const AttentionAttrs& attributes) {
+  return matmul(weights(scores(raw_scores(in, attributes), in, attributes)), repeat_groups(in.v, in.q.size(-3)));
 }
 
-Tensor composed_logsumexp(const Tensor& q, const Tensor& k, const Tensor& mask, const AttentionAttrs& attributes) {
-  Tensor s = scores(q, k, mask, attributes);
+Tensor composed_logsumexp(const Operands& in, const AttentionAttrs& attributes) {
+  Tensor s = scores(raw_scores(in, attributes), in, attributes);
   return s.size(-1) == 0 ? full(sum(s, {-1}).shape(), kMinusInfinity, {s.dtype(), s.device()}) : logsumexp(s, {-1});
 }
 
-TensorList composed_gradients(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
-                              const Tensor& gradient, const AttentionAttrs& attributes) {
-  std::int64_t heads = q.size(-3), groups = k.size(-3);
-  Tensor p = weights(scores(q, k, mask, attributes));
-  Tensor dp = matmul(gradient, repeat_groups(v, heads).t());
+TensorList composed_gradients(const Operands& in, const Tensor& gradient, const AttentionAttrs& attributes) {
+  const Tensor& mask = in.mask;
+  std::int64_t heads = in.q.size(-3), groups = in.k.size(-3);
+  const Tensor raw = raw_scores(in, attributes);
+  Tensor p = weights(scores(raw, in, attributes));
+  Tensor dp = matmul(gradient, repeat_groups(in.v, heads).t());
   Tensor ds = p * (dp - sum(p * dp, {-1}, true));
-  Tensor dq = matmul(ds, repeat_groups(k, heads)) * attributes.scale;
-  Tensor dk = sum_groups(matmul(ds.t(), q), groups) * attributes.scale;
-  Tensor dv = sum_groups(matmul(p.t(), gradient), groups);
   Tensor dmask = mask.defined() && is_floating(mask.dtype()) ? sum_to(ds, mask.shape()).to(mask.dtype()) : Tensor();
+  if (attributes.softcap > 0) ds = ds * (1.0 - square(tanh(raw / attributes.softcap)));
+  Tensor dq = matmul(ds, repeat_groups(in.k, heads)) * attributes.scale;
+  Tensor dk = sum_groups(matmul(ds.t(), in.q), groups) * attributes.scale;
+  Tensor dv = sum_groups(matmul(p.t(), gradient), groups);
   return {dq, dk, dv, dmask};
 }
 

@@ -15,8 +15,8 @@
 // A task is one head and one block of queries (forward), or one group of heads (backward: all heads of a group add to
 // the same dk and dv). Only the scores of 64 queries against 512 keys are in memory at once; they stay in the L2 cache
 // for any sequence length. Forward is an online softmax: it keeps each row's largest score and sum of exponentials, and
-// rescales the partial result when a larger score arrives. Backward reads the logsumexp. Causal blocks skip the key
-// blocks after their last query.
+// rescales the partial result when a larger score arrives. Backward reads the logsumexp. Key blocks begin and end where
+// the first and the last key is that any query of the block attends to, by its triangle, window and document.
 namespace etna::attention {
 namespace {
 
@@ -37,13 +37,18 @@ class Block {
   Block(const Inputs& in, const AttentionAttrs& attributes) : in_(in), attributes_(attributes) {}
 
   std::int64_t first = 0, rows = 0;  ///< the block's queries
-  std::int64_t keys = 0;             ///< upper bound of the keys that any of these queries may attend to
+  std::int64_t begin = 0, end = 0;   ///< of the keys that any of these queries may attend to
 
   void select(std::int64_t batch, std::int64_t head_index, std::int64_t block) {
     batch_ = batch, head_ = head_index, group_ = head_index / in_.heads_per_group();
     first = block * kQueries;
     rows = std::min(kQueries, in_.queries - first);
-    keys = attributes_.causal ? std::min(in_.keys, first + rows) : in_.keys;
+    begin = in_.keys, end = 0;
+    for (std::int64_t i = 0; i < rows; ++i) {
+      const Span s = span(first + i);
+      if (s.begin < s.end) begin = std::min(begin, s.begin), end = std::max(end, s.end);
+    }
+    begin = std::min(begin, end);
   }
 
   const T* q() const { return head<T>(in_.q, batch_, head_) + first * in_.q.strides()[2]; }
@@ -53,15 +58,23 @@ class Block {
   /// Index of the block's first row among all rows.
   std::int64_t row() const { return (batch_ * in_.heads + head_) * in_.queries + first; }
 
-  /// Computes scores [rows, n], with row stride n + kGap: scale · q · kᵀ with the mask, for n keys starting at `key`.
-  void score(std::int64_t key, std::int64_t n, T* scores) const {
+  /// Computes scores [rows, n], with row stride n + kGap: scale · q · kᵀ with the soft cap and the mask, for n keys
+  /// starting at `key`. @param derivatives of the soft cap, in the same layout; may be nullptr
+  void score(std::int64_t key, std::int64_t n, T* scores, T* derivatives = nullptr) const {
     cpu::gemm_one_thread({false, true, rows, n, in_.size, row_stride(in_.q), row_stride(in_.k), n + kGap},
                          static_cast<T>(attributes_.scale), q(), k(key), T(0), scores);
     constexpr T minus_infinity = -std::numeric_limits<T>::infinity();
+    const T cap = static_cast<T>(attributes_.softcap);
     for (std::int64_t i = 0; i < rows; ++i) {
       T* row = scores + i * (n + kGap);
-      if (attributes_.causal)
-        std::fill(row + std::clamp<std::int64_t>(first + i + 1 - key, 0, n), row + n, minus_infinity);
+      for (std::int64_t j = 0; cap > 0 && j < n; ++j) {
+        const T t = m::tanh(row[j] / cap);
+        row[j] = cap * t;
+        if (derivatives != nullptr) derivatives[i * (n + kGap) + j] = 1 - t * t;
+      }
+      const Span seen = span(first + i);
+      std::fill(row, row + std::clamp<std::int64_t>(seen.begin - key, 0, n), minus_infinity);
+      std::fill(row + std::clamp<std::int64_t>(seen.end - key, 0, n), row + n, minus_infinity);
       if (!in_.mask.defined()) continue;
       const Strides& s = in_.mask.strides();
       std::int64_t at = batch_ * s[0] + head_ * s[1] + (first + i) * s[2] + key * s[3];
@@ -76,6 +89,20 @@ class Block {
   }
 
  private:
+  struct Span {
+    std::int64_t begin, end;
+  };
+  /// The keys that a query may attend to, but for a mask.
+  Span span(std::int64_t query) const {
+    Span s{0, attributes_.causal ? std::min(in_.keys, query + 1) : in_.keys};
+    if (attributes_.window > 0) s.begin = std::max<std::int64_t>(0, query + 1 - attributes_.window);
+    if (in_.documents.defined()) {
+      const std::int32_t* document = in_.documents.host<std::int32_t>() + (batch_ * in_.queries + query) * 2;
+      s.begin = std::max<std::int64_t>(s.begin, document[0]), s.end = std::min<std::int64_t>(s.end, document[1]);
+    }
+    return s;
+  }
+
   const Inputs& in_;
   const AttentionAttrs& attributes_;
   std::int64_t batch_ = 0, head_ = 0, group_ = 0;
@@ -111,15 +138,15 @@ void attention_cpu_forward(const Inputs& in, const AttentionAttrs& attributes, c
       block.select(task / blocks / in.heads, task / blocks % in.heads, task % blocks);
       T* y = head<T>(out, task / blocks / in.heads, task / blocks % in.heads) + block.first * y_row;
       SoftmaxState<T> state[kQueries];
-      for (std::int64_t key = 0; key < block.keys; key += kKeys) {
-        const std::int64_t n = std::min(kKeys, block.keys - key);
+      for (std::int64_t key = block.begin; key < block.end; key += kKeys) {
+        const std::int64_t n = std::min(kKeys, block.end - key);
         block.score(key, n, scores.data());
         for (std::int64_t i = 0; i < block.rows; ++i) {
           const T shrink = state[i].update(scores.data() + i * (n + kGap), n);
-          if (key > 0 && shrink != T(1)) cpu::scale(y + i * y_row, shrink, in.size);
+          if (key > block.begin && shrink != T(1)) cpu::scale(y + i * y_row, shrink, in.size);
         }
         cpu::gemm_one_thread({false, false, block.rows, in.size, n, n + kGap, row_stride(in.v), row_stride(out)}, T(1),
-                             scores.data(), block.v(key), key == 0 ? T(0) : T(1), y);
+                             scores.data(), block.v(key), key == block.begin ? T(0) : T(1), y);
       }
       for (std::int64_t i = 0; i < block.rows; ++i) {
         lse[block.row() + i] = state[i].logsumexp();
@@ -164,6 +191,7 @@ void backward(const Inputs& in, const AttentionAttrs& attributes, const Kept& ke
   std::int64_t dout_row = row_stride(kept.dy), dk_row = g.k.strides()[2], dv_row = g.v.strides()[2];
   cpu::parallel_for(in.batch * in.groups, 1, [&](std::int64_t begin, std::int64_t end) {
     cpu::Scratch<T> p(static_cast<std::size_t>(kQueries * (std::min(in.keys, kKeys) + kGap))), ds(p.size());
+    cpu::Scratch<T> derivatives(attributes.softcap > 0 ? p.size() : 0);
     Block<T> block(in, attributes);
     for (std::int64_t task = begin; task < end; ++task) {
       std::int64_t b = task / in.groups, group = task % in.groups;
@@ -177,20 +205,23 @@ void backward(const Inputs& in, const AttentionAttrs& attributes, const Kept& ke
         const T* dout = head<T>(kept.dy, b, h) + block.first * kept.dy.strides()[2];
         const T* out = head<T>(kept.y, b, h) + block.first * kept.y.strides()[2];
         T* dq = head<T>(g.q, b, h) + block.first * g.q.strides()[2];
-        if (block.keys == 0) clear_rows(dq, rows, g.q);
+        if (block.begin == block.end) clear_rows(dq, rows, g.q);
         T delta[kQueries];
         for (std::int64_t i = 0; i < rows; ++i)
           delta[i] = static_cast<T>(cpu::dot(out + i * kept.y.strides()[2], dout + i * kept.dy.strides()[2], d));
-        for (std::int64_t key = 0; key < block.keys; key += kKeys) {
-          const std::int64_t n = std::min(kKeys, block.keys - key), stride = n + kGap;
-          block.score(key, n, p.data());
+        for (std::int64_t key = block.begin; key < block.end; key += kKeys) {
+          const std::int64_t n = std::min(kKeys, block.end - key), stride = n + kGap;
+          block.score(key, n, p.data(), attributes.softcap > 0 ? derivatives.data() : nullptr);
           cpu::gemm_one_thread({false, true, rows, n, d, dout_row, row_stride(in.v), stride}, T(1), dout, block.v(key),
                                T(0), ds.data());
-          for (std::int64_t i = 0; i < rows; ++i)
+          for (std::int64_t i = 0; i < rows; ++i) {
             turn_scores(p.data() + i * stride, ds.data() + i * stride, n, lse[block.row() + i], delta[i],
                         static_cast<T>(attributes.scale));
+            for (std::int64_t j = 0; attributes.softcap > 0 && j < n; ++j)
+              ds.data()[i * stride + j] *= derivatives.data()[i * stride + j];
+          }
           cpu::gemm_one_thread({false, false, rows, d, n, stride, row_stride(in.k), row_stride(g.q)}, T(1), ds.data(),
-                               block.k(key), key == 0 ? T(0) : T(1), dq);
+                               block.k(key), key == block.begin ? T(0) : T(1), dq);
           cpu::gemm_one_thread({true, false, n, d, rows, stride, row_stride(in.q), row_stride(g.k)}, T(1), ds.data(),
                                block.q(), T(1), head<T>(g.k, b, group) + key * dk_row);
           cpu::gemm_one_thread({true, false, n, d, rows, stride, dout_row, row_stride(g.v)}, T(1), p.data(), dout, T(1),
@@ -220,7 +251,7 @@ Inputs wide_inputs(const OpCall& call) {
 
 template <typename T>
 Inputs wide_packed_inputs(const OpCall& call) {
-  Inputs in = packed_inputs(call.in[0].to(dtype_of<T>()), call.as<AttentionAttrs>());
+  Inputs in = packed_inputs(call.in[0].to(dtype_of<T>()), call.in[1], call.as<AttentionAttrs>());
   in.q = with_separate_rows(in.q), in.k = with_separate_rows(in.k), in.v = with_separate_rows(in.v);
   return in;
 }
@@ -268,7 +299,7 @@ void backward_cpu(const OpCall& call, std::span<Tensor> out) {
   with_type(call.in[0].dtype(), [&]<typename T>(T) {
     Inputs in = wide_inputs<T>(call);
     auto merged = [&](const Tensor& x) { return with_separate_rows(merge_leading(x.to(dtype_of<T>()), in.batch)); };
-    Kept kept{merged(call.in[4]), call.in[5].contiguous(), merged(call.in[6])};
+    Kept kept{merged(call.in[5]), call.in[6].contiguous(), merged(call.in[7])};
     Tensor q = wide_output<T>(out[0]), k = wide_output<T>(out[1]), v = wide_output<T>(out[2]);
     backward<T>(in, call.as<AttentionAttrs>(), kept,
                 {merge_leading(q, in.batch), merge_leading(k, in.batch), merge_leading(v, in.batch)});
@@ -283,9 +314,9 @@ void self_backward_cpu(const OpCall& call, std::span<Tensor> out) {
     auto heads = [&](const Tensor& x) {
       return with_separate_rows(heads_of(x.to(dtype_of<T>()).contiguous(), in.batch, in.heads));
     };
-    Kept kept{heads(call.in[1]), call.in[2].contiguous(), heads(call.in[3])};
+    Kept kept{heads(call.in[2]), call.in[3].contiguous(), heads(call.in[4])};
     Tensor all = wide_output<T>(out[0]);
-    Inputs gradients = packed_inputs(all, call.as<AttentionAttrs>());
+    Inputs gradients = packed_inputs(all, {}, call.as<AttentionAttrs>());
     backward<T>(in, call.as<AttentionAttrs>(), kept, {gradients.q, gradients.k, gradients.v});
     write_back(all, out[0]);
   });

@@ -99,7 +99,9 @@ const CubinBackward* backward_kernels(std::int64_t size) {
 }
 
 bool takes(const OpCall& call, const Inputs& in, std::initializer_list<const Tensor*> stored) {
-  const double scale = call.as<AttentionAttrs>().scale;
+  const auto& attributes = call.as<AttentionAttrs>();
+  const double scale = attributes.scale;
+  if (attributes.window > 0 || attributes.softcap > 0 || in.documents.defined()) return false;
   return has_cubin(in.q.device(), in.q.dtype(), in.size) && !in.mask.defined() && in.keys > 0 && scale > 0 &&
          std::isfinite(scale) &&
          std::all_of(stored.begin(), stored.end(), [](const Tensor* x) { return storable(*x); });

@@ -40,10 +40,12 @@ const F32Kernels& kernels_of(std::int64_t size) {
 }
 
 bool takes_f32(const OpCall& call, const Inputs& in, std::initializer_list<const Tensor*> operands) {
-  const double scale = call.as<AttentionAttrs>().scale;
+  const auto& attributes = call.as<AttentionAttrs>();
+  const double scale = attributes.scale;
   const double multiplications = static_cast<double>(in.batch * in.heads) * static_cast<double>(in.queries) *
                                  static_cast<double>(in.keys * in.size);
-  return has_f32_cubin(in.q.device(), in.size) && !in.mask.defined() && in.keys > 0 &&
+  return has_f32_cubin(in.q.device(), in.size) && !in.mask.defined() && !in.documents.defined() &&
+         attributes.window == 0 && attributes.softcap == 0 && in.keys > 0 &&
          (wanted_variant() == KernelVariant::cubin || multiplications >= kFewest) && scale > 0 &&
          std::isfinite(scale) && in.batch * in.heads * std::max(in.queries, in.keys) < std::int64_t{1} << 30 &&
          std::all_of(operands.begin(), operands.end(), [](const Tensor* x) { return storable(*x); });

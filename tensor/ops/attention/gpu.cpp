@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 
 #include <etna/device/internal/backend.h>
 #include <etna/device/internal/rounding.h>
@@ -13,8 +14,9 @@ namespace {
 
 /// Queries and keys per workgroup, as in shaders/lib/attention.glsl.
 constexpr std::int64_t kTile = 64;
-constexpr std::uint32_t kNoMask = 99;
-constexpr std::uint32_t kAfterParts = 98;  ///< no mask; in its place: what launch_f32_cubin() returns
+/// As the mask's dtype: none, or in its place the bounds of documents, as in shaders/lib/attention_limits.glsl, or what
+/// launch_f32_cubin() returns.
+constexpr std::uint32_t kNoMask = 99, kDocuments = 98, kAfterParts = 97;
 
 /// Strides of batch, head and row.
 std::array<std::uint32_t, 3> strides_of(const Tensor& x) {
@@ -48,7 +50,14 @@ std::array<std::uint32_t, 3> grid(std::int64_t rows, std::int64_t heads, std::in
   return {gpu::u32(ceil_div(rows, tile)), gpu::u32(heads), gpu::u32(batch)};
 }
 
-std::uint32_t mask_dtype(const Tensor& mask) { return mask.defined() ? gpu::u32(mask.dtype()) : kNoMask; }
+const Tensor& mask_or_documents(const Inputs& in) { return in.documents.defined() ? in.documents : in.mask; }
+std::uint32_t mask_dtype(const Inputs& in) {
+  return in.documents.defined() ? kDocuments : in.mask.defined() ? gpu::u32(in.mask.dtype()) : kNoMask;
+}
+/// Specialization constants: the window, and the bits of the soft cap.
+std::array<std::uint32_t, 2> window_and_softcap(const AttentionAttrs& attributes) {
+  return {gpu::u32(attributes.window), std::bit_cast<std::uint32_t>(static_cast<float>(attributes.softcap))};
+}
 
 /// Iterations of a sum that plain kernels unroll. On a software rasterizer unrolling costs long compile times for
 /// little speed.
@@ -84,21 +93,22 @@ void attention_gpu_forward(const OpCall& call, const Inputs& in, bool packed, st
     unsplit = launch_f32_cubin(call, in, y, out[1]);
   }
   auto dispatch = [&](gpu::Kernel& kernel, std::array<std::uint32_t, 3> groups) {
-    kernel.read(in.q).read(in.k).read(in.v).read(unsplit.defined() ? unsplit : in.mask);
+    kernel.read(in.q).read(in.k).read(in.v).read(unsplit.defined() ? unsplit : mask_or_documents(in));
     for (const Tensor& result : out.first(2)) unsplit.defined() ? kernel.read_write(result) : kernel.write(result);
     kernel.u32(strides_of(in.q)).u32(strides_of(in.k)).u32(strides_of(in.v)).u32(mask_strides(in.mask));
     kernel.u32(in.queries, in.keys, packed_sizes(in, attributes.causal, packed));
     kernel.f32(static_cast<float>(attributes.scale)).dispatch(groups);
   };
-  if (auto matrix = matrix_kernel(Pass::forward, in, attributes.scale, mask_dtype(in.mask), {&in.q, &in.k, &in.v})) {
-    dispatch(gpu::Kernel(*matrix->shader, call).spec(matrix->spec()),
+  if (auto matrix = matrix_kernel(Pass::forward, in, attributes.scale, mask_dtype(in), {&in.q, &in.k, &in.v})) {
+    dispatch(gpu::Kernel(*matrix->shader, call).spec(matrix->spec()).spec(window_and_softcap(attributes)),
              grid(in.queries, in.heads, in.batch, matrix->tile()));
     return;
   }
   dispatch(gpu::Kernel(by_size(in.size, shaders::attention_64, shaders::attention_128), call)
                .spec(out[0].dtype(), width(in.size, {&in.q, &in.k, &in.v}),
-                     unsplit.defined() ? kAfterParts : mask_dtype(in.mask))
-               .spec(unrolled(out[0].device())),
+                     unsplit.defined() ? kAfterParts : mask_dtype(in))
+               .spec(unrolled(out[0].device()))
+               .spec(window_and_softcap(attributes)),
            grid(in.queries, in.heads, in.batch));
 }
 
@@ -126,9 +136,11 @@ struct Backward {
     if (unsplit.defined()) return;  // what hardly ever runs computes its sums itself
     auto attributes = call.as<AttentionAttrs>();
     auto matrix = [&](Pass pass) {
-      return matrix_kernel(pass, in, attributes.scale, mask_dtype(in.mask), {&in.q, &in.k, &in.v, &kept.dy});
+      return matrix_kernel(pass, in, attributes.scale, mask_dtype(in), {&in.q, &in.k, &in.v, &kept.dy});
     };
-    dq = matrix(Pass::dq), dkv = matrix(Pass::dkv);
+    // They find the derivative of a soft cap from scores, which must not have a mask added.
+    if (attributes.softcap == 0 || !in.mask.defined() || in.mask.dtype() == boolean)
+      dq = matrix(Pass::dq), dkv = matrix(Pass::dkv);
     // Plain kernels that handle each query in only one tile compute its sum themselves.
     if ((dq && dkv) || in.queries > kTile || in.keys > kTile) rows = sum_rows(call, in, kept.y, kept.dy);
   }
@@ -138,8 +150,9 @@ struct Backward {
               const Tensor& dv = {}) const {
     dispatch(gpu::Kernel(shader, call)
                  .spec(kept.y.dtype(), width(in.size, {&in.q, &in.k, &in.v, &kept.dy}),
-                       unsplit.defined() ? kAfterParts : mask_dtype(in.mask))
+                       unsplit.defined() ? kAfterParts : mask_dtype(in))
                  .spec(unrolled(kept.y.device()))
+                 .spec(window_and_softcap(call.as<AttentionAttrs>()))
                  .spec(mask_strides(in.mask))
                  .spec(rows.defined()),
              groups, false, gradient, dv);
@@ -152,7 +165,10 @@ struct Backward {
     const bool packed = !k_gradient.defined();
     auto launch = [&](const MatrixKernel& kernel, std::int64_t length, std::int64_t heads, const Tensor& gradient,
                       const Tensor& dv) {
-      dispatch(gpu::Kernel(*kernel.shader, call).spec(kernel.spec()).spec(mask_strides(in.mask)),
+      dispatch(gpu::Kernel(*kernel.shader, call)
+                   .spec(kernel.spec())
+                   .spec(mask_strides(in.mask))
+                   .spec(window_and_softcap(call.as<AttentionAttrs>())),
                grid(length, heads, in.batch, kernel.tile()), packed, gradient, dv);
     };
     launch(*dq, in.queries, in.heads, q_gradient, {});
@@ -164,7 +180,7 @@ struct Backward {
   void dispatch(gpu::Kernel& kernel, std::array<std::uint32_t, 3> groups, bool packed, const Tensor& gradient,
                 const Tensor& dv) const {
     auto attributes = call.as<AttentionAttrs>();
-    kernel.read(in.q).read(in.k).read(in.v).read(unsplit.defined() ? unsplit : in.mask).read(kept.dy);
+    kernel.read(in.q).read(in.k).read(in.v).read(unsplit.defined() ? unsplit : mask_or_documents(in)).read(kept.dy);
     kernel.read(rows.defined() ? rows : kept.y).read(kept.logsumexp);
     for (const Tensor* result : {&gradient, &dv})
       unsplit.defined() ? kernel.read_write(*result) : kernel.write(*result);
@@ -195,7 +211,7 @@ bool forward_gpu(const OpCall& call, std::span<Tensor> out) {
 bool self_forward_gpu(const OpCall& call, std::span<Tensor> out) {
   if (out[0].dtype() == f64) return false;
   if (out[1].numel() == 0) return true;
-  Inputs in = packed_inputs(call.in[0], call.as<AttentionAttrs>());
+  Inputs in = packed_inputs(call.in[0], call.in[1], call.as<AttentionAttrs>());
   if (!fits_grid(in)) return false;
   attention_gpu_forward(call, in, true, out);
   return true;
@@ -211,8 +227,8 @@ bool backward_gpu(const OpCall& call, std::span<Tensor> out) {
   if (!fits_grid(in)) return false;
   // kernels take one set of strides for both k and v
   if (in.k.strides() != in.v.strides()) in.k = in.k.contiguous(), in.v = in.v.contiguous();
-  Kept kept{merge_leading(call.in[4].contiguous(), in.batch), call.in[5].contiguous(),
-            merge_leading(call.in[6].to(in.q.dtype()), in.batch)};
+  Kept kept{merge_leading(call.in[5].contiguous(), in.batch), call.in[6].contiguous(),
+            merge_leading(call.in[7].to(in.q.dtype()), in.batch)};
   if (has_cubin(in.q.device(), in.q.dtype(), in.size) &&
       launch_cubin_gradients(call, in, kept, merge_leading(out[0], in.batch), merge_leading(out[1], in.batch),
                              merge_leading(out[2], in.batch)))
@@ -233,17 +249,17 @@ bool backward_gpu(const OpCall& call, std::span<Tensor> out) {
 bool self_backward_gpu(const OpCall& call, std::span<Tensor> out) {
   if (out[0].dtype() == f64) return false;
   if (out[0].numel() == 0) return true;
-  Inputs in = packed_inputs(call.in[0], call.as<AttentionAttrs>());
+  Inputs in = packed_inputs(call.in[0], call.in[1], call.as<AttentionAttrs>());
   if (!fits_grid(in)) return false;
-  Kept kept{heads_of(call.in[1].contiguous(), in.batch, in.heads), call.in[2].contiguous(),
-            merge_leading(heads_of(call.in[3].to(in.q.dtype()), in.batch, in.heads), in.batch)};
+  Kept kept{heads_of(call.in[2].contiguous(), in.batch, in.heads), call.in[3].contiguous(),
+            merge_leading(heads_of(call.in[4].to(in.q.dtype()), in.batch, in.heads), in.batch)};
   if (has_cubin(in.q.device(), in.q.dtype(), in.size)) {
-    const Inputs gradients = packed_inputs(out[0], call.as<AttentionAttrs>());
+    const Inputs gradients = packed_inputs(out[0], {}, call.as<AttentionAttrs>());
     if (launch_cubin_gradients(call, in, kept, gradients.q, gradients.k, gradients.v)) return true;
   }
   Tensor unsplit;
   if (in.q.dtype() == f32) {
-    const Inputs gradients = packed_inputs(out[0], call.as<AttentionAttrs>());
+    const Inputs gradients = packed_inputs(out[0], {}, call.as<AttentionAttrs>());
     unsplit = launch_f32_cubin_gradients(call, in, kept, gradients.q, gradients.k, gradients.v);
   }
   Backward run(call, in, kept, unsplit);

@@ -9,6 +9,17 @@ Tensor merge_leading(const Tensor& x, std::int64_t batch) {
   return merged.size(-1) == 1 || merged.strides()[3] == 1 ? merged : merged.contiguous();
 }
 
+namespace {
+
+/// Kernels read both bounds of a position at once, so they begin at multiples of 8 bytes.
+Tensor merged_documents(const Tensor& documents, const Inputs& in) {
+  if (!documents.defined()) return documents;
+  const Tensor dense = documents.contiguous();
+  return (dense.offset() % 2 == 0 ? dense : dense.clone()).reshape({in.batch, in.queries, 2});
+}
+
+}  // namespace
+
 Inputs inputs(const OpCall& call) {
   const Tensor &q = call.in[0], &k = call.in[1], &mask = call.in[3];
   Inputs in;
@@ -16,6 +27,7 @@ Inputs inputs(const OpCall& call) {
   for (int i = 0; i < q.dim() - 3; ++i) in.batch *= q.shape()[i];
   in.heads = q.size(-3), in.groups = k.size(-3), in.queries = q.size(-2), in.keys = k.size(-2), in.size = q.size(-1);
   in.q = merge_leading(q, in.batch), in.k = merge_leading(k, in.batch), in.v = merge_leading(call.in[2], in.batch);
+  in.documents = merged_documents(call.in[4], in);
   if (mask.defined()) {
     Shape scores = q.shape();
     scores.back() = in.keys;
@@ -30,7 +42,7 @@ Tensor heads_of(const Tensor& x, std::int64_t batch, std::int64_t n) {
   return x.reshape({batch, x.size(-2), n, n == 0 ? 0 : x.size(-1) / n}).transpose(1, 2);
 }
 
-Inputs packed_inputs(const Tensor& qkv, const AttentionAttrs& attributes) {
+Inputs packed_inputs(const Tensor& qkv, const Tensor& documents, const AttentionAttrs& attributes) {
   Inputs in;
   in.batch = 1;
   for (int i = 0; i < qkv.dim() - 2; ++i) in.batch *= qkv.shape()[i];
@@ -38,6 +50,7 @@ Inputs packed_inputs(const Tensor& qkv, const AttentionAttrs& attributes) {
   Tensor all = heads_of(qkv, in.batch, in.heads + 2 * in.groups);
   if (all.size(3) > 1 && all.strides()[3] != 1) all = heads_of(qkv.contiguous(), in.batch, in.heads + 2 * in.groups);
   in.queries = in.keys = all.size(2), in.size = all.size(3);
+  in.documents = merged_documents(documents, in);
   in.q = all.slice(1, 0, in.heads), in.k = all.slice(1, in.heads, in.heads + in.groups);
   in.v = all.slice(1, in.heads + in.groups, in.heads + 2 * in.groups);
   return in;

@@ -5,6 +5,7 @@
 #include <etna/tensor/autocast.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/attention/attention.h>
 #include <etna/tensor/ops/attention/internal/attention.h>
 
 // Self-attention from one fused projection to one result. Replaces scaled_dot_product_attention, the views that slice
@@ -23,7 +24,8 @@ std::int64_t all_heads(std::int64_t heads, std::int64_t groups) {
 
 std::vector<OutputSpec> self_attention_infer(const OpCall& call) {
   const Tensor& qkv = call.in[0];
-  auto [causal, scale, heads, groups] = call.as<SelfAttentionAttrs>();
+  const auto attributes = call.as<SelfAttentionAttrs>();
+  const std::int64_t heads = attributes.heads, groups = attributes.groups;
   if (!is_floating(qkv.dtype()))
     throw DtypeError(
         fmt::format("{}: qkv holds {}, it must be f64, f32, f16 or bf16", kSelfAttentionName, name(qkv.dtype())));
@@ -40,6 +42,9 @@ std::vector<OutputSpec> self_attention_infer(const OpCall& call) {
   std::int64_t size = qkv.size(-1) / all;
   if (size > 256)
     throw ShapeError(fmt::format("{}: the head size is {}; wanted at most 256", kSelfAttentionName, size));
+  Shape leading = qkv.shape();
+  for (int i = 0; i < 2; ++i) leading.erase(leading.rank() - 1);
+  attention::check_limits(kSelfAttentionName, attributes, call.in[1], leading, qkv.size(-2), qkv.size(-2));
   Shape result = qkv.shape(), rows = qkv.shape();
   result.back() = heads * size;
   rows[qkv.dim() - 2] = heads;
@@ -67,27 +72,28 @@ Tensor from_heads(const Tensor& x) {
   return rows.reshape(shape);
 }
 
-/// q, k, v in the accumulation dtype.
-TensorList parts(const OpCall& call) {
+/// In the accumulation dtype.
+attention::Operands parts(const OpCall& call) {
   auto attributes = call.as<SelfAttentionAttrs>();
   Tensor all =
       to_heads(call.in[0].to(attention::row_dtype(call.in[0].dtype())), attributes.heads + 2 * attributes.groups);
-  return all.split({attributes.heads, attributes.groups, attributes.groups}, -3);
+  const TensorList three = all.split({attributes.heads, attributes.groups, attributes.groups}, -3);
+  return {three[0], three[1], three[2], {}, call.in[1]};
 }
 
 TensorList self_attention_reference(const OpCall& call) {
   auto attributes = call.as<SelfAttentionAttrs>();
-  TensorList p = parts(call);
-  return {from_heads(attention::composed(p[0], p[1], p[2], {}, attributes)).to(call.in[0].dtype()),
-          attention::composed_logsumexp(p[0], p[1], {}, attributes)};
+  const attention::Operands in = parts(call);
+  return {from_heads(attention::composed(in, attributes)).to(call.in[0].dtype()),
+          attention::composed_logsumexp(in, attributes)};
 }
 
-/// Uses qkv and the gradient only, not what forward saved, so that it can be differentiated.
+/// Uses qkv, documents and the gradient only, not what forward saved, so that it can be differentiated.
 TensorList self_attention_backward_reference(const OpCall& call) {
   auto attributes = call.as<SelfAttentionAttrs>();
-  TensorList p = parts(call);
-  Tensor dy = to_heads(call.in[3].to(p[0].dtype()), attributes.heads);
-  TensorList grads = attention::composed_gradients(p[0], p[1], p[2], {}, dy, attributes);
+  const attention::Operands in = parts(call);
+  Tensor dy = to_heads(call.in[4].to(in.q.dtype()), attributes.heads);
+  TensorList grads = attention::composed_gradients(in, dy, attributes);
   return {from_heads(cat({grads[0], grads[1], grads[2]}, -3)).to(call.in[0].dtype())};
 }
 
@@ -98,8 +104,9 @@ const OpDef kSelfAttentionBackward = {.name = "self_attention_backward",
                                       .reference = self_attention_backward_reference};
 
 TensorList self_attention_vjp(const VjpCall& call) {
-  if (!call.grad[0].defined()) return {{}};
-  return apply(kSelfAttentionBackward, {call.in[0], call.out[0], call.out[1], call.grad[0]}, call.attrs);
+  if (!call.grad[0].defined()) return {{}, {}};
+  return {apply1(kSelfAttentionBackward, {call.in[0], call.in[1], call.out[0], call.out[1], call.grad[0]}, call.attrs),
+          {}};
 }
 
 const OpDef kSelfAttention = {.name = kSelfAttentionName,
@@ -112,17 +119,28 @@ const OpDef kSelfAttention = {.name = kSelfAttentionName,
 
 }  // namespace
 
-Tensor self_attention(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, bool causal,
-                      std::optional<double> scale) {
+Tensor self_attention(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const AttentionSettings& s) {
   detail::require_defined("self_attention", qkv);
+  if (s.mask.defined() || s.dropout > 0) {
+    throw Error(fmt::format("{}: got {}; use dot_product_attention()", kSelfAttentionName,
+                            s.mask.defined() ? "a mask" : "dropout"));
+  }
   std::int64_t groups = kv_heads == 0 ? heads : kv_heads, all = all_heads(heads, groups);
   double size = qkv.dim() > 0 && all > 0 ? static_cast<double>(qkv.size(-1)) / static_cast<double>(all) : 1;
-  return apply1(kSelfAttention, {detail::lowered(qkv)},
-                Attrs::of(SelfAttentionAttrs{causal,
-                                             scale      ? *scale
-                                             : size > 0 ? 1 / std::sqrt(size)
-                                                        : 1,
-                                             heads, groups}));
+  return apply1(kSelfAttention, {detail::lowered(qkv), s.documents},
+                Attrs::of(SelfAttentionAttrs{.causal = s.causal || s.causal_from_end,
+                                             .scale = s.scale    ? *s.scale
+                                                      : size > 0 ? 1 / std::sqrt(size)
+                                                                 : 1,
+                                             .heads = heads,
+                                             .groups = groups,
+                                             .window = qkv.dim() > 1 && s.window >= qkv.size(-2) ? 0 : s.window,
+                                             .softcap = s.softcap}));
+}
+
+Tensor self_attention(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, bool causal,
+                      std::optional<double> scale) {
+  return self_attention(qkv, heads, kv_heads, AttentionSettings{.causal = causal, .scale = scale});
 }
 
 std::span<const OpDef* const> ops_in_self_attention() {

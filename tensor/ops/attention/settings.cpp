@@ -8,13 +8,19 @@
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/attention/attention.h>
+#include <etna/tensor/ops/attention/internal/attention.h>
 
-// Attention with settings that the fused op lacks, composed of other ops.
+// Attention with settings that the fused op lacks: as a mask, or composed of other ops.
 namespace etna {
 namespace {
 
 constexpr const char* kAttentionSettingsName = "dot_product_attention";
 constexpr double kAttentionSettingsMinusInfinity = -std::numeric_limits<double>::infinity();
+
+/// What the fused op knows, too.
+attention::AttentionAttrs limits_of(const AttentionSettings& s) {
+  return {.causal = s.causal || s.causal_from_end, .window = s.window, .softcap = s.softcap};
+}
 
 void attention_settings_check(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionSettings& s) {
   detail::require_defined(kAttentionSettingsName, q, k, v);
@@ -31,7 +37,9 @@ void attention_settings_check(const Tensor& q, const Tensor& k, const Tensor& v,
   if (k.size(-3) == 0 ? q.size(-3) != 0 : q.size(-3) % k.size(-3) != 0)
     fail("the heads of q must be a multiple of those of k and v");
   if (s.causal_from_end && k.size(-2) < q.size(-2)) fail("causal_from_end: there are more queries than keys");
-  if (s.softcap < 0) throw Error(fmt::format("{}: softcap {} must not be negative", kAttentionSettingsName, s.softcap));
+  Shape leading = q.shape();
+  for (int i = 0; i < 3; ++i) leading.erase(leading.rank() - 1);
+  attention::check_limits(kAttentionSettingsName, limits_of(s), s.documents, leading, q.size(-2), k.size(-2));
 }
 
 double scale_of(const Tensor& q, const AttentionSettings& s) {
@@ -42,9 +50,9 @@ double scale_of(const Tensor& q, const AttentionSettings& s) {
 /// Combines everything that hides keys in one mask: bool, or floating if the given mask is; undefined if nothing hides
 /// keys.
 Tensor whole_mask(const Tensor& q, const Tensor& k, const AttentionSettings& s) {
-  if (!s.causal && !s.causal_from_end) return s.mask;
   const std::int64_t queries = q.size(-2), keys = k.size(-2), past = s.causal_from_end ? keys - queries : 0;
-  const Tensor seen = ne(tril(ones({queries, keys}, {f32, q.device()}), past), 0.0);
+  const Tensor seen = attention::attended(limits_of(s), s.documents, queries, keys, past, q.device());
+  if (!seen.defined()) return s.mask;
   if (!s.mask.defined()) return seen;
   return s.mask.dtype() == boolean ? s.mask & seen : masked_fill(s.mask, ~seen, kAttentionSettingsMinusInfinity);
 }
@@ -56,13 +64,6 @@ Tensor repeat_heads(const Tensor& x, std::int64_t heads) {
   repeated.insert(x.dim() - 2, heads / groups);
   merged[x.dim() - 3] = heads;
   return x.unsqueeze(-3).expand(repeated).reshape(merged);
-}
-
-Tensor attention_settings_padded(const Tensor& x, std::int64_t size) {
-  Shape more = x.shape();
-  more.back() = size - x.size(-1);
-  if (more.back() == 0) return x;
-  return cat({x, zeros(more, {x.dtype(), x.device()})}, -1);
 }
 
 }  // namespace
@@ -94,16 +95,12 @@ WeightedAttention attention_with_weights(const Tensor& q, const Tensor& k, const
 }
 
 Tensor dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionSettings& s) {
-  if (s.softcap > 0 || s.dropout > 0) return attention_with_weights(q, k, v, s).output;
+  if (s.dropout > 0) return attention_with_weights(q, k, v, s).output;
   attention_settings_check(q, k, v, s);
-  const bool square = q.size(-2) == k.size(-2), alone = !s.mask.defined();
-  const bool causal = alone && (s.causal || (s.causal_from_end && square));
-  const Tensor mask = causal && (!s.causal_from_end || square) ? Tensor() : whole_mask(q, k, s);
-  const std::int64_t size = v.size(-1), widest = std::max(size, q.size(-1));
-  const Tensor y = scaled_dot_product_attention(
-      attention_settings_padded(q, widest), attention_settings_padded(k, widest), attention_settings_padded(v, widest),
-      mask, !mask.defined() && causal, scale_of(q, s));
-  return size == widest ? y : y.slice(-1, 0, size);
+  const attention::AttentionAttrs limits = limits_of(s);
+  if (!s.mask.defined() && (!s.causal_from_end || q.size(-2) == k.size(-2)))
+    return attention::fused(q, k, v, {}, s.documents, limits, s.scale);
+  return attention::fused(q, k, v, whole_mask(q, k, s), {}, {.softcap = limits.softcap}, s.scale);
 }
 
 Tensor swiglu(const Tensor& gate, const Tensor& up) { return silu(gate) * up; }

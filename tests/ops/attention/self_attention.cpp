@@ -1,4 +1,5 @@
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/attention/attention.h>
 
 #include "conformance/samples.h"
 
@@ -11,7 +12,20 @@ std::vector<Sample> samples_in_self_attention() {
         .calls([=](const TensorList& in) { return self_attention(in[0], heads, kv_heads, causal); })
         .covers({"self_attention_backward"});
   };
+  auto limited = [](const char* name, Shape qkv, Shape lengths, std::int64_t heads, AttentionSettings settings) {
+    return Sample("self_attention", name)
+        .in(qkv)
+        .index(lengths, 0, static_cast<double>(qkv[qkv.rank() - 2]) / 2)
+        .calls([=](const TensorList& in) {
+          AttentionSettings s = settings;
+          s.documents = document_bounds(in[1], qkv[qkv.rank() - 2]);
+          return self_attention(in[0], heads, 1, s);
+        })
+        .covers({"self_attention_backward"});
+  };
   return {
+      limited("documents", {2, 7, 12}, {2, 3}, 2, {}),
+      limited("documents, window, softcap", {7, 12}, {3}, 2, {.causal = true, .softcap = 2, .window = 3}),
       sample("one head", {5, 9}, 1, 0, false),
       sample("heads", {2, 5, 24}, 2, 0, false),
       sample("causal", {2, 5, 18}, 2, 2, true),

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include <etna/tensor/op.h>
 
 /// Scaled dot-product attention and its gradient: the implementation of the ops scaled_dot_product_attention and
@@ -10,7 +12,21 @@ struct AttentionAttrs {
   bool causal = false;  ///< query i attends to keys 0 ... i
   double scale = 1;
   std::int64_t heads = 0, groups = 0;  ///< for self_attention: heads of q, heads of k and v
+  std::int64_t window = 0;             ///< above 0, causal: query i attends to keys i - window + 1 ... i
+  double softcap = 0;                  ///< above 0: scores become softcap · tanh(scores / softcap), before the mask
 };
+
+/// @param documents undefined, or i32 [..., T, 2] @param leading sizes of q before its heads
+/// @throws Error, ShapeError, DtypeError that name `op`
+void check_limits(const char* op, const AttentionAttrs& attributes, const Tensor& documents, const Shape& leading,
+                  std::int64_t queries, std::int64_t keys);
+/// What queries attend to by triangle, window and documents: bool [T, S] or [..., 1, T, S]; undefined: all.
+/// @param past how many keys come before the first query's own
+Tensor attended(const AttentionAttrs& attributes, const Tensor& documents, std::int64_t queries, std::int64_t keys,
+                std::int64_t past, Device device);
+/// scaled_dot_product_attention() with what else the op knows. @param scale 1/√D by default
+Tensor fused(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask, const Tensor& documents,
+             AttentionAttrs attributes, std::optional<double> scale);
 
 /// Row statistics are f32, or f64 for f64 inputs.
 constexpr DType row_dtype(DType t) { return t == f64 ? f64 : f32; }
@@ -19,14 +35,15 @@ constexpr DType row_dtype(DType t) { return t == f64 ? f64 : f32; }
 /// [B, H, T, S] with stride 0 along repeated dimensions. Views if strides allow.
 struct Inputs {
   Tensor q, k, v, mask;
+  Tensor documents;  ///< undefined, or dense [B, T, 2] i32; not with a mask
   std::int64_t batch = 0, heads = 0, groups = 0, queries = 0, keys = 0, size = 0;
 
   std::int64_t heads_per_group() const { return heads / groups; }
 };
-/// From a call whose first inputs are q, k, v, mask.
+/// From a call whose first inputs are q, k, v, mask, documents.
 Inputs inputs(const OpCall& call);
 /// From qkv [..., T, (H + 2 G) · D]: the last dimension holds the heads of q, then those of k, then those of v.
-Inputs packed_inputs(const Tensor& qkv, const AttentionAttrs& attributes);
+Inputs packed_inputs(const Tensor& qkv, const Tensor& documents, const AttentionAttrs& attributes);
 /// x [..., A, B, C] as [batch, A, B, C] with last stride 1.
 Tensor merge_leading(const Tensor& x, std::int64_t batch);
 /// x [..., T, n · D] as [batch, n, T, D]: a view if x is contiguous, as results are.
@@ -38,30 +55,32 @@ struct Kept {
   Tensor y, logsumexp, dy;
 };
 
-/// Inputs q, k, v, mask. @param out the result [..., H, T, D], logsumexp of each row's scores [..., H, T]
+/// Inputs q, k, v, mask, documents. @param out the result [..., H, T, D], logsumexp of each row's scores [..., H, T]
 void forward_cpu(const OpCall& call, std::span<Tensor> out);
 bool forward_gpu(const OpCall& call, std::span<Tensor> out);
 
-/// Inputs q, k, v, mask, result, logsumexp, gradient of the result. @param out dq, dk, dv
+/// Inputs q, k, v, mask, documents, result, logsumexp, gradient of the result. @param out dq, dk, dv
 void backward_cpu(const OpCall& call, std::span<Tensor> out);
 bool backward_gpu(const OpCall& call, std::span<Tensor> out);
 
-/// Input qkv. Reads and writes the heads in place.
+/// Inputs qkv, documents. Reads and writes the heads in place.
 /// @param out the result [..., T, H · D], logsumexp [..., H, T]
 void self_forward_cpu(const OpCall& call, std::span<Tensor> out);
 bool self_forward_gpu(const OpCall& call, std::span<Tensor> out);
 
-/// Inputs qkv, result, logsumexp, gradient of the result. @param out dqkv
+/// Inputs qkv, documents, result, logsumexp, gradient of the result. @param out dqkv
 void self_backward_cpu(const OpCall& call, std::span<Tensor> out);
 bool self_backward_gpu(const OpCall& call, std::span<Tensor> out);
 
+/// Operands of the composed op.
+struct Operands {
+  Tensor q, k, v, mask, documents;
+};
 /// Attention composed of base ops. Rows that attend to nothing give 0.
-Tensor composed(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
-                const AttentionAttrs& attributes);
+Tensor composed(const Operands& in, const AttentionAttrs& attributes);
 /// logsumexp of each row's scores.
-Tensor composed_logsumexp(const Tensor& q, const Tensor& k, const Tensor& mask, const AttentionAttrs& attributes);
+Tensor composed_logsumexp(const Operands& in, const AttentionAttrs& attributes);
 /// dq, dk, dv and, if it is floating, dmask; composed of base ops from the inputs and the result's gradient.
-TensorList composed_gradients(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
-                              const Tensor& gradient, const AttentionAttrs& attributes);
+TensorList composed_gradients(const Operands& in, const Tensor& gradient, const AttentionAttrs& attributes);
 
 }  // namespace etna::attention
