@@ -61,15 +61,16 @@ __device__ __forceinline__ void store_rows(const To& to, std::uint32_t row, std:
 }
 
 /// SIZE, VALUES: head sizes of keys and values, with zeros up to here. Each of GROUPS warpgroups owns 64 queries.
-/// CAUSAL: always with a paged cache.
+/// CAUSAL: always with a paged cache, and with general parameters, which tell of the triangle.
 template <bool F16, bool CAUSAL, int SIZE, int VALUES, int GROUPS, int KEYS, int STAGES,
           typename Parameters = AttentionParameters>
 struct AttentionForward : AttentionTiles<CAUSAL, 64 * GROUPS, KEYS, Parameters> {
   using Tiles = AttentionTiles<CAUSAL, 64 * GROUPS, KEYS, Parameters>;
-  using Tiles::kPaged, Tiles::number_of, Tiles::tile_at, Tiles::tile_count, Tiles::chunks_of, Tiles::blocks_of,
-      Tiles::last_key;
+  using Tiles::kPaged, Tiles::kGeneral, Tiles::number_of, Tiles::tile_at, Tiles::tile_count, Tiles::chunks_of,
+      Tiles::blocks_of, Tiles::last_key;
   using typename Tiles::Tile;
   static constexpr int kBoxes = KEYS / kCacheBlock;
+  static constexpr bool kRanged = kPaged || kGeneral;  ///< whether keys have a first one that a row attends to
   static constexpr float kLog2 = 0.693147180559945f;
   static constexpr int kRows = 64 * GROUPS, kThreads = 128 * (GROUPS + 1);
   static constexpr int kColumns = (SIZE + 63) / 64, kValueColumns = (VALUES + 63) / 64;  ///< of 128 bytes
@@ -117,7 +118,7 @@ struct AttentionForward : AttentionTiles<CAUSAL, 64 * GROUPS, KEYS, Parameters> 
         place.missing |= static_cast<std::uint32_t>(place.boxes[i]) < p.cache_blocks ? 0 : 1u << i;
       }
     } else {
-      place.boxes[0] = static_cast<int>(block) * KEYS;
+      place.boxes[0] = (kGeneral ? t.from : 0) + static_cast<int>(block) * KEYS;
     }
     return place;
   }
@@ -200,13 +201,19 @@ struct AttentionForward : AttentionTiles<CAUSAL, 64 * GROUPS, KEYS, Parameters> 
   template <bool MASKED>
   static __device__ __forceinline__ float2 weights(float (&s)[KEYS / 2], Softmax& soft, const Parameters& p,
                                                    const Seen& seen, int key, bool hides) {
+    if constexpr (kGeneral) {
+      if (p.cap != 0) {
+#pragma unroll
+        for (int i = 0; i < KEYS / 2; ++i) s[i] = tanh_of(s[i] * p.cap);
+      }
+    }
     if constexpr (MASKED) {
       if (hides) {
 #pragma unroll
         for (int i = 0; i < KEYS / 2; ++i) {
           const int column = key + i / 4 * 8 + (static_cast<int>(threadIdx.x) & 3) * 2 + (i & 1), h = i >> 1 & 1;
           if (column >= seen.end || (CAUSAL && column > seen.last[h]) ||
-              (kPaged && (column < seen.first[h] || (seen.missing >> i / 32 & 1))))
+              (kRanged && (column < seen.first[h] || (kPaged && (seen.missing >> i / 32 & 1)))))
             s[i] = -INFINITY;
         }
       }
@@ -281,6 +288,18 @@ struct AttentionForward : AttentionTiles<CAUSAL, 64 * GROUPS, KEYS, Parameters> 
     }
   }
 
+  /// Leaves out a block of keys that no row of the warpgroup attends to. @param turns whether warpgroups take turns for
+  /// it
+  static __device__ __forceinline__ void skip(Barriers bars, std::uint32_t it, int group, bool speaker, bool turns) {
+    const std::uint32_t stage = it % STAGES, parity = it / STAGES & 1;
+    barrier_wait(bars.keys_full(stage), parity);
+    barrier_wait(bars.values_full(stage), parity);
+    // A warp that has not seen that they are full would wait for ever once they are filled again.
+    sync_threads(4 + group, 128);
+    if (speaker) barrier_arrive(bars.keys_empty(stage)), barrier_arrive(bars.values_empty(stage));
+    if (turns) wait_for_turn(group), give_turn(group);
+  }
+
   static __device__ __forceinline__ void consume(const Parameters& p, char* memory, std::uint32_t shared,
                                                  Barriers bars) {
     // The same in all lanes, as the compiler can see: products may not be in branches that diverge.
@@ -293,17 +312,16 @@ struct AttentionForward : AttentionTiles<CAUSAL, 64 * GROUPS, KEYS, Parameters> 
     for (std::uint32_t turn = 0; number_of(turn) < tile_count(p); ++turn) {
       const Tile t = tile_at(p, number_of(turn));
       const std::uint32_t first = t.first + group * 64, row = first + warp * 16 + (lane >> 2);
-      const std::uint32_t own = first >= p.queries ? 0 : blocks_of(p, t, min(first + 64, p.queries));
-      // Blocks of keys that only later rows attend to.
-      for (std::uint32_t b = t.blocks; b > own; --b, ++it) {
-        const std::uint32_t stage = it % STAGES, parity = it / STAGES & 1;
-        barrier_wait(bars.keys_full(stage), parity);
-        barrier_wait(bars.values_full(stage), parity);
-        // A warp that has not seen that they are full would wait for ever once they are filled again.
-        sync_threads(4 + group, 128);
-        if (speaker) barrier_arrive(bars.keys_empty(stage)), barrier_arrive(bars.values_empty(stage));
-        if (b > 1) wait_for_turn(group), give_turn(group);
+      std::uint32_t own = first >= p.queries ? 0 : blocks_of(p, t, min(first + 64, p.queries));
+      std::uint32_t before_own = 0;  // blocks of keys that only earlier rows attend to
+      if constexpr (kGeneral) {
+        own = min(own, t.blocks);
+        if (own > 0)
+          before_own =
+              min(own - 1, static_cast<std::uint32_t>(max(0, keys_of(p, t.batch, first).from - t.from)) / KEYS);
       }
+      // Blocks of keys that only later rows attend to.
+      for (std::uint32_t b = t.blocks; b > own; --b, ++it) skip(bars, it, group, speaker, b > 1);
       barrier_wait(bars.queries_full(group), turn & 1);
       if (own == 0) {
         sync_threads(4 + group, 128);
@@ -315,6 +333,11 @@ struct AttentionForward : AttentionTiles<CAUSAL, 64 * GROUPS, KEYS, Parameters> 
       seen.end = t.end;
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
+        if constexpr (kGeneral) {
+          const Span keys = keys_of(p, t.batch, row + h * 8);
+          seen.first[h] = keys.from, seen.last[h] = keys.end - 1;
+          continue;
+        }
         seen.last[h] = last_key(p, t, row + h * 8);
         if constexpr (kPaged) seen.first[h] = p.window > 0 ? seen.last[h] + 1 - static_cast<int>(p.window) : 0;
       }
@@ -323,6 +346,8 @@ struct AttentionForward : AttentionTiles<CAUSAL, 64 * GROUPS, KEYS, Parameters> 
       if constexpr (kPaged) {
         all_from = p.window > 0 ? last_key(p, t, first + 63) + 1 - static_cast<int>(p.window) : 0;
         all_to = min(t.end - 1, last_key(p, t, first));
+      } else if constexpr (kGeneral) {
+        all_from = keys_of(p, t.batch, first + 63).from, all_to = keys_of(p, t.batch, first).end - 1;
       }
       float s[KEYS / 2], o[VALUES / 2];
       std::uint32_t a[KEYS / 16][4];
@@ -348,7 +373,7 @@ struct AttentionForward : AttentionTiles<CAUSAL, 64 * GROUPS, KEYS, Parameters> 
         }
       }
 
-      while (block > 0) {
+      while (block > before_own) {
         const std::uint32_t before = it % STAGES, parity_before = it / STAGES & 1;
         ++it, --block;
         const std::uint32_t stage = it % STAGES;
@@ -366,8 +391,8 @@ struct AttentionForward : AttentionTiles<CAUSAL, 64 * GROUPS, KEYS, Parameters> 
         product_wait<1>();
         if (speaker) barrier_arrive(bars.keys_empty(stage));
         const int key = t.from + static_cast<int>(block) * KEYS;
-        const bool hides = kPaged && (key < all_from || key + KEYS - 1 > all_to || seen.missing != 0);
-        const float2 shrink = weights<kPaged>(s, soft, p, seen, key, hides);
+        const bool hides = kRanged && (key < all_from || key + KEYS - 1 > all_to || (kPaged && seen.missing != 0));
+        const float2 shrink = weights<kRanged>(s, soft, p, seen, key, hides);
         product_wait<0>();
         if (speaker) barrier_arrive(bars.values_empty(before));
 #pragma unroll
@@ -397,6 +422,9 @@ struct AttentionForward : AttentionTiles<CAUSAL, 64 * GROUPS, KEYS, Parameters> 
       product_wait<0>();
       if (speaker) barrier_arrive(bars.values_empty(it % STAGES));
       ++it;
+      if constexpr (kGeneral) {
+        for (std::uint32_t b = before_own; b > 0; --b, ++it) skip(bars, it, group, speaker, true);
+      }
       if constexpr (!kStageApart) sync_threads(4 + group, 128);
       if (kPaged && chunks_of(p) > 1) {
         if constexpr (kPaged) store_part(p, t, row, o, soft);

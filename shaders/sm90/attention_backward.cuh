@@ -20,10 +20,18 @@ struct AttentionGradientParameters {
   std::uint32_t batch_stride, head_stride, row_stride;  ///< of dk and dv, in elements
   float scale, log2_scale;
   std::uint32_t tiles, key_tiles;
+  // What follows is for kernels with GeneralGradientParameters, as in AttentionParameters; log2_scale is then of capped
+  // scores' tanh.
+  std::uint32_t causal, window;
+  float cap;
+  const int2* documents;
+  const std::uint32_t* ranges;  ///< [batch, 2 · key_tiles + tiles]: attention_ranges()
 };
+struct GeneralGradientParameters : AttentionGradientParameters {};
 
-template <bool F16, bool CAUSAL, int SIZE, int QUERIES>
+template <bool F16, bool CAUSAL, int SIZE, int QUERIES, typename Parameters = AttentionGradientParameters>
 struct AttentionBackward {
+  static constexpr bool kGeneral = std::is_same_v<Parameters, GeneralGradientParameters>;
   static constexpr int kKeys = 128, kStages = 2, kThreads = 384;
   static constexpr int kSumStages = SIZE == 128 ? 2 : 1;  ///< as many as there is room for
   static constexpr int kColumns = SIZE / 64;
@@ -57,24 +65,35 @@ struct AttentionBackward {
 
   struct Work {
     std::uint32_t tile, group, batch;  ///< of keys; head of keys
-    std::uint32_t first;               ///< tile of queries
+    std::uint32_t first, past;         ///< tiles of queries that attend to it; past: of general kernels, else all
   };
-  static __device__ __forceinline__ Work work_at(const AttentionGradientParameters& p, std::uint32_t i) {
+  static __device__ __forceinline__ Work work_at(const Parameters& p, std::uint32_t i) {
     Work w;
     const std::uint32_t groups = p.heads / p.heads_a_group, head = i / p.key_tiles;
     w.tile = p.key_tiles - 1 - (i - head * p.key_tiles);
     w.batch = head / groups, w.group = head - w.batch * groups;
     w.first = CAUSAL ? w.tile * kKeys / QUERIES : 0;
+    if constexpr (kGeneral) {
+      const std::uint32_t* ranges = ranges_of(p, w.batch) + 2 * w.tile;
+      w.first = ranges[0], w.past = ranges[1];
+    }
     return w;
   }
-  /// Of the blocks that add to a tile of queries, how many come before that of a tile of keys.
-  static __device__ __forceinline__ std::uint32_t turn_of(const AttentionGradientParameters& p, std::uint32_t tile,
-                                                          std::uint32_t key_tile) {
-    const std::uint32_t last = CAUSAL ? min(p.key_tiles - 1, ((tile + 1) * QUERIES - 1) / kKeys) : p.key_tiles - 1;
-    return last - key_tile;
+  static __device__ __forceinline__ const std::uint32_t* ranges_of(const Parameters& p, std::uint32_t batch) {
+    return p.ranges + static_cast<std::size_t>(batch) * (2 * p.key_tiles + p.tiles);
+  }
+  static __device__ __forceinline__ std::uint32_t past_of(const Parameters& p, const Work& w) {
+    if constexpr (kGeneral) return w.past;
+    return p.tiles;
+  }
+  /// Of the blocks that add to a tile of queries, how many come before that of the work's tile of keys.
+  static __device__ __forceinline__ std::uint32_t turn_of(const Parameters& p, std::uint32_t tile, const Work& w) {
+    std::uint32_t last = CAUSAL ? min(p.key_tiles - 1, ((tile + 1) * QUERIES - 1) / kKeys) : p.key_tiles - 1;
+    if constexpr (kGeneral) last = ranges_of(p, w.batch)[2 * p.key_tiles + tile];
+    return last - w.tile;
   }
 
-  static __device__ __forceinline__ std::uint32_t work_count(const AttentionGradientParameters& p) {
+  static __device__ __forceinline__ std::uint32_t work_count(const Parameters& p) {
     return p.key_tiles * (p.heads / p.heads_a_group) * p.batch;
   }
   /// The number of this block's n-th piece of work, once load() knows it; from work_count() on there is none.
@@ -85,7 +104,7 @@ struct AttentionBackward {
     return number;
   }
 
-  static __device__ __forceinline__ void load(const AttentionGradientParameters& p, char* memory, std::uint32_t shared,
+  static __device__ __forceinline__ void load(const Parameters& p, char* memory, std::uint32_t shared,
                                               std::uint32_t bars) {
     std::uint32_t it = 0;
     for (std::uint32_t n = 0;; ++n) {
@@ -106,7 +125,8 @@ struct AttentionBackward {
       for (std::uint32_t h = 0; h < p.heads_a_group; ++h) {
         const std::uint32_t head = w.group * p.heads_a_group + h;
         const float2* rows = p.rows + (static_cast<std::size_t>(w.batch) * p.heads + head) * p.tiles * QUERIES;
-        for (std::uint32_t t = w.first; t < p.tiles; ++t, ++it) {
+#pragma unroll 1
+        for (std::uint32_t t = w.first; t < past_of(p, w); ++t, ++it) {
           const std::uint32_t stage = it % kStages, parity = (it / kStages - 1) & 1;
           const std::uint32_t queries = bars + (kQueriesFull + stage) * 8,
                               gradients = bars + (kGradientsFull + stage) * 8;
@@ -127,8 +147,8 @@ struct AttentionBackward {
   }
 
   /// Adds the sums of dq to those in memory when it is this block's turn.
-  static __device__ __forceinline__ void add_sums(const AttentionGradientParameters& p, const char* memory,
-                                                  std::uint32_t shared, std::uint32_t bars) {
+  static __device__ __forceinline__ void add_sums(const Parameters& p, const char* memory, std::uint32_t shared,
+                                                  std::uint32_t bars) {
     std::uint32_t it = 0;
     for (std::uint32_t n = 0;; ++n) {
       const std::uint32_t number = number_of(n, memory, bars);
@@ -136,9 +156,10 @@ struct AttentionBackward {
       const Work w = work_at(p, number);
       for (std::uint32_t h = 0; h < p.heads_a_group; ++h) {
         const std::size_t head = static_cast<std::size_t>(w.batch) * p.heads + w.group * p.heads_a_group + h;
-        for (std::uint32_t t = w.first; t < p.tiles; ++t, ++it) {
+#pragma unroll 1
+        for (std::uint32_t t = w.first; t < past_of(p, w); ++t, ++it) {
           const std::size_t tile = head * p.tiles + t;
-          const std::uint32_t turn = turn_of(p, t, w.tile), stage = it % kSumStages;
+          const std::uint32_t turn = turn_of(p, t, w), stage = it % kSumStages;
           wait_until(p.turns + tile, turn);
           for (int g = 0; g < 2; ++g) {
             barrier_wait(bars + (kSumsFull + stage * 2 + g) * 8, it / kSumStages & 1);
@@ -160,16 +181,30 @@ struct AttentionBackward {
 
   /// Sets what does not count to 0: pairs beyond the triangle, the keys or the queries.
   /// @param query, key of the first element
-  static __device__ __forceinline__ void hide(float (&x)[QUERIES / 2], const AttentionGradientParameters& p,
+  static __device__ __forceinline__ void hide(float (&x)[QUERIES / 2], const Parameters& p, std::uint32_t batch,
                                               std::uint32_t query, std::uint32_t key) {
+    Span seen[2] = {};  // read again for each tile that needs them: registers are scarce
+    if constexpr (kGeneral) seen[0] = queries_of(p, batch, key), seen[1] = queries_of(p, batch, key + 8);
 #pragma unroll
     for (int i = 0; i < QUERIES / 2; ++i) {
       const std::uint32_t at = key + (i >> 1 & 1) * 8, row = query + i / 4 * 8 + (i & 1);
+      if constexpr (kGeneral) {
+        const Span& s = seen[i >> 1 & 1];
+        if (static_cast<int>(row) < s.from || static_cast<int>(row) >= s.end) x[i] = 0;
+        continue;
+      }
       if (at >= p.keys || row >= p.queries || (CAUSAL && at > row)) x[i] = 0;
     }
   }
   /// Scores to weights.
-  static __device__ __forceinline__ void weights(float (&s)[QUERIES / 2], const float4* rows, float scale) {
+  static __device__ __forceinline__ void weights(float (&s)[QUERIES / 2], const float4* rows, const Parameters& p) {
+    const float scale = p.log2_scale;
+    if constexpr (kGeneral) {
+      if (p.cap != 0) {
+#pragma unroll
+        for (int i = 0; i < QUERIES / 2; ++i) s[i] = tanh_of(s[i] * p.cap);
+      }
+    }
 #pragma unroll
     for (int j = 0; j < QUERIES / 8; ++j) {
       const float4 two = rows[j * 4 + (threadIdx.x & 3)];
@@ -177,14 +212,25 @@ struct AttentionBackward {
       for (int i = j * 4; i < j * 4 + 4; ++i) s[i] = exp2_fast(s[i] * scale - (i & 1 ? two.z : two.x));
     }
   }
-  /// Gradients of weights to gradients of scores, but for the scale.
+  /// Gradients of weights to gradients of scores, but for the scale. tanh of a soft cap comes from the weight's
+  /// logarithm, which needs no registers from one product to the other; of a weight of 0, whose gradient is 0, it is
+  /// what it may be. In a loop of its own it took so many registers that products waited for each other.
   static __device__ __forceinline__ void gradients(float (&ds)[QUERIES / 2], const float (&weights)[QUERIES / 2],
-                                                   const float4* rows) {
+                                                   const float4* rows, const Parameters& p) {
 #pragma unroll
     for (int j = 0; j < QUERIES / 8; ++j) {
       const float4 two = rows[j * 4 + (threadIdx.x & 3)];
 #pragma unroll
       for (int i = j * 4; i < j * 4 + 4; ++i) ds[i] = weights[i] * (ds[i] - (i & 1 ? two.w : two.y));
+      if constexpr (kGeneral) {
+        if (p.cap == 0) continue;
+        const float factor = __fdividef(1.0f, p.log2_scale);
+#pragma unroll
+        for (int i = j * 4; i < j * 4 + 4; ++i) {
+          const float t = fmaxf(-1, fminf(1, (__log2f(weights[i]) + (i & 1 ? two.z : two.x)) * factor));
+          ds[i] -= ds[i] * t * t;
+        }
+      }
     }
   }
   static __device__ __forceinline__ void to_operands(const float (&s)[QUERIES / 2],
@@ -193,7 +239,7 @@ struct AttentionBackward {
     for (int i = 0; i < QUERIES / 4; ++i) a[i / 4][i % 4] = pack<F16>(s[i * 2], s[i * 2 + 1]);
   }
 
-  static __device__ __forceinline__ void multiply(const AttentionGradientParameters& p, const Work& w, std::uint32_t n,
+  static __device__ __forceinline__ void multiply(const Parameters& p, const Work& w, std::uint32_t n,
                                                   std::uint32_t& it, char* memory, std::uint32_t shared,
                                                   std::uint32_t bars) {
     const int group = __shfl_sync(~0u, static_cast<int>(threadIdx.x >> 7), 0) - 1;
@@ -204,10 +250,15 @@ struct AttentionBackward {
     float dk[SIZE / 2], dv[SIZE / 2];
 #pragma unroll
     for (int i = 0; i < SIZE / 2; ++i) dk[i] = 0, dv[i] = 0;
+    Span by_all = {};  // queries that attend to all keys of the warpgroup
+    if constexpr (kGeneral) {
+      const std::uint32_t first = w.tile * kKeys + group * 64;
+      by_all = {queries_of(p, w.batch, first + 63).from, queries_of(p, w.batch, first).end};
+    }
     barrier_wait(bars + kKeysFull * 8, n & 1);
 
     for (std::uint32_t h = 0; h < p.heads_a_group; ++h) {
-      for (std::uint32_t t = w.first; t < p.tiles; ++t, ++it) {
+      for (std::uint32_t t = w.first; t < past_of(p, w); ++t, ++it) {
         const std::uint32_t stage = it % kStages, parity = it / kStages & 1;
         const std::uint32_t q = shared + kQueriesAt + stage * kQueryBytes,
                             dy = shared + kGradientsAt + stage * kQueryBytes,
@@ -228,16 +279,18 @@ struct AttentionBackward {
         product_wait<1>();
 
         const float4* rows = reinterpret_cast<const float4*>(memory + kRowsAt + stage * kRowBytes);
-        const bool masked = (CAUSAL && t * QUERIES < (w.tile + 1) * kKeys) || (w.tile + 1) * kKeys > p.keys ||
-                            (t + 1) * QUERIES > p.queries;
+        bool masked = (CAUSAL && t * QUERIES < (w.tile + 1) * kKeys) || (w.tile + 1) * kKeys > p.keys ||
+                      (t + 1) * QUERIES > p.queries;
+        if constexpr (kGeneral)
+          masked = static_cast<int>(t * QUERIES) < by_all.from || static_cast<int>((t + 1) * QUERIES) > by_all.end;
         const std::uint32_t query = t * QUERIES + (lane & 3) * 2;
         std::uint32_t a[QUERIES / 16][4], da[QUERIES / 16][4];
-        weights(s, rows, p.log2_scale);
-        if (masked) hide(s, p, query, key);
+        weights(s, rows, p);
+        if (masked) hide(s, p, w.batch, query, key);
         to_operands(s, a);
         product_wait<0>();
-        gradients(ds, s, rows);
-        if (masked) hide(ds, p, query, key);
+        gradients(ds, s, rows, p);
+        if (masked) hide(ds, p, w.batch, query, key);
         to_operands(ds, da);
 
         product_fence();
@@ -268,7 +321,7 @@ struct AttentionBackward {
         product_wait<2>();
         if (speaker) barrier_arrive(bars + (kGradientsEmpty + stage) * 8);
         product_wait<1>();
-        if (speaker && h + 1 == p.heads_a_group && t + 1 == p.tiles) barrier_arrive(bars + kKeysEmpty * 8);
+        if (speaker && h + 1 == p.heads_a_group && t + 1 == past_of(p, w)) barrier_arrive(bars + kKeysEmpty * 8);
         const std::uint32_t place = it % kSumStages * 2 + group;
         if (it >= kSumStages) barrier_wait(bars + (kSumsEmpty + place) * 8, (it / kSumStages - 1) & 1);
         float4* sums = reinterpret_cast<float4*>(memory + kSumsAt + place * kSumBytes) + in_group;
@@ -280,7 +333,7 @@ struct AttentionBackward {
         if (speaker) barrier_arrive(bars + (kQueriesEmpty + stage) * 8);
       }
     }
-    if (speaker && w.first >= p.tiles) barrier_arrive(bars + kKeysEmpty * 8);
+    if (speaker && w.first >= past_of(p, w)) barrier_arrive(bars + kKeysEmpty * 8);
     const std::size_t head =
         static_cast<std::size_t>(w.batch) * p.batch_stride + static_cast<std::size_t>(w.group) * p.head_stride;
     const std::uint32_t row = group * 64 + warp * 16;
@@ -303,7 +356,7 @@ struct AttentionBackward {
     __syncwarp();
   }
 
-  static __device__ __forceinline__ void run(const AttentionGradientParameters& p, char* memory) {
+  static __device__ __forceinline__ void run(const Parameters& p, char* memory) {
     const std::uint32_t shared = shared_address(memory), bars = shared + kBarriers;
     if (threadIdx.x == 0) {
       barrier_init(bars + kKeysFull * 8, 1), barrier_init(bars + kKeysEmpty * 8, 2);
@@ -334,93 +387,5 @@ struct AttentionBackward {
     }
   }
 };
-
-/// Before: Σ y · dy, logsumexp in units of log 2, and turns set to 0. Rows include those of the last tile that are not
-/// there.
-struct AttentionRowParameters {
-  const std::uint16_t *y, *dy;
-  const float* logsumexp;
-  float2* rows;
-  std::uint32_t* turns;
-  std::uint32_t heads, queries, size, rows_a_head, all, turn_count;
-  std::uint32_t y_strides[3], dy_strides[3];  ///< batch, head, row
-};
-
-template <bool F16>
-__device__ __forceinline__ void attention_rows(const AttentionRowParameters& p) {
-  const std::uint32_t thread = blockIdx.x * blockDim.x + threadIdx.x, all_threads = gridDim.x * blockDim.x;
-  for (std::uint32_t i = thread; i < p.turn_count; i += all_threads) p.turns[i] = 0;
-  // Eight lanes a row, 16 bytes each at a time.
-  for (std::uint32_t r = thread / 8; r < p.all; r += all_threads / 8) {
-    const std::uint32_t head = r / p.rows_a_head, row = r - head * p.rows_a_head, batch = head / p.heads,
-                        of_batch = head - batch * p.heads;
-    float sum = 0;
-    if (row < p.queries) {
-      auto at = [&](const std::uint16_t* x, const std::uint32_t(&strides)[3]) {
-        return x + static_cast<std::size_t>(batch) * strides[0] + static_cast<std::size_t>(of_batch) * strides[1] +
-               static_cast<std::size_t>(row) * strides[2];
-      };
-      const std::uint16_t *y = at(p.y, p.y_strides), *dy = at(p.dy, p.dy_strides);
-      for (std::uint32_t c = (threadIdx.x & 7) * 8; c < p.size; c += 64) {
-        const uint4 a = *reinterpret_cast<const uint4*>(y + c), b = *reinterpret_cast<const uint4*>(dy + c);
-        const std::uint32_t as[4] = {a.x, a.y, a.z, a.w}, bs[4] = {b.x, b.y, b.z, b.w};
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          const float2 u = unpack<F16>(as[i]), v = unpack<F16>(bs[i]);
-          sum += u.x * v.x + u.y * v.y;
-        }
-      }
-    }
-    for (int step = 4; step > 0; step /= 2) sum += __shfl_xor_sync(~0u, sum, step);
-    if ((threadIdx.x & 7) == 0) {
-      // Without a row, or where a row attends to nothing, weights are 0.
-      float logsumexp = row < p.queries ? p.logsumexp[static_cast<std::size_t>(head) * p.queries + row] : INFINITY;
-      if (logsumexp == -INFINITY) logsumexp = INFINITY;
-      p.rows[r] = make_float2(logsumexp * 1.44269504088896f, row < p.queries ? sum : 0);
-    }
-  }
-}
-
-/// Behind: sums of dq to results. A block a block of 64 x 64.
-struct AttentionSumParameters {
-  const float* sums;
-  std::uint16_t* dq;
-  std::uint32_t heads, queries, size, blocks_a_head, columns;
-  std::uint32_t strides[3];  ///< batch, head, row
-  float scale;
-};
-
-template <bool F16>
-__device__ __forceinline__ void attention_sums(const AttentionSumParameters& p) {
-  const std::uint32_t head = blockIdx.x / p.blocks_a_head, block = blockIdx.x - head * p.blocks_a_head;
-  const std::uint32_t batch = head / p.heads, of_batch = head - batch * p.heads, warp = threadIdx.x >> 5,
-                      lane = threadIdx.x & 31;
-  const std::uint32_t row = block / p.columns * 64 + warp * 16 + (lane >> 2), column = block % p.columns * 64;
-  const float4* sums =
-      reinterpret_cast<const float4*>(p.sums) + static_cast<std::size_t>(blockIdx.x) * 1024 + threadIdx.x;
-  float4 x[8];
-#pragma unroll
-  for (int i = 0; i < 8; ++i) x[i] = sums[i * 128];
-  std::uint16_t* dq =
-      p.dq + static_cast<std::size_t>(batch) * p.strides[0] + static_cast<std::size_t>(of_batch) * p.strides[1];
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-#pragma unroll
-    for (int part = 0; part < 2; ++part) {
-      std::uint32_t words[4];
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const float4& sum = x[part * 4 + i];
-        words[i] =
-            half == 0 ? pack<F16>(sum.x * p.scale, sum.y * p.scale) : pack<F16>(sum.z * p.scale, sum.w * p.scale);
-      }
-      transpose_of_four(words);
-      const std::uint32_t r = row + half * 8, c = column + (part * 4 + (lane & 3)) * 8;
-      if (r < p.queries && c < p.size)
-        *reinterpret_cast<uint4*>(dq + static_cast<std::size_t>(r) * p.strides[2] + c) =
-            make_uint4(words[0], words[1], words[2], words[3]);
-    }
-  }
-}
 
 }  // namespace hopper

@@ -1,6 +1,7 @@
 #pragma once
 // The kernels of attention for one dtype; tensor/ops/attention/cubin.cpp has the same sizes.
 #include "attention_backward.cuh"
+#include "attention_rows.cuh"
 
 #define ETNA_ATTENTION_KERNEL(name, kernel, parameters)                                                          \
   extern "C" __global__ void __launch_bounds__(kernel::kThreads, 1) name(const __grid_constant__ parameters p) { \
@@ -33,6 +34,33 @@
                         hopper::AttentionGradientParameters)                                              \
   ETNA_ATTENTION_KERNEL(cubin_attention_backward_##dtype##_##SIZE##_causal, hopper::BackwardCausal##SIZE, \
                         hopper::AttentionGradientParameters)
+
+/// With soft caps; windows and documents are parameters, and so is the triangle.
+#define ETNA_ATTENTION_GENERAL(dtype, F16, SIZE, GROUPS, KEYS)                                                \
+  namespace hopper {                                                                                          \
+  using General##SIZE = AttentionForward<F16, true, SIZE, SIZE, GROUPS, KEYS, 2, GeneralAttentionParameters>; \
+  }                                                                                                           \
+  ETNA_ATTENTION_KERNEL(cubin_attention_general_##dtype##_##SIZE, hopper::General##SIZE,                      \
+                        hopper::GeneralAttentionParameters)
+
+#define ETNA_ATTENTION_BACKWARD_GENERAL(dtype, F16, SIZE, QUERIES)                                        \
+  namespace hopper {                                                                                      \
+  using BackwardGeneral##SIZE = AttentionBackward<F16, true, SIZE, QUERIES, GeneralGradientParameters>;   \
+  }                                                                                                       \
+  ETNA_ATTENTION_KERNEL(cubin_attention_backward_general_##dtype##_##SIZE, hopper::BackwardGeneral##SIZE, \
+                        hopper::GeneralGradientParameters)
+
+#define ETNA_ATTENTION_GENERAL_KERNELS(dtype, F16)                                                     \
+  ETNA_ATTENTION_GENERAL(dtype, F16, 64, 3, 128)                                                       \
+  ETNA_ATTENTION_GENERAL(dtype, F16, 96, 2, 128)                                                       \
+  ETNA_ATTENTION_GENERAL(dtype, F16, 128, 2, 128)                                                      \
+  ETNA_ATTENTION_GENERAL(dtype, F16, 256, 2, 64)                                                       \
+  ETNA_ATTENTION_BACKWARD_GENERAL(dtype, F16, 64, 128)                                                 \
+  ETNA_ATTENTION_BACKWARD_GENERAL(dtype, F16, 128, 64)                                                 \
+  extern "C" __global__ void __launch_bounds__(256)                                                    \
+      cubin_attention_rows_general_##dtype(const __grid_constant__ hopper::AttentionRowParameters p) { \
+    hopper::attention_rows<F16, true>(p);                                                              \
+  }
 
 #define ETNA_ATTENTION_KERNELS(dtype, F16)                                                     \
   ETNA_ATTENTION_FORWARD(dtype, F16, 64, 3, 128)                                               \

@@ -14,9 +14,16 @@ struct AttentionParameters {
   std::uint32_t batch, heads, heads_a_group, queries, keys;
   std::uint32_t value_size;              ///< of a row of y
   std::uint32_t y_batch, y_head, y_row;  ///< strides in elements
-  float scale;                           ///< of scores, in units of log 2
+  float scale;                           ///< of scores, or of their tanh, in units of log 2
   std::uint32_t tiles;                   ///< of queries, per head
+  // What follows is for kernels with GeneralAttentionParameters.
+  std::uint32_t causal, window;  ///< window: 0: none
+  float cap;                     ///< what a product is multiplied by before tanh_of(); 0: no soft cap
+  const int2* documents;         ///< [batch, queries]: bounds of each one's document; nullptr: none
 };
+
+/// Says by its type that a kernel knows soft caps, and asks at run time for triangle, window and documents.
+struct GeneralAttentionParameters : AttentionParameters {};
 
 /// Queries are [batch, steps, heads, size], dense. A row is one of `1 << pack` neighbouring heads of one of the steps;
 /// `heads` counts such packs, `queries` the rows of one.
@@ -37,10 +44,41 @@ struct PagedAttentionParameters {
 
 constexpr int kCacheBlock = 64;  ///< positions of a block of a paged cache
 
+/// Rows from ... end - 1.
+struct Span {
+  int from, end;
+};
+template <typename Parameters>
+__device__ __forceinline__ Span in_document(Span s, const Parameters& p, std::uint32_t batch, std::uint32_t row) {
+  if (p.documents == nullptr) return s;
+  const int2 document = p.documents[static_cast<std::size_t>(batch) * p.queries + row];
+  return {max(s.from, document.x), min(s.end, document.y)};
+}
+/// The keys that a query attends to; of one that is not there, those of the last. Where documents are contiguous,
+/// neither bound decreases from row to row.
+template <typename Parameters>
+__device__ __forceinline__ Span keys_of(const Parameters& p, std::uint32_t batch, std::uint32_t query) {
+  const int row = static_cast<int>(min(query, p.queries - 1)), keys = static_cast<int>(p.keys);
+  const Span s{p.window > 0 ? max(0, row + 1 - static_cast<int>(p.window)) : 0, p.causal ? min(keys, row + 1) : keys};
+  return in_document(s, p, batch, static_cast<std::uint32_t>(row));
+}
+/// The queries that attend to a key; none if it is not there.
+template <typename Parameters>
+__device__ __forceinline__ Span queries_of(const Parameters& p, std::uint32_t batch, std::uint32_t key) {
+  const int row = static_cast<int>(key), queries = static_cast<int>(p.queries);
+  if (key >= p.keys) return {queries, 0};
+  const Span s{p.causal ? row : 0, p.window > 0 ? min(queries, row + static_cast<int>(p.window)) : queries};
+  return in_document(s, p, batch, key);
+}
+
+/// tanh of x / (2 log2 e).
+__device__ __forceinline__ float tanh_of(float x) { return 1 - __fdividef(2.0f, 1 + exp2_fast(x)); }
+
 /// Tiles of ROWS queries, keys by KEYS.
 template <bool CAUSAL, int ROWS, int KEYS, typename Parameters>
 struct AttentionTiles {
   static constexpr bool kPaged = std::is_same_v<Parameters, PagedAttentionParameters>;
+  static constexpr bool kGeneral = std::is_same_v<Parameters, GeneralAttentionParameters>;
 
   struct Tile {
     std::uint32_t first, head, batch, blocks;  ///< first query; blocks of keys that any of its rows attends to
@@ -55,9 +93,11 @@ struct AttentionTiles {
   }
   /// Blocks of keys of rows up to `end`.
   static __device__ __forceinline__ std::uint32_t blocks_of(const Parameters& p, const Tile& t, std::uint32_t end) {
+    // Rows that attend to nothing are 0, which somebody has to write.
+    if constexpr (kGeneral)
+      return static_cast<std::uint32_t>(max(1, (keys_of(p, t.batch, end - 1).end - t.from + KEYS - 1) / KEYS));
     const int keys = (CAUSAL ? min(t.end, last_key(p, t, end - 1) + 1) : t.end) - t.from;
     if constexpr (kPaged) {
-      // Rows that attend to nothing are 0, which somebody has to write.
       if (keys <= 0) return p.chunks == 1 ? 1 : 0;
     }
     return (static_cast<std::uint32_t>(keys) + KEYS - 1) / KEYS;
@@ -102,6 +142,7 @@ struct AttentionTiles {
       set_span(p, t);
     } else {
       t.end = static_cast<int>(p.keys);
+      if constexpr (kGeneral) t.from = min(t.end, keys_of(p, t.batch, t.first).from);
     }
     t.blocks = blocks_of(p, t, min(t.first + ROWS, p.queries));
     return t;

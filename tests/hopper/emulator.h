@@ -27,6 +27,9 @@
 #define __device__
 #define __forceinline__ inline
 
+struct int2 {
+  int x, y;
+};
 struct float2 {
   float x, y;
 };
@@ -267,6 +270,7 @@ inline float __fmul_rn(float x, float y) {
   return product;
 }
 inline float __log2f(float x) { return std::log2(x); }
+inline float __fdividef(float a, float b) { return a / b; }
 inline std::uint32_t atomicAdd(std::uint32_t* to, std::uint32_t n) { return (*to += n) - n; }
 
 namespace hopper {

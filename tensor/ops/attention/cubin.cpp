@@ -15,10 +15,11 @@ namespace etna::attention {
 namespace {
 
 /// Kernels for heads up to a size, as in shaders/sm90/attention_kernels.cuh: for bf16 and f16, without and with a
-/// triangle.
+/// triangle, and general ones.
 struct CubinForward {
   std::int64_t size;
   const gpu::CubinKernel* kernels[2][2];
+  const gpu::CubinKernel* general[2];
   const gpu::CubinKernel* paged[2];
   std::int64_t groups, keys;  ///< warpgroups, each with 64 queries; keys of a tile
   std::uint32_t shared_bytes;
@@ -26,6 +27,7 @@ struct CubinForward {
 struct CubinBackward {
   std::int64_t size;
   const gpu::CubinKernel* kernels[2][2];
+  const gpu::CubinKernel* general[2];
   std::int64_t queries;  ///< of a tile
   std::uint32_t shared_bytes;
 };
@@ -52,6 +54,7 @@ const CubinForward* forward_kernels(std::int64_t size) {
       {64,
        {{&cubin_attention_bf16_64, &cubin_attention_bf16_64_causal},
         {&cubin_attention_f16_64, &cubin_attention_f16_64_causal}},
+       {&cubin_attention_general_bf16_64, &cubin_attention_general_f16_64},
        {&cubin_attention_paged_bf16_64, &cubin_attention_paged_f16_64},
        3,
        128,
@@ -59,6 +62,7 @@ const CubinForward* forward_kernels(std::int64_t size) {
       {96,
        {{&cubin_attention_bf16_96, &cubin_attention_bf16_96_causal},
         {&cubin_attention_f16_96, &cubin_attention_f16_96_causal}},
+       {&cubin_attention_general_bf16_96, &cubin_attention_general_f16_96},
        {&cubin_attention_paged_bf16_96, &cubin_attention_paged_f16_96},
        2,
        128,
@@ -66,6 +70,7 @@ const CubinForward* forward_kernels(std::int64_t size) {
       {128,
        {{&cubin_attention_bf16_128, &cubin_attention_bf16_128_causal},
         {&cubin_attention_f16_128, &cubin_attention_f16_128_causal}},
+       {&cubin_attention_general_bf16_128, &cubin_attention_general_f16_128},
        {&cubin_attention_paged_bf16_128, &cubin_attention_paged_f16_128},
        2,
        128,
@@ -73,6 +78,7 @@ const CubinForward* forward_kernels(std::int64_t size) {
       {256,
        {{&cubin_attention_bf16_256, &cubin_attention_bf16_256_causal},
         {&cubin_attention_f16_256, &cubin_attention_f16_256_causal}},
+       {&cubin_attention_general_bf16_256, &cubin_attention_general_f16_256},
        {&cubin_attention_paged_bf16_256, &cubin_attention_paged_f16_256},
        2,
        64,
@@ -87,23 +93,39 @@ const CubinBackward* backward_kernels(std::int64_t size) {
       {64,
        {{&cubin_attention_backward_bf16_64, &cubin_attention_backward_bf16_64_causal},
         {&cubin_attention_backward_f16_64, &cubin_attention_backward_f16_64_causal}},
+       {&cubin_attention_backward_general_bf16_64, &cubin_attention_backward_general_f16_64},
        128,
        backward_bytes(1, 128)},
       {128,
        {{&cubin_attention_backward_bf16_128, &cubin_attention_backward_bf16_128_causal},
         {&cubin_attention_backward_f16_128, &cubin_attention_backward_f16_128_causal}},
+       {&cubin_attention_backward_general_bf16_128, &cubin_attention_backward_general_f16_128},
        64,
        backward_bytes(2, 64)},
   }};
   return smallest(all, size);
 }
 
+/// Whether general kernels are needed, which know windows, soft caps and documents.
+bool is_general(const AttentionAttrs& attributes, const Inputs& in) {
+  return attributes.window > 0 || attributes.softcap > 0 || in.documents.defined();
+}
+/// What general kernels multiply products by before tanh.
+float cap_of(const AttentionAttrs& attributes) {
+  return attributes.softcap > 0 ? static_cast<float>(2 * attributes.scale / attributes.softcap) * kLog2E : 0;
+}
+/// Scores that kernels see, in units of log 2: tanh under a soft cap.
+float log2_scale(const AttentionAttrs& attributes) {
+  return static_cast<float>(attributes.softcap > 0 ? attributes.softcap : attributes.scale) * kLog2E;
+}
+
 bool takes(const OpCall& call, const Inputs& in, std::initializer_list<const Tensor*> stored) {
   const auto& attributes = call.as<AttentionAttrs>();
   const double scale = attributes.scale;
-  if (attributes.window > 0 || attributes.softcap > 0 || in.documents.defined()) return false;
+  // tanh is exact to some 2e-7 of 1, so scores to as much of the cap.
+  const bool cap_fits = attributes.softcap == 0 || (attributes.softcap <= 1000 && std::isnormal(cap_of(attributes)));
   return has_cubin(in.q.device(), in.q.dtype(), in.size) && !in.mask.defined() && in.keys > 0 && scale > 0 &&
-         std::isfinite(scale) &&
+         std::isfinite(scale) && cap_fits &&
          std::all_of(stored.begin(), stored.end(), [](const Tensor* x) { return storable(*x); });
 }
 
@@ -136,14 +158,18 @@ bool launch_cubin(const OpCall& call, const Inputs& in, const Tensor& y, const T
   p.write(gpu::pointer(logsumexp));
   p.u32s(in.batch, in.heads, in.heads_per_group(), in.queries, in.keys, in.size);
   p.strides(y);
-  p.number(static_cast<float>(attributes.scale) * kLog2E);
-  p.u32s(tiles);
-  gpu::enqueue(y.device(), {.kernel = *kernel.kernels[y.dtype() == f16][attributes.causal],
-                            .op = call.op.name,
-                            .arguments = p,
-                            .groups = {gpu::u32(std::min(tiles * in.heads * in.batch, units_of(y.device()))), 1, 1},
-                            .threads = gpu::u32(128 * (kernel.groups + 1)),
-                            .shared_bytes = kernel.shared_bytes});
+  p.number(log2_scale(attributes));
+  p.u32s(tiles, attributes.causal, attributes.window);
+  p.number(cap_of(attributes));
+  p.read(gpu::pointer(in.documents));
+  const bool f16s = y.dtype() == f16;
+  gpu::enqueue(y.device(),
+               {.kernel = is_general(attributes, in) ? *kernel.general[f16s] : *kernel.kernels[f16s][attributes.causal],
+                .op = call.op.name,
+                .arguments = p,
+                .groups = {gpu::u32(std::min(tiles * in.heads * in.batch, units_of(y.device()))), 1, 1},
+                .threads = gpu::u32(128 * (kernel.groups + 1)),
+                .shared_bytes = kernel.shared_bytes});
   return true;
 }
 
@@ -201,15 +227,16 @@ bool launch_cubin_gradients(const OpCall& call, const Inputs& in, const Kept& ke
   const auto k = map_of(in.k, kBackwardKeys), v = map_of(in.v, kBackwardKeys);
   if (!q || !k || !v || !dy) return false;
   const Device device = dq.device();
-  const bool f16s = dq.dtype() == f16;
   const auto& attributes = call.as<AttentionAttrs>();
+  const bool f16s = dq.dtype() == f16, general = is_general(attributes, in);
   const auto scale = static_cast<float>(attributes.scale);
   const std::int64_t heads = in.batch * in.heads, tiles = ceil_div(in.queries, kernel->queries),
                      key_tiles = ceil_div(in.keys, kBackwardKeys), rows_a_head = tiles * kernel->queries,
                      blocks_a_head = kBackwardSums / 4096 * tiles;
   if (heads * std::max({rows_a_head, key_tiles, blocks_a_head}) >= std::int64_t{1} << 31) return false;
   const Tensor rows = empty({heads * rows_a_head, 2}, {f32, device}), turns = empty({heads * tiles + 1}, {i32, device}),
-               sums = empty({heads * tiles * kBackwardSums}, {f32, device});
+               sums = empty({heads * tiles * kBackwardSums}, {f32, device}),
+               ranges = general ? empty({in.batch * (2 * key_tiles + tiles)}, {i32, device}) : Tensor();
   const auto launch = [&](const gpu::CubinKernel& one, const CubinParameters& p, std::int64_t blocks,
                           std::uint32_t threads, std::uint32_t shared_bytes) {
     gpu::enqueue(device, {.kernel = one,
@@ -226,7 +253,15 @@ bool launch_cubin_gradients(const OpCall& call, const Inputs& in, const Kept& ke
   before.u32s(in.heads, in.queries, in.size, rows_a_head, heads * rows_a_head, turns.numel());
   before.strides(kept.y);
   before.strides(kept.dy);
-  launch(f16s ? cubins::cubin_attention_rows_f16 : cubins::cubin_attention_rows_bf16, before,
+  before.read(gpu::pointer(in.documents));
+  before.write(gpu::pointer(ranges));
+  before.u32s(in.batch, in.keys, attributes.causal, attributes.window, tiles, kernel->queries, key_tiles,
+              kBackwardKeys);
+  using namespace cubins;
+  static const gpu::CubinKernel* const rows_kernels[2][2] = {
+      {&cubin_attention_rows_bf16, &cubin_attention_rows_f16},
+      {&cubin_attention_rows_general_bf16, &cubin_attention_rows_general_f16}};
+  launch(*rows_kernels[general][f16s], before,
          std::min(ceil_div(heads * rows_a_head, std::int64_t{32}), 16 * units_of(device)), 256, 0);
 
   CubinParameters p;  // hopper::AttentionGradientParameters
@@ -239,10 +274,13 @@ bool launch_cubin_gradients(const OpCall& call, const Inputs& in, const Kept& ke
   p.u32s(in.batch, in.heads, in.heads_per_group(), in.queries, in.keys, in.size);
   p.strides(dk);
   p.number(scale);
-  p.number(scale * kLog2E);
-  p.u32s(tiles, key_tiles);
-  launch(*kernel->kernels[f16s][attributes.causal], p, std::min(key_tiles * in.groups * in.batch, units_of(device)),
-         384, kernel->shared_bytes);
+  p.number(log2_scale(attributes));
+  p.u32s(tiles, key_tiles, attributes.causal, attributes.window);
+  p.number(cap_of(attributes));
+  p.read(gpu::pointer(in.documents));
+  p.read(gpu::pointer(ranges));
+  launch(general ? *kernel->general[f16s] : *kernel->kernels[f16s][attributes.causal], p,
+         std::min(key_tiles * in.groups * in.batch, units_of(device)), 384, kernel->shared_bytes);
 
   CubinParameters behind;  // hopper::AttentionSumParameters
   behind.read(gpu::pointer(sums));
@@ -250,8 +288,7 @@ bool launch_cubin_gradients(const OpCall& call, const Inputs& in, const Kept& ke
   behind.u32s(in.heads, in.queries, in.size, blocks_a_head, kernel->size / 64);
   behind.strides(dq);
   behind.number(scale);
-  launch(f16s ? cubins::cubin_attention_sums_f16 : cubins::cubin_attention_sums_bf16, behind, heads * blocks_a_head,
-         128, 0);
+  launch(f16s ? cubin_attention_sums_f16 : cubin_attention_sums_bf16, behind, heads * blocks_a_head, 128, 0);
   return true;
 }
 
