@@ -88,6 +88,10 @@ Tensor DecoderAttention::rotated(const Tensor& x) const {
   return cat({y.slice(-1, 0, turned) * magnitude, y.slice(-1, turned, x.size(-1))}, -1);
 }
 
+AttentionSettings DecoderAttention::settings() const {
+  return {.causal = true, .scale = config_.score_scale(), .softcap = config_.attention_softcap, .window = window_};
+}
+
 /// Without a cache. @param query, key, value [B, T, heads · D]
 Tensor DecoderAttention::attend(const Tensor& query, const Tensor& key, const Tensor& value) const {
   const std::int64_t batch = query.size(0), steps = query.size(1);
@@ -96,19 +100,12 @@ Tensor DecoderAttention::attend(const Tensor& query, const Tensor& key, const Te
     return (norm == nullptr ? heads : (*norm)(heads)).transpose(1, 2);
   };
   const Tensor q = rotated(heads_of(query, query_norm.get())), k = rotated(heads_of(key, key_norm.get()));
-  AttentionSettings settings{.causal = true, .scale = config_.score_scale(), .softcap = config_.attention_softcap};
-  if (window_ > 0 && steps > window_) {
-    const Tensor near = triu(ones({steps, steps}, {f32, query.device()}), 1 - window_);
-    settings.mask = near > 0.0;
-  }
-  return dot_product_attention(q, k, heads_of(value, nullptr), settings).transpose(1, 2).reshape({batch, steps, -1});
+  return dot_product_attention(q, k, heads_of(value, nullptr), settings()).transpose(1, 2).reshape({batch, steps, -1});
 }
 
 /// The same. @param qkv [B, T, (heads + 2 kv_heads) · D], read in place if attention has no more to it
 Tensor DecoderAttention::attend(const Tensor& qkv) const {
-  const bool masked = window_ > 0 && qkv.size(1) > window_;
-  if (!query_norm && !masked && config_.attention_softcap == 0)
-    return self_attention(qkv, config_.heads, config_.kv_heads, true, config_.score_scale());
+  if (!query_norm) return self_attention(qkv, config_.heads, config_.kv_heads, settings());
   const std::int64_t key_at = config_.query_rows(), value_at = key_at + config_.kv_rows();
   return attend(qkv.slice(-1, 0, key_at), qkv.slice(-1, key_at, value_at), qkv.slice(-1, value_at, qkv.size(-1)));
 }

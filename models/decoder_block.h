@@ -52,6 +52,7 @@ class DecoderAttention : public nn::Module {
  private:
   Tensor frequencies_on(Device device) const;
   Tensor rotated(const Tensor& x) const;
+  AttentionSettings settings() const;
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value) const;
   Tensor attend(const Tensor& qkv) const;
   Tensor attend_to_cache(const Tensor& qkv, const DecoderCache& cache) const;
