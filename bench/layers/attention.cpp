@@ -1,3 +1,5 @@
+#include <utility>
+
 #include <fmt/format.h>
 
 #include <etna/tensor/ops.h>
@@ -9,7 +11,7 @@ namespace bench {
 
 using namespace etna;
 
-/// Causal self-attention of [B, H, T, D].
+/// Causal self-attention of [B, H, T, D]; of one length also with a window, a soft cap and packed documents.
 void attentions(const Setting& setting, const Print& print) {
   manual_seed(1);
   struct Sizes {
@@ -28,6 +30,18 @@ void attentions(const Setting& setting, const Print& print) {
     const Tensor q = input(), k = input(), v = input();
     print(timed(setting, "attention", fmt::format("causal B{} H{} T{} D{}", s.batch, s.heads, s.length, s.width),
                 [&] { return scaled_dot_product_attention(q, k, v, {}, true); }, {q, k, v}));
+    if (s.length != 4096) continue;
+    const Tensor lengths = full({s.batch, 8}, static_cast<double>(s.length) / 8, {i32, setting.device});
+    const Tensor near = triu(tril(ones({s.length, s.length}, {f32, setting.device})), 1 - 512) > 0.0;
+    const std::pair<const char*, AttentionSettings> limits[] = {
+        {"window 512", {.causal = true, .window = 512}},
+        {"the same as a mask", {.mask = near}},
+        {"soft cap", {.causal = true, .softcap = 50}},
+        {"8 documents", {.causal = true, .documents = document_bounds(lengths, s.length)}}};
+    for (const auto& limit : limits) {
+      print(timed(setting, "attention", fmt::format("{} T{} D{}", limit.first, s.length, s.width),
+                  [&] { return dot_product_attention(q, k, v, limit.second); }, {q, k, v}));
+    }
   }
 }
 
