@@ -39,7 +39,7 @@ template <bool CAUSAL, int SIZE>
 struct AttentionBackward32 {
   using Parameters = AttentionGradient32Parameters;
   /// What does not depend on the dtype: weights of scores.
-  using Pair = AttentionBackward<false, CAUSAL, 128, 64>;
+  using Pair = AttentionBackward<false, CAUSAL, 128, 64, AttentionGradient32Parameters>;
   static constexpr int kTile = 64, kThreads = 384, kColumns = SIZE / 64;
   static constexpr int kInRegisters = SIZE == 64 ? kParts : 1;  ///< how many parts of keys and values
   static constexpr bool kOneRegion = SIZE > 64;                 ///< for gradients of scores and sums of dq
@@ -301,7 +301,7 @@ struct AttentionBackward32 {
           float s[32], sums[SIZE / 2];
           shared.wait_full(kQueriesFull, it);
           multiply(s, k, shared.keys(n), shared.queries(it));
-          Pair::weights(s, shared.rows(it), p.log2_scale);
+          Pair::weights(s, shared.rows(it), p);
           // The other warpgroup gives them back, too, and only once it has all weights.
           if (speaker) barrier_arrive(shared.barrier(kQueriesEmpty, it % kStages));
           if ((CAUSAL && t == w.tile) || (w.tile + 1) * kTile > p.keys || (t + 1) * kTile > p.queries)
