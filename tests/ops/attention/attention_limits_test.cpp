@@ -311,9 +311,14 @@ class AttentionLimitsOnMatrixUnits : public testing::TestWithParam<std::tuple<Ke
 };
 
 TEST_P(AttentionLimitsOnMatrixUnits, AgreeWithAllWeights) {
-  const DType t = std::get<1>(GetParam());
-  for (const std::int64_t size : {64, 72, 128, 256}) {
-    for (const LimitsCase& c : limits_cases(size)) expect_limits_agree(c, t, kVulkan, t == f16 ? 1e-3 : 7e-3);
+  const auto [variant, t] = GetParam();
+  // Shaders are compiled for each window and soft cap.
+  const std::size_t step = variant == KernelVariant::cubin ? 1 : 5;
+  for (const std::int64_t size :
+       step == 1 ? std::vector<std::int64_t>{64, 72, 128, 256} : std::vector<std::int64_t>{72}) {
+    const std::vector<LimitsCase> cases = limits_cases(size);
+    for (std::size_t i = 0; i < cases.size(); i += step)
+      expect_limits_agree(cases[i], t, kVulkan, t == f16 ? 1e-3 : 7e-3);
   }
 }
 

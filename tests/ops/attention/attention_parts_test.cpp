@@ -99,7 +99,7 @@ TEST_F(AttentionByParts, AsksAtEveryReplay) {
 /// The plain kernel behind kernels by parts, which runs on every device.
 TEST(PlainAttentionAfterParts, RunsOnlyIfANumberDoesNotSplit) {
   if (!with_vulkan()) GTEST_SKIP() << "ETNA_TEST_VULKAN is not 1";
-  constexpr std::uint32_t kAfterParts = 98, kCausal = 1u << 31;  // as in attention.glsl
+  constexpr std::uint32_t kAfterParts = 97, kCausal = 1u << 31;  // as in attention_limits.glsl and attention.glsl
   const Tensor q = values({1, 1, 70, 64}, 1, f32).to(kVulkan), k = values({1, 1, 70, 64}, 2, f32).to(kVulkan),
                v = values({1, 1, 70, 64}, 3, f32).to(kVulkan);
   const Tensor wanted = scaled_dot_product_attention(q, k, v, {}, true, 1);
