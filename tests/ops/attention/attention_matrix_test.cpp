@@ -53,11 +53,11 @@ TensorList attention_matrix_results(const AttentionMatrixCase& c, DType t, DType
   return {y, in[0].grad(), in[1].grad(), in[2].grad()};
 }
 
-/// |a - b| / |b|; infinite if a value is NaN.
+/// |a - b| / |b|, or |a - b| where b is nothing but rounding; infinite if a value is NaN.
 double distance(const std::vector<double>& a, const std::vector<double>& b) {
   double off = 0, size = 0;
   for (std::size_t i = 0; i < b.size(); ++i) off += (a[i] - b[i]) * (a[i] - b[i]), size += b[i] * b[i];
-  double relative = std::sqrt(off / (size > 0 ? size : 1));
+  double relative = std::sqrt(off / (size > 1e-20 ? size : 1));
   return std::isnan(relative) ? std::numeric_limits<double>::infinity() : relative;
 }
 
