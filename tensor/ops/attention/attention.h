@@ -69,8 +69,8 @@ Tensor dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v, 
 /// The bounds of documents that are packed in rows of T positions, as AttentionSettings takes them: for each position,
 /// the first one of its document and the one behind its last. Positions behind the last document are one more. They are
 /// numbers on the device: a captured step reads them at each replay. Kernels rely on documents being contiguous; other
-/// bounds give unspecified results, but read nothing outside of the operands. NaN in q or k stays in its document;
-/// NaN in values and gradients may reach another one in the same tile of positions, as 0 · NaN.
+/// bounds give unspecified results, but read nothing outside of the operands. In forward, NaN in q or k stays in its
+/// document; in values, and in backward, it may reach another one in the same tile of positions, as 0 · NaN.
 /// @param lengths [..., N] i32 or i64, of the documents in order; 0: none @return [..., T, 2] i32
 /// @throws ShapeError, DtypeError
 Tensor document_bounds(const Tensor& lengths, std::int64_t positions);
