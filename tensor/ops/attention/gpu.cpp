@@ -104,12 +104,12 @@ void attention_gpu_forward(const OpCall& call, const Inputs& in, bool packed, st
              grid(in.queries, in.heads, in.batch, matrix->tile()));
     return;
   }
-  dispatch(gpu::Kernel(by_size(in.size, shaders::attention_64, shaders::attention_128), call)
-               .spec(out[0].dtype(), width(in.size, {&in.q, &in.k, &in.v}),
-                     unsplit.defined() ? kAfterParts : mask_dtype(in))
-               .spec(unrolled(out[0].device()))
-               .spec(window_and_softcap(attributes)),
-           grid(in.queries, in.heads, in.batch));
+  dispatch(
+      gpu::Kernel(by_size(in.size, shaders::attention_64, shaders::attention_128), call)
+          .spec(out[0].dtype(), width(in.size, {&in.q, &in.k, &in.v}), unsplit.defined() ? kAfterParts : mask_dtype(in))
+          .spec(unrolled(out[0].device()))
+          .spec(window_and_softcap(attributes)),
+      grid(in.queries, in.heads, in.batch));
 }
 
 /// Σ y · dy per row, f32 [B, H, T].
