@@ -139,7 +139,7 @@ uvec4 gradient(uvec4 vector, uint v, float logsumexp, float factor, uint target,
   return to;
 }
 
-// What a row, or a tile of it, comes to: its largest logit, then the sums of added() relative to it.
+// What exponentials of a row, or a tile of it, are relative to: its largest logit, or 0 if all are -infinity.
 float base_of(float most) { return most == minus_infinity() ? 0.0 : most; }
 
 // Writes the loss of a row, by one thread.
