@@ -14,28 +14,10 @@
 namespace hopper::by_parts {
 namespace {
 
-struct Sizes {
-  U32 batch, heads, groups, queries, keys, size;
-  bool side_by_side = false;  ///< the heads of a row
-};
-
 /// f32 [batch, heads, rows, size].
-struct Heads {
-  Heads(const Sizes& s, U32 heads, U32 rows)
-      : batch(s.batch),
-        heads(heads),
-        rows(rows),
-        size(s.size),
-        strides{heads * rows * size, s.side_by_side ? size : rows * size, s.side_by_side ? heads * size : size},
-        values(std::size_t{batch} * strides[0], NAN) {}
-
-  std::size_t at(U32 b, U32 h, U32 row, U32 i) const {
-    return std::size_t{b} * strides[0] + h * strides[1] + row * strides[2] + i;
-  }
+struct Heads : HeadsOf<float> {
+  Heads(const Sizes& s, U32 heads, U32 rows) : HeadsOf(s, heads, rows, NAN) {}
   float operator()(U32 b, U32 h, U32 row, U32 i) const { return values[at(b, h, row, i)]; }
-
-  U32 batch, heads, rows, size, strides[3];  ///< of batch, head and row
-  std::vector<float> values;
 };
 
 /// What attention_parts() leaves.

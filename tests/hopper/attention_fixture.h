@@ -16,6 +16,30 @@ namespace hopper {
 using U32 = std::uint32_t;
 inline constexpr float kLog2E = 1.44269504088896f;
 
+struct Sizes {
+  U32 batch, heads, groups, queries, keys, size;
+  bool side_by_side = false;  ///< the heads of a row
+};
+
+/// [batch, heads, rows, size] of T.
+template <typename T>
+struct HeadsOf {
+  HeadsOf(const Sizes& s, U32 heads, U32 rows, T value)
+      : batch(s.batch),
+        heads(heads),
+        rows(rows),
+        size(s.size),
+        strides{heads * rows * size, s.side_by_side ? size : rows * size, s.side_by_side ? heads * size : size},
+        values(std::size_t{batch} * strides[0], value) {}
+
+  std::size_t at(U32 b, U32 h, U32 row, U32 i) const {
+    return std::size_t{b} * strides[0] + h * strides[1] + row * strides[2] + i;
+  }
+
+  U32 batch, heads, rows, size, strides[3];  ///< of batch, head and row
+  std::vector<T> values;
+};
+
 /// The norm of the difference over the norm; infinite if a value is NaN.
 inline double distance(const std::vector<float>& found, const std::vector<double>& wanted) {
   double off = 0, size = 0;

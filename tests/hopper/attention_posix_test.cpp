@@ -15,24 +15,9 @@
 namespace hopper {
 namespace {
 
-struct Sizes {
-  U32 batch, heads, groups, queries, keys, size;
-  bool side_by_side = false;  ///< the heads of a row
-};
-
 /// bf16 [batch, heads, rows, size].
-struct Heads {
-  Heads(const Sizes& s, U32 heads, U32 rows)
-      : batch(s.batch),
-        heads(heads),
-        rows(rows),
-        size(s.size),
-        strides{heads * rows * size, s.side_by_side ? size : rows * size, s.side_by_side ? heads * size : size},
-        values(std::size_t{batch} * strides[0]) {}
-
-  std::size_t at(U32 b, U32 h, U32 row, U32 i) const {
-    return std::size_t{b} * strides[0] + h * strides[1] + row * strides[2] + i;
-  }
+struct Heads : HeadsOf<std::uint16_t> {
+  Heads(const Sizes& s, U32 heads, U32 rows) : HeadsOf(s, heads, rows, 0) {}
   double operator()(U32 b, U32 h, U32 row, U32 i) const { return emulated::from_bf16(values[at(b, h, row, i)]); }
   TensorMap map(int box_rows) const {
     return {values.data(), size, rows, heads, batch, strides[2], strides[1], strides[0], box_rows};
@@ -43,9 +28,6 @@ struct Heads {
     }
     return true;
   }
-
-  U32 batch, heads, rows, size, strides[3];  ///< of batch, head and row
-  std::vector<std::uint16_t> values;
 };
 
 /// What general kernels are told.
