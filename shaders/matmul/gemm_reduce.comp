@@ -1,8 +1,8 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
-// Adds the partial sums of a split-K gemm, in order, and applies the epilogue. Bytes-bound. Y_WIDTH results per thread,
-// with eight loads in flight: with one in flight it would wait for memory once per split.
+// Adds the partial sums of a split-K gemm in a fixed order and applies the epilogue. Bytes-bound. Y_WIDTH results per
+// thread.
 //
 // variant: gemm_reduce
 
@@ -23,18 +23,10 @@ layout(push_constant, scalar) uniform Push {
 } p;
 
 #include "epilogue_row.glsl"
+#include "splits.glsl"
 
 void main() {
   uint i = ((gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * 256 + gl_LocalInvocationID.x) * Y_WIDTH;
   if (i >= p.count) return;
-  vec4 sum = vec4(0.0);
-  for (uint first = 0; first < p.splits; first += 8) {
-    vec4 loaded[8];
-    [[unroll]] for (uint s = 0; s < 8; ++s) {
-      loaded[s] = vec4(0.0);
-      if (first + s < p.splits) loaded[s] = load_vector(p.partial, (first + s) * p.count + i, Y_WIDTH, F32, Y_WIDTH);
-    }
-    [[unroll]] for (uint s = 0; s < 8; ++s) sum += loaded[s];
-  }
-  apply_epilogue_to_some(sum, i / p.n, i % p.n, Y_WIDTH);
+  apply_epilogue_to_some(sum_of_splits(i), i / p.n, i % p.n, Y_WIDTH);
 }

@@ -30,6 +30,7 @@ layout(push_constant, scalar) uniform Push {
 } p;
 
 #include "epilogue_row.glsl"
+#include "splits.glsl"
 
 void main() {
   uint row = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
@@ -39,17 +40,7 @@ void main() {
     [[unroll]] for (uint part = 0; part < 4; part += Y_WIDTH) {
       if (e + part >= p.n) break;
       uint i = row * p.n + e + part;
-      vec4 sum = vec4(0.0);
-      for (uint first = 0; first < p.splits; first += 8) {
-        vec4 loaded[8];
-        [[unroll]] for (uint s = 0; s < 8; ++s) {
-          loaded[s] = vec4(0.0);
-          if (first + s < p.splits)
-            loaded[s] = load_vector(p.partial, (first + s) * p.count + i, Y_WIDTH, F32, Y_WIDTH);
-        }
-        [[unroll]] for (uint s = 0; s < 8; ++s) sum += loaded[s];
-      }
-      apply_epilogue_to_some(sum, row, e + part, Y_WIDTH);
+      apply_epilogue_to_some(sum_of_splits(i), row, e + part, Y_WIDTH);
     }
   }
   write_normed_row(NormedRow(p.y, p.norm, p.normed, p.factor, row, row * p.ldy, p.n, p.eps), NORM_WIDTH);
