@@ -79,6 +79,12 @@ std::optional<std::uint64_t> bytes_setting(const char* variable, Device device, 
   return found;
 }
 
+std::uint64_t memory_of(Device device) {
+  const auto& all = backend(device).adapters();
+  const std::uint64_t whole = device.index < all.size() ? all[device.index].memory_bytes : 0;
+  return std::min(whole, bytes_setting("ETNA_MEMORY_LIMIT", device, true).value_or(whole));
+}
+
 void set_cache_limit(Device device, std::uint64_t bytes) { DeviceQueue(device).allocator().set_cache_limit(bytes); }
 std::uint64_t cache_limit(Device device) { return DeviceQueue(device).allocator().cache_limit(); }
 std::uint64_t trim_memory(Device device) { return DeviceQueue(device).allocator().empty_cache(); }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <etna/autograd/autograd.h>
+#include <etna/device/internal/memory_settings.h>
 #include <etna/models/internal/draft.h>
 #include <etna/models/internal/generator_ranks.h>
 #include <etna/models/internal/generator_slots.h>
@@ -40,8 +41,16 @@ void check_options(const GenerationOptions& options, std::int64_t vocabulary) {
 
 std::int64_t captured_prompt_rows(std::int64_t tokens) {
   const auto below = static_cast<std::uint64_t>(std::max<std::int64_t>(tokens - 1, 1));
-  const std::int64_t step = std::max<std::int64_t>(16, static_cast<std::int64_t>(std::bit_floor(below) / 2));
+  // Long ones are bound by arithmetic, which what fills them up costs, too.
+  const std::uint64_t steps = tokens > kFewCapturedTokens ? 4 : 2;
+  const std::int64_t step = std::max<std::int64_t>(16, static_cast<std::int64_t>(std::bit_floor(below) / steps));
   return (tokens + step - 1) / step * step;
+}
+
+std::int64_t most_captured_prompt(const DecoderConfig& config, Device device) {
+  std::int64_t most = 2048;
+  while (most > kFewCapturedTokens && prompt_bytes(config, most) > memory_of(device) / 64) most /= 2;
+  return most;
 }
 
 void check_tokens(std::span<const std::int32_t> tokens, std::int64_t vocabulary, const char* text) {
@@ -200,10 +209,11 @@ std::int64_t Generator::most_blocks() const {
   return (std::min(model_.config.context, cache_.capacity()) - 1) / kCacheBlock + 1;
 }
 
-/// Whether a chunk of so many tokens is read by a captured step. Longer ones keep a GPU busy without it; on the CPU the
-/// tokens that fill up a step would cost what they do not save.
+/// Whether a chunk of so many tokens is read by a captured step. On the CPU the tokens that fill up a step would cost
+/// what they do not save.
 bool Generator::captures_prompt(std::int64_t tokens) const {
-  return !options_.device.is_cpu() && can_capture() && model_.host_layers() == 0 && tokens <= kMostCapturedPrompt;
+  return !options_.device.is_cpu() && can_capture() && model_.host_layers() == 0 &&
+         tokens <= most_captured_prompt(model_.own_config, options_.device);
 }
 
 /// The same, by a step of as many tokens or a few more. The others come behind, where no token of the text sees them,

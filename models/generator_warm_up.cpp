@@ -46,8 +46,10 @@ void Generator::warm_up_prompts() {
     for (std::int64_t count = most; count > 0;) {
       if (captures_prompt(count) && !std::exchange(captured, true)) read(count);
       draw(model_.head(read(count)), 0, 1, {});
-      count = captures_prompt(count) ? shorter_prompt(count)
-                                     : std::max(count / 4, captures_prompt(1) ? kMostCapturedPrompt : 0);
+      // Of long steps only the longest: others are captured when they are first needed.
+      count = count <= kFewCapturedTokens && captures_prompt(count)
+                  ? shorter_prompt(count)
+                  : std::max(count / 4, captures_prompt(1) ? kFewCapturedTokens : 0);
     }
   } catch (...) {
     cache_.finish(started.id, {});

@@ -61,6 +61,13 @@ std::string of_bytes(std::uint64_t part, std::uint64_t whole) {
 
 }  // namespace
 
+std::uint64_t prompt_bytes(const DecoderConfig& config, std::int64_t tokens) {
+  // The stream and its norm, queries, keys and values with their copy, and the feed-forward layer's three.
+  const std::int64_t columns =
+      4 * config.width + 2 * (config.query_rows() + 2 * config.kv_rows()) + 3 * config.feed_forward;
+  return static_cast<std::uint64_t>(tokens * columns) * sizeof(float);
+}
+
 std::uint64_t ModelSizes::total() const { return std::accumulate(layers.begin(), layers.end(), others); }
 
 ModelSizes part_sizes(const ModelSizes& sizes, const ModelSplit& split) {
@@ -132,20 +139,18 @@ LayerPlan plan_layers(const ModelSizes& sizes, const LayerPlanOptions& options) 
   const std::int64_t blocks = (tokens + kCacheBlock - 1) / kCacheBlock;
   const std::uint64_t cache_of_layer = bytes(2 * config.kv_heads * kCacheBlock) * bytes(row) * bytes(blocks);
 
-  // What a chunk of a prompt keeps at once in f32: the stream and its norm, queries, keys and values with their copy,
-  // and the feed-forward layer's three; then logits with two copies for sampling, and the largest matrix in 16 bits,
-  // which gemms of blocks decode, at most 2^27 elements at once. Captured steps of prompts keep the same of their own.
+  // A chunk of a prompt, logits with two copies for sampling, and the largest matrix in 16 bits, which gemms of blocks
+  // decode, at most 2^27 elements at once. Captured steps of prompts keep the same of their own.
   constexpr std::int64_t kFloat = 4, kHalf = 2, kDecodedAtOnce = std::int64_t{1} << 27;
   const std::int64_t chunk = std::min(options.chunk, config.context);
-  const std::int64_t columns =
-      4 * config.width + 2 * (config.query_rows() + 2 * config.kv_rows()) + 3 * config.feed_forward;
   const std::int64_t largest = config.width * std::max(config.feed_forward, config.query_rows());
   const std::uint64_t decoded = bytes(std::min(largest, kDecodedAtOnce) * kHalf);
-  const std::uint64_t working = bytes(chunk * columns * kFloat) +
+  const std::uint64_t working = prompt_bytes(config, chunk) +
                                 bytes(3 * std::max(options.logits, options.slots) * config.vocabulary * kFloat) +
                                 decoded;
   // Where all layers are on the GPU.
-  const std::uint64_t captured = bytes(std::min(chunk, kMostCapturedPrompt) * columns * kFloat) + decoded;
+  const std::uint64_t captured =
+      prompt_bytes(config, std::min(chunk, most_captured_prompt(config, options.device))) + decoded;
 
   const std::uint64_t fixed = sizes.others + working + captured;
   std::uint64_t needed = fixed;

@@ -13,4 +13,7 @@ namespace etna {
 /// @throws Error naming the variable
 std::optional<std::uint64_t> bytes_setting(const char* variable, Device device, bool of_host);
 
+/// The device's memory in bytes, at most $ETNA_MEMORY_LIMIT; 0 where it is not known. The same in every run.
+std::uint64_t memory_of(Device device);
+
 }  // namespace etna

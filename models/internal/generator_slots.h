@@ -17,9 +17,14 @@ namespace etna::models {
 /// The least width of the block table.
 inline constexpr std::int64_t kGeneratorFirstWidth = 8;
 
-/// The longest chunk of a prompt that is read by a captured step.
-inline constexpr std::int64_t kMostCapturedPrompt = 512;
-/// The tokens of the step that reads a chunk of so many: 16, 32, 48, 64, 96, 128, 192, …
+/// The longest chunk of a prompt that is read by a captured step on a device with little memory.
+inline constexpr std::int64_t kFewCapturedTokens = 512;
+/// The same on this device: as many tokens as a step may keep in a 64th of its memory; at least the above, at most
+/// 2,048.
+std::int64_t most_captured_prompt(const DecoderConfig& config, Device device);
+/// What a step that reads so many tokens keeps at once in f32, logits and decoded matrices aside.
+std::uint64_t prompt_bytes(const DecoderConfig& config, std::int64_t tokens);
+/// The tokens of the step that reads a chunk of so many: 16, 32, 48, 64, 96, 128, 192, …, 512, 640, 768, …
 std::int64_t captured_prompt_rows(std::int64_t tokens);
 
 /// Which captured step it is: everything that changes what is captured.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include <etna/device/internal/backend.h>
 #include <etna/device/internal/memory_settings.h>
 #include <etna/device/internal/rounding.h>
 #include <etna/shaders/shaders.h>
@@ -60,10 +59,7 @@ void add_gradients(const LinearCrossEntropyAttrs& a, const Outputs& out, const C
 /// reads and writes, costs little. The same in every run on a device, and so are the bits of the sums.
 std::int64_t chunk_bytes(Device device) {
   constexpr std::uint64_t least = std::uint64_t{128} << 20, most = std::uint64_t{1} << 30;
-  const auto& adapters = backend(device).adapters();
-  std::uint64_t memory = device.index < adapters.size() ? adapters[device.index].memory_bytes : 0;
-  if (const auto limit = bytes_setting("ETNA_MEMORY_LIMIT", device, true)) memory = std::min(memory, *limit);
-  return static_cast<std::int64_t>(std::clamp(memory / 64, least, most));
+  return static_cast<std::int64_t>(std::clamp(memory_of(device) / 64, least, most));
 }
 
 }  // namespace
