@@ -12,8 +12,8 @@
 #include <etna/tensor/ops/matmul/gemm/internal/cpu/blas.h>
 #include <etna/tensor/ops/matmul/gemm/internal/cpu/signals_held.h>
 
-// A task is one head and one block of queries (forward), or one group of heads (backward: all heads of a group add to
-// the same dk and dv). Only the scores of 64 queries against 512 keys are in memory at once; they stay in the L2 cache
+// A task is one head and one block of queries (forward), or a group of heads and one block of keys (backward: all heads
+// of a group add to the same dk and dv). Only the scores of 64 queries against 512 keys are in memory at once; they stay in the L2 cache
 // for any sequence length. Forward is an online softmax: it keeps each row's largest score and sum of exponentials, and
 // rescales the partial result when a larger score arrives. Backward reads the logsumexp. Key blocks begin and end where
 // the first and the last key is that any query of the block attends to, by its triangle, window and document.
@@ -183,54 +183,130 @@ void turn_scores(T* p, T* ds, std::int64_t n, T logsumexp, T delta, T scale) {
   for (std::int64_t j = 0; j < n; ++j) ds[j] = p[j] * (ds[j] - delta) * scale;
 }
 
+/// The gradients of q that the blocks of keys add to a query's, beside those of the first one it attends to, which are
+/// in the result: [blocks of keys - 1, heads, queries, D].
 template <typename T>
-void backward(const Inputs& in, const AttentionAttrs& attributes, const Kept& kept, const Gradients& g) {
-  std::int64_t blocks = ceil_div(in.queries, kQueries), d = in.size;
-  std::int64_t per_group = in.groups == 0 ? 0 : in.heads_per_group();
-  const T* lse = kept.logsumexp.host<T>();
-  std::int64_t dout_row = row_stride(kept.dy), dk_row = g.k.strides()[2], dv_row = g.v.strides()[2];
-  cpu::parallel_for(in.batch * in.groups, 1, [&](std::int64_t begin, std::int64_t end) {
-    cpu::Scratch<T> p(static_cast<std::size_t>(kQueries * (std::min(in.keys, kKeys) + kGap))), ds(p.size());
-    cpu::Scratch<T> derivatives(attributes.softcap > 0 ? p.size() : 0);
-    Block<T> block(in, attributes);
-    for (std::int64_t task = begin; task < end; ++task) {
-      std::int64_t b = task / in.groups, group = task % in.groups;
-      clear_rows(head<T>(g.k, b, group), in.keys, g.k);
-      clear_rows(head<T>(g.v, b, group), in.keys, g.v);
-      for (std::int64_t step = 0; step < per_group * blocks; ++step) {
-        const cpu::SignalsHeld once_for_all_products;
-        std::int64_t h = group * per_group + step / blocks;
-        block.select(b, h, step % blocks);
-        std::int64_t rows = block.rows;
-        const T* dout = head<T>(kept.dy, b, h) + block.first * kept.dy.strides()[2];
-        const T* out = head<T>(kept.y, b, h) + block.first * kept.y.strides()[2];
-        T* dq = head<T>(g.q, b, h) + block.first * g.q.strides()[2];
-        if (block.begin == block.end) clear_rows(dq, rows, g.q);
-        T delta[kQueries];
-        for (std::int64_t i = 0; i < rows; ++i)
-          delta[i] = static_cast<T>(cpu::dot(out + i * kept.y.strides()[2], dout + i * kept.dy.strides()[2], d));
-        for (std::int64_t key = block.begin; key < block.end; key += kKeys) {
-          const std::int64_t n = std::min(kKeys, block.end - key), stride = n + kGap;
-          block.score(key, n, p.data(), attributes.softcap > 0 ? derivatives.data() : nullptr);
-          cpu::gemm_one_thread({false, true, rows, n, d, dout_row, row_stride(in.v), stride}, T(1), dout, block.v(key),
-                               T(0), ds.data());
-          for (std::int64_t i = 0; i < rows; ++i) {
-            turn_scores(p.data() + i * stride, ds.data() + i * stride, n, lse[block.row() + i], delta[i],
-                        static_cast<T>(attributes.scale));
-            for (std::int64_t j = 0; attributes.softcap > 0 && j < n; ++j)
-              ds.data()[i * stride + j] *= derivatives.data()[i * stride + j];
-          }
-          cpu::gemm_one_thread({false, false, rows, d, n, stride, row_stride(in.k), row_stride(g.q)}, T(1), ds.data(),
-                               block.k(key), key == block.begin ? T(0) : T(1), dq);
-          cpu::gemm_one_thread({true, false, n, d, rows, stride, row_stride(in.q), row_stride(g.k)}, T(1), ds.data(),
-                               block.q(), T(1), head<T>(g.k, b, group) + key * dk_row);
-          cpu::gemm_one_thread({true, false, n, d, rows, stride, dout_row, row_stride(g.v)}, T(1), p.data(), dout, T(1),
-                               head<T>(g.v, b, group) + key * dv_row);
-        }
+struct PartialGradients {
+  PartialGradients(const Inputs& in, std::int64_t key_blocks, std::int64_t heads)
+      : heads(heads),
+        queries(in.queries),
+        size(in.size),
+        rows(static_cast<std::size_t>(std::max<std::int64_t>(0, key_blocks - 1) * heads * queries * size)) {}
+  T* at(std::int64_t key_block, std::int64_t head_index, std::int64_t query) {
+    return rows.data() + (((key_block - 1) * heads + head_index) * queries + query) * size;
+  }
+
+  const std::int64_t heads, queries, size;
+  cpu::Scratch<T> rows;
+};
+
+/// Gradients by blocks of keys, each with the queries that attend to it: keys, values and their gradients stay in the
+/// cache, and a single head is enough for several threads. What is added to what does not depend on their number.
+template <typename T>
+class CpuBackward {
+ public:
+  CpuBackward(const Inputs& in, const AttentionAttrs& attributes, const Kept& kept, const Gradients& g)
+      : in_(in), attributes_(attributes), kept_(kept), g_(g) {}
+
+  void run() {
+    const std::int64_t groups = in_.batch * in_.groups;
+    // More groups at once need more memory for partial gradients, fewer give fewer tasks.
+    constexpr std::int64_t tasks = 64;
+    const std::int64_t most = key_blocks_ == 1 ? groups : std::max<std::int64_t>(1, tasks / key_blocks_);
+    for (std::int64_t first = 0; first < groups; first += most) {
+      const std::int64_t count = std::min(most, groups - first), heads = count * heads_;
+      PartialGradients<T> parts(in_, key_blocks_, heads);
+      cpu::parallel_for(count * key_blocks_, 1, [&](std::int64_t begin, std::int64_t end) {
+        const std::int64_t keys = std::min(in_.keys, kKeys);
+        cpu::Scratch<T> p(static_cast<std::size_t>(kQueries * (keys + kGap))), ds(p.size());
+        cpu::Scratch<T> derivatives(attributes_.softcap > 0 ? p.size() : 0);
+        for (std::int64_t task = begin; task < end; ++task)
+          keys_of_a_group(first + task / key_blocks_, task % key_blocks_, task / key_blocks_ * heads_, parts, p.data(),
+                          ds.data(), derivatives.data());
+      });
+      if (key_blocks_ == 1) continue;
+      cpu::parallel_for(heads * query_blocks_, 1, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t task = begin; task < end; ++task)
+          add_parts(first * heads_ + task / query_blocks_, task % query_blocks_, task / query_blocks_, parts);
+      });
+    }
+  }
+
+ private:
+  /// @param all its index among the groups of all batches @param head_index of its first head in `parts`
+  void keys_of_a_group(std::int64_t all, std::int64_t key_block, std::int64_t head_index, PartialGradients<T>& parts,
+                       T* p, T* ds, T* derivatives) const {
+    const std::int64_t b = all / in_.groups, group = all % in_.groups, d = in_.size;
+    const std::int64_t first_key = key_block * kKeys, keys_end = std::min(in_.keys, first_key + kKeys);
+    T *dk = head<T>(g_.k, b, group), *dv = head<T>(g_.v, b, group);
+    const std::int64_t dk_row = g_.k.strides()[2], dv_row = g_.v.strides()[2];
+    clear_rows(dk + first_key * dk_row, keys_end - first_key, g_.k);
+    clear_rows(dv + first_key * dv_row, keys_end - first_key, g_.v);
+    Block<T> block(in_, attributes_);
+    for (std::int64_t step = 0; step < heads_ * query_blocks_; ++step) {
+      const cpu::SignalsHeld once_for_all_products;
+      const std::int64_t h = group * heads_ + step / query_blocks_;
+      block.select(b, h, step % query_blocks_);
+      T* dq = head<T>(g_.q, b, h) + block.first * g_.q.strides()[2];
+      if (block.begin == block.end && key_block == 0) clear_rows(dq, block.rows, g_.q);
+      const std::int64_t key = std::max(block.begin, first_key), n = std::min(block.end, keys_end) - key;
+      if (n <= 0) continue;
+      const bool to_result = key_block == block.begin / kKeys;
+      if (!to_result) dq = parts.at(key_block, head_index + step / query_blocks_, block.first);
+
+      const std::int64_t stride = n + kGap, dout_row = row_stride(kept_.dy);
+      const T* dout = head<T>(kept_.dy, b, h) + block.first * kept_.dy.strides()[2];
+      block.score(key, n, p, attributes_.softcap > 0 ? derivatives : nullptr);
+      cpu::gemm_one_thread({false, true, block.rows, n, d, dout_row, row_stride(in_.v), stride}, T(1), dout,
+                           block.v(key), T(0), ds);
+      turn(block, b, h, n, p, ds, derivatives);
+      cpu::gemm_one_thread(
+          {false, false, block.rows, d, n, stride, row_stride(in_.k), to_result ? row_stride(g_.q) : d}, T(1), ds,
+          block.k(key), T(0), dq);
+      cpu::gemm_one_thread({true, false, n, d, block.rows, stride, row_stride(in_.q), row_stride(g_.k)}, T(1), ds,
+                           block.q(), T(1), dk + key * dk_row);
+      cpu::gemm_one_thread({true, false, n, d, block.rows, stride, dout_row, row_stride(g_.v)}, T(1), p, dout, T(1),
+                           dv + key * dv_row);
+    }
+  }
+
+  /// Turns the scores of a block into weights, and the gradients of weights into those of products.
+  void turn(const Block<T>& block, std::int64_t b, std::int64_t h, std::int64_t n, T* p, T* ds,
+            const T* derivatives) const {
+    const T* logsumexp = kept_.logsumexp.host<T>() + block.row();
+    for (std::int64_t i = 0; i < block.rows; ++i) {
+      const T *out = head<T>(kept_.y, b, h) + (block.first + i) * kept_.y.strides()[2],
+              *dout = head<T>(kept_.dy, b, h) + (block.first + i) * kept_.dy.strides()[2];
+      T *row = p + i * (n + kGap), *gradient = ds + i * (n + kGap);
+      turn_scores(row, gradient, n, logsumexp[i], static_cast<T>(cpu::dot(out, dout, in_.size)),
+                  static_cast<T>(attributes_.scale));
+      for (std::int64_t j = 0; attributes_.softcap > 0 && j < n; ++j) gradient[j] *= derivatives[i * (n + kGap) + j];
+    }
+  }
+
+  /// @param all the head's index among those of all batches
+  void add_parts(std::int64_t all, std::int64_t query_block, std::int64_t head_index,
+                 PartialGradients<T>& parts) const {
+    Block<T> block(in_, attributes_);
+    block.select(all / in_.heads, all % in_.heads, query_block);
+    if (block.begin == block.end) return;
+    for (std::int64_t i = 0; i < block.rows; ++i) {
+      T* dq = head<T>(g_.q, all / in_.heads, all % in_.heads) + (block.first + i) * g_.q.strides()[2];
+      for (std::int64_t key_block = block.begin / kKeys + 1; key_block <= (block.end - 1) / kKeys; ++key_block) {
+        const T* part = parts.at(key_block, head_index, block.first + i);
+        for (std::int64_t j = 0; j < in_.size; ++j) dq[j] += part[j];
       }
     }
-  });
-}
+  }
+
+  const Inputs& in_;
+  const AttentionAttrs& attributes_;
+  const Kept& kept_;
+  const Gradients& g_;
+  const std::int64_t query_blocks_ = ceil_div(in_.queries, kQueries),
+                     key_blocks_ = std::max<std::int64_t>(1, ceil_div(in_.keys, kKeys)),
+                     heads_ = in_.groups == 0 ? 0 : in_.heads_per_group();
+};
 
 /// x, or a copy if its rows overlap: the gemm requires a row stride of at least the row's length.
 Tensor with_separate_rows(const Tensor& x) {
@@ -301,8 +377,8 @@ void backward_cpu(const OpCall& call, std::span<Tensor> out) {
     auto merged = [&](const Tensor& x) { return with_separate_rows(merge_leading(x.to(dtype_of<T>()), in.batch)); };
     Kept kept{merged(call.in[5]), call.in[6].contiguous(), merged(call.in[7])};
     Tensor q = wide_output<T>(out[0]), k = wide_output<T>(out[1]), v = wide_output<T>(out[2]);
-    backward<T>(in, call.as<AttentionAttrs>(), kept,
-                {merge_leading(q, in.batch), merge_leading(k, in.batch), merge_leading(v, in.batch)});
+    const Gradients g{merge_leading(q, in.batch), merge_leading(k, in.batch), merge_leading(v, in.batch)};
+    CpuBackward<T>(in, call.as<AttentionAttrs>(), kept, g).run();
     write_back(q, out[0]), write_back(k, out[1]), write_back(v, out[2]);
   });
 }
@@ -317,7 +393,7 @@ void self_backward_cpu(const OpCall& call, std::span<Tensor> out) {
     Kept kept{heads(call.in[2]), call.in[3].contiguous(), heads(call.in[4])};
     Tensor all = wide_output<T>(out[0]);
     Inputs gradients = packed_inputs(all, {}, call.as<AttentionAttrs>());
-    backward<T>(in, call.as<AttentionAttrs>(), kept, {gradients.q, gradients.k, gradients.v});
+    CpuBackward<T>(in, call.as<AttentionAttrs>(), kept, {gradients.q, gradients.k, gradients.v}).run();
     write_back(all, out[0]);
   });
 }
