@@ -312,7 +312,7 @@ struct AttentionForward : AttentionTiles<CAUSAL, 64 * GROUPS, KEYS, Parameters> 
     for (std::uint32_t turn = 0; number_of(turn) < tile_count(p); ++turn) {
       const Tile t = tile_at(p, number_of(turn));
       const std::uint32_t first = t.first + group * 64, row = first + warp * 16 + (lane >> 2);
-      std::uint32_t own = first >= p.queries ? 0 : blocks_of(p, t, min(first + 64, p.queries));
+      std::uint32_t own = first >= t.end_row ? 0 : blocks_of(p, t, min(first + 64, t.end_row));
       std::uint32_t before_own = 0;  // blocks of keys that only earlier rows attend to
       if constexpr (kGeneral) {
         own = min(own, t.blocks);
@@ -411,7 +411,7 @@ struct AttentionForward : AttentionTiles<CAUSAL, 64 * GROUPS, KEYS, Parameters> 
         const float sum = sum_of_row(soft.sum[h]);
         inverse[h] = sum == 0 ? 0 : 1 / sum;
         if constexpr (!kPaged) {
-          if ((lane & 3) == 0 && row + h * 8 < p.queries) {
+          if ((lane & 3) == 0 && row + h * 8 < t.end_row) {
             const std::size_t at = (static_cast<std::size_t>(t.batch) * p.heads + t.head) * p.queries + row + h * 8;
             p.logsumexp[at] = (soft.largest[h] * p.scale + __log2f(sum)) * kLog2;
           }
@@ -430,7 +430,7 @@ struct AttentionForward : AttentionTiles<CAUSAL, 64 * GROUPS, KEYS, Parameters> 
         if constexpr (kPaged) store_part(p, t, row, o, soft);
       } else {
         store_rows<F16, VALUES>([&](std::uint32_t r) { return Tiles::result_row(p, t, r); }, first + warp * 16,
-                                p.queries, p.value_size, o, inverse,
+                                t.end_row, p.value_size, o, inverse,
                                 memory + kResultsAt + group * kResultBytes + warp * 16 * VALUES * 2);
       }
       if constexpr (!kStageApart) {

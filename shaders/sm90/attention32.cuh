@@ -167,7 +167,7 @@ struct AttentionForward32 : AttentionForward<false, CAUSAL, 64, 64, 2, 64, 2, At
     for (std::uint32_t turn = 0; number_of(turn) < tile_count(p); ++turn) {
       const Tile t = tile_at(p, number_of(turn));
       const std::uint32_t first = t.first + group * 64, row = first + warp * 16 + (lane >> 2);
-      const std::uint32_t own = first >= p.queries ? 0 : blocks_of(p, t, min(first + 64, p.queries));
+      const std::uint32_t own = first >= t.end_row ? 0 : blocks_of(p, t, min(first + 64, t.end_row));
       // Blocks of keys that only later rows attend to.
       for (std::uint32_t b = t.blocks; b > own; --b) {
         for (int i = 0; i < 2; ++i) {
@@ -259,7 +259,7 @@ struct AttentionForward32 : AttentionForward<false, CAUSAL, 64, 64, 2, 64, 2, At
       for (int h = 0; h < 2; ++h) {
         const float sum = sum_of_row(soft.sum[h]);
         inverse[h] = sum == 0 ? 0 : 1 / sum;
-        if ((lane & 3) == 0 && row + h * 8 < p.queries) {
+        if ((lane & 3) == 0 && row + h * 8 < t.end_row) {
           const std::size_t at = (static_cast<std::size_t>(t.batch) * p.heads + t.head) * p.queries + row + h * 8;
           p.logsumexp[at] = (__fmul_rn(soft.largest[h], p.scale) + log2f(sum)) * Base::kLog2;
         }
@@ -268,7 +268,7 @@ struct AttentionForward32 : AttentionForward<false, CAUSAL, 64, 64, 2, 64, 2, At
 #pragma unroll
       for (int c = 0; c < kColumns; ++c) {
         if (p.size > c * 64u)
-          store_floats<64>(to + c * 64, p.y_strides[2], row, p.queries, p.size - c * 64u, y[c], inverse);
+          store_floats<64>(to + c * 64, p.y_strides[2], row, t.end_row, p.size - c * 64u, y[c], inverse);
       }
     }
   }

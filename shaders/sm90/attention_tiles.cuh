@@ -81,7 +81,8 @@ struct AttentionTiles {
   static constexpr bool kGeneral = std::is_same_v<Parameters, GeneralAttentionParameters>;
 
   struct Tile {
-    std::uint32_t first, head, batch, blocks;  ///< first query; blocks of keys that any of its rows attends to
+    std::uint32_t first, end_row;       ///< its queries: the first, and the one behind the last
+    std::uint32_t head, batch, blocks;  ///< blocks: of keys that any of its rows attends to
     std::uint32_t chunk = 0;
     int from = 0, end = 0, past = 0;  ///< the first key of block 0, the end of keys, the key of row 0
   };
@@ -135,7 +136,11 @@ struct AttentionTiles {
       head = i / p.tiles, row = i - head * p.tiles;
     }
     Tile t;
-    t.first = row * ROWS;
+    // In a triangle the first tile is the one that is not full, as it has the fewest keys. Warpgroups begin at
+    // multiples of 64 rows, so that only their last block of keys is masked.
+    const std::uint32_t missing = CAUSAL && !kPaged ? (p.tiles * ROWS - p.queries) / 64 * 64 : 0;
+    t.first = row == 0 ? 0 : row * ROWS - missing;
+    t.end_row = min((row + 1) * ROWS - missing, p.queries);
     t.batch = head / p.heads, t.head = head - t.batch * p.heads;
     if constexpr (kPaged) {
       t.chunk = t.batch / p.batch, t.batch -= t.chunk * p.batch;
@@ -144,7 +149,7 @@ struct AttentionTiles {
       t.end = static_cast<int>(p.keys);
       if constexpr (kGeneral) t.from = min(t.end, keys_of(p, t.batch, t.first).from);
     }
-    t.blocks = blocks_of(p, t, min(t.first + ROWS, p.queries));
+    t.blocks = blocks_of(p, t, t.end_row);
     return t;
   }
   static __device__ __forceinline__ std::uint32_t tile_count(const Parameters& p) {
