@@ -56,7 +56,8 @@ Tiles tiles(Pass pass, KernelVariant variant, std::int64_t size, std::int64_t ke
     case Pass::paged_q8:  // a tile of keys lies inside a block of the cache
       return variant == KernelVariant::coopmat || size <= 32 ? Tiles{4, 2, 64} : Tiles{4, 1, 64};
     case Pass::forward:
-      if (variant == KernelVariant::coopmat || size <= 32) return {4, 2, 64};
+      if (variant == KernelVariant::coopmat) return {4, 1, 64};
+      if (size <= 32) return {4, 2, 64};
       return keys < 1024 ? Tiles{4, 1, 64} : Tiles{8, 1, 128};
     case Pass::dq:
       return {4, 2, variant == KernelVariant::coopmat2 && size <= 32 ? 64u : 32u};
