@@ -43,16 +43,21 @@ class FileKind {
   /// The place of a layer's matrix in the model's file, which may have several in one.
   /// @param has true for a matrix that has an adapter of its own
   StoredPlace place_of(const std::string& layer, const HasTensor& has) const {
+    if (!gguf_ && architecture_.qkv_by_head)
+      throw FormatError(
+          "adapters of matrices that hold a query, key and value for each head are read from and written "
+          "to GGUF files only");
     const StoredWeights::Locate places =
         gguf_ ? gguf_places(config_, has) : hugging_face_places(config_, std::string(architecture_.prefix), has);
     return places(layer + ".weight").front();
   }
   /// Whether files that are written have a matrix for itself.
   bool writes_alone(const std::string& matrix) const {
-    const bool packs = architecture_.packing != Packing::none;
     const auto is = [&](const char* name) { return matrix.find(name) != std::string::npos; };
-    if (gguf_) return !packs || (!is("attn_q.") && !is("attn_k.") && !is("attn_v.") && !is("ffn_gate."));
-    return !packs || (!is(".q_proj.") && !is(".k_proj.") && !is(".v_proj.") && !is(".gate_proj.") && !is(".up_proj."));
+    const bool of_qkv =
+        gguf_ ? is("attn_q.") || is("attn_k.") || is("attn_v.") : is(".q_proj.") || is(".k_proj.") || is(".v_proj.");
+    const bool of_gate = gguf_ ? is("ffn_gate.") : is(".gate_proj.") || is(".up_proj.");
+    return !(architecture_.packs_qkv() && of_qkv) && !(architecture_.packs_gate() && of_gate);
   }
   /// @param matrix "blk.0.attn_q.weight" @param which 'a' or 'b'
   std::string name_of(const std::string& matrix, char which) const {

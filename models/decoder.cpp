@@ -119,10 +119,13 @@ Tensor Decoder::capped(const Tensor& logits) const {
   return config.logit_softcap > 0 ? tanh(logits / config.logit_softcap) * config.logit_softcap : logits;
 }
 
+/// The head's input, in which the factor of logits is.
+Tensor Decoder::scaled(const Tensor& x) const { return config.logit_scale == 1 ? x : x * config.logit_scale; }
+
 /// @param x normed
 Tensor Decoder::logits(const Tensor& x, const ProjectionMode& mode) const {
   const std::int64_t most = (config.vocabulary + split.ranks - 1) / split.ranks;
-  return capped(join_parts(head_weights()(x, mode), split, most, config.vocabulary));
+  return capped(join_parts(head_weights()(scaled(x), mode), split, most, config.vocabulary));
 }
 
 Tensor Decoder::forward(const Tensor& tokens) const { return logits(hidden(tokens), {}); }
@@ -130,7 +133,7 @@ Tensor Decoder::forward(const Tensor& tokens) const { return logits(hidden(token
 Tensor Decoder::loss(const Tensor& tokens, const Tensor& targets) const {
   require_whole("Decoder::loss");
   const Projection& head = head_weights();
-  const Tensor x = hidden(tokens).flatten(0, 1);
+  const Tensor x = scaled(hidden(tokens).flatten(0, 1));
   if (!head.frozen() && !head.bias.defined() && !head.has_adapter() && config.logit_softcap == 0)
     return linear_cross_entropy(x, head.weight, targets.flatten());
   return cross_entropy(capped(head(x)), targets.flatten());

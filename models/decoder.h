@@ -79,6 +79,7 @@ class Decoder : public nn::UnaryModule {
   Tensor token_rows(const Tensor& tokens) const;
   Tensor embedding_rows(const Tensor& tokens) const;
   Tensor logits(const Tensor& x, const ProjectionMode& mode) const;
+  Tensor scaled(const Tensor& x) const;
   Tensor capped(const Tensor& logits) const;
   const Projection& head_weights() const { return output ? *output : token_embedding; }
   std::vector<Projection*> projections(bool all) const;

@@ -49,12 +49,14 @@ DecoderAttention::DecoderAttention(Weights& weights, const std::string& name, co
       key(projection_if(!config.packed_qkv, weights, name + ".key", config.kv_rows(), config)),
       value(projection_if(!config.packed_qkv, weights, name + ".value", config.kv_rows(), config)),
       output(weights, name + ".output", config.query_rows(), config.width, config.output_bias),
-      query_norm(rms_norm_if(config.query_key_norm, weights, name + ".query_norm", config.head_size, config)),
-      key_norm(rms_norm_if(config.query_key_norm, weights, name + ".key_norm", config.head_size, config)),
+      query_norm(rms_norm_if(config.query_key_norm, weights, name + ".query_norm",
+                             config.norms_all_heads ? config.query_rows() : config.head_size, config)),
+      key_norm(rms_norm_if(config.query_key_norm, weights, name + ".key_norm",
+                           config.norms_all_heads ? config.kv_rows() : config.head_size, config)),
       sub_norm(rms_norm_if(config.sub_norms, weights, name + ".sub_norm", config.query_rows(), config)),
       config_(config),
-      layer_(layer),
-      window_(config.has_window(layer) ? config.window : 0),
+      index_(layer),
+      layer_(config.layer(layer)),
       split_(split) {
   if (qkv) {
     register_module("qkv", *qkv);
@@ -68,7 +70,8 @@ DecoderAttention::DecoderAttention(Weights& weights, const std::string& name, co
   if (query_norm) register_module("query_norm", *query_norm);
   if (key_norm) register_module("key_norm", *key_norm);
   if (sub_norm) register_module("sub_norm", *sub_norm);
-  if (config.positions == PositionKind::rotary) frequencies_ = from_vector(config.rope_frequencies(layer));
+  if (config.positions == PositionKind::rotary && layer_.rotary)
+    frequencies_ = from_vector(config.rope_frequencies(layer));
 }
 
 Tensor DecoderAttention::frequencies_on(Device device) const {
@@ -79,27 +82,45 @@ Tensor DecoderAttention::frequencies_on(Device device) const {
 
 /// @param x [B, heads, T, D]
 Tensor DecoderAttention::rotated(const Tensor& x) const {
-  if (config_.positions != PositionKind::rotary) return x;
+  if (!frequencies_.defined()) return x;
   const Tensor y = rope(x, frequencies_on(x.device()), {}, config_.rope.interleaved);
-  const double magnitude = config_.rope_magnitude();
+  const double magnitude = config_.rope_magnitude(index_);
   const std::int64_t turned = config_.rope.size;
   if (magnitude == 1) return y;
   if (turned == x.size(-1)) return y * magnitude;
   return cat({y.slice(-1, 0, turned) * magnitude, y.slice(-1, turned, x.size(-1))}, -1);
 }
 
+/// @param query [B, T, heads · D] @param cache as for forward()
+Tensor DecoderAttention::tempered(const Tensor& query, const DecoderCache* cache) const {
+  const QueryTemperature& by = config_.temperature;
+  if (!layer_.temperature || config_.context + by.offset <= by.floor) return query;
+  Tensor positions = arange(0, query.size(1), 1, {f32, query.device()});
+  if (cache != nullptr) positions = cache->places.positions.to(f32).unsqueeze(1) + positions;
+  const Tensor steps = floor((positions + static_cast<double>(by.offset)) * (1 / static_cast<double>(by.floor)));
+  return query * (log1p(steps) * by.scale + 1.0).unsqueeze(-1);
+}
+
+/// Queries or keys of all heads side by side, where the norm cannot wait for the heads. @param rows [B, T, heads · D]
+Tensor DecoderAttention::normed(const Tensor& rows, const Owned<Norm>& norm) const {
+  return norm && config_.norms_all_heads ? (*norm)(rows) : rows;
+}
+
 AttentionSettings DecoderAttention::settings() const {
-  return {.causal = true, .scale = config_.score_scale(), .softcap = config_.attention_softcap, .window = window_};
+  return {
+      .causal = true, .scale = config_.score_scale(), .softcap = config_.attention_softcap, .window = layer_.window};
 }
 
 /// Without a cache. @param query, key, value [B, T, heads · D]
 Tensor DecoderAttention::attend(const Tensor& query, const Tensor& key, const Tensor& value) const {
   const std::int64_t batch = query.size(0), steps = query.size(1);
+  const bool by_head = query_norm && !config_.norms_all_heads;
   const auto heads_of = [&](const Tensor& rows, const Norm* norm) {
     const Tensor heads = rows.reshape({batch, steps, -1, config_.head_size});
     return (norm == nullptr ? heads : (*norm)(heads)).transpose(1, 2);
   };
-  const Tensor q = rotated(heads_of(query, query_norm.get())), k = rotated(heads_of(key, key_norm.get()));
+  const Tensor q = rotated(heads_of(query, by_head ? query_norm.get() : nullptr));
+  const Tensor k = rotated(heads_of(key, by_head ? key_norm.get() : nullptr));
   return dot_product_attention(q, k, heads_of(value, nullptr), settings()).transpose(1, 2).reshape({batch, steps, -1});
 }
 
@@ -107,42 +128,60 @@ Tensor DecoderAttention::attend(const Tensor& query, const Tensor& key, const Te
 Tensor DecoderAttention::attend(const Tensor& qkv) const {
   if (!query_norm) return self_attention(qkv, config_.heads, config_.kv_heads, settings());
   const std::int64_t key_at = config_.query_rows(), value_at = key_at + config_.kv_rows();
-  return attend(qkv.slice(-1, 0, key_at), qkv.slice(-1, key_at, value_at), qkv.slice(-1, value_at, qkv.size(-1)));
+  return attend(normed(qkv.slice(-1, 0, key_at), query_norm), normed(qkv.slice(-1, key_at, value_at), key_norm),
+                qkv.slice(-1, value_at, qkv.size(-1)));
 }
 
 Tensor DecoderAttention::attend_to_cache(const Tensor& qkv, const DecoderCache& cache) const {
+  const bool by_head = query_norm && !config_.norms_all_heads;
   const RotarySettings rotary{.heads = config_.heads,
                               .kv_heads = config_.kv_heads,
                               .frequencies = frequencies_on(qkv.device()),
                               .interleaved = config_.rope.interleaved,
-                              .magnitude = config_.rope_magnitude(),
-                              .query_norm = query_norm ? query_norm->weight : Tensor(),
-                              .key_norm = key_norm ? key_norm->weight : Tensor(),
+                              .magnitude = frequencies_.defined() ? config_.rope_magnitude(index_) : 1,
+                              .query_norm = by_head ? query_norm->weight : Tensor(),
+                              .key_norm = by_head ? key_norm->weight : Tensor(),
                               .eps = config_.norm_eps};
-  return rotate_and_attend_(qkv, (*cache.layers)[static_cast<std::size_t>(layer_)], cache.places, rotary,
-                            {.scale = config_.score_scale(), .softcap = config_.attention_softcap, .window = window_});
+  return rotate_and_attend_(
+      qkv, (*cache.layers)[static_cast<std::size_t>(index_)], cache.places, rotary,
+      {.scale = config_.score_scale(), .softcap = config_.attention_softcap, .window = layer_.window});
 }
 
 Tensor DecoderAttention::forward(const Tensor& x, const DecoderCache* cache) const {
   const ProjectionMode mode = cache == nullptr ? ProjectionMode() : cache->mode();
-  Tensor y;
-  if (mode.generates) {
-    Tensor rows;
-    if (qkv) {
-      rows = (*qkv)(x, mode);
-    } else {
-      // Not within the braces: where one of them throws, GCC 12 deletes the others when their scope has ended.
-      const Tensor q = (*query)(x, mode), k = (*key)(x, mode), v = (*value)(x, mode);
-      rows = cat({q, k, v}, -1);
-    }
-    y = attend_to_cache(rows, *cache);
-  } else if (qkv) {
-    y = attend((*qkv)(x, mode));
+  // Queries, keys and values end with their scope: what only the next call reads is fused with it.
+  Tensor rows, y;
+  if (qkv) {
+    rows = (*qkv)(x, mode);
   } else {
-    const Tensor q = (*query)(x, mode), k = (*key)(x, mode), v = (*value)(x, mode);
-    y = attend(q, k, v);
+    // Not within the braces of cat(): where one of them throws, GCC 12 deletes the others when their scope has ended.
+    const Tensor q = tempered(normed((*query)(x, mode), query_norm), mode.generates ? cache : nullptr);
+    const Tensor k = normed((*key)(x, mode), key_norm), v = (*value)(x, mode);
+    if (mode.generates) {
+      rows = cat({q, k, v}, -1);
+    } else {
+      y = attend(q, k, v);
+    }
   }
+  if (!y.defined()) y = mode.generates ? attend_to_cache(rows, *cache) : attend(rows);
   return sum_of_parts(output(sub_norm ? (*sub_norm)(y) : y, mode), split_);
+}
+
+Xielu::Xielu(Weights& weights, const std::string& name)
+    : alpha_p(weights.vector(name + ".alpha_p", 1)),
+      alpha_n(weights.vector(name + ".alpha_n", 1)),
+      beta(weights.vector(name + ".beta", 1)),
+      eps(weights.vector(name + ".eps", 1)) {
+  register_parameter("alpha_p", &Xielu::alpha_p);
+  register_parameter("alpha_n", &Xielu::alpha_n);
+  register_buffer("beta", &Xielu::beta);
+  register_buffer("eps", &Xielu::eps);
+}
+
+Tensor Xielu::forward(const Tensor& x) const {
+  const Tensor above = softplus(alpha_p), below = beta + softplus(alpha_n);
+  const Tensor curve = (above * x * x).where(x > 0.0, (expm1(minimum(x, eps)) - x) * below);
+  return curve + beta * x;
 }
 
 DecoderFeedForward::DecoderFeedForward(Weights& weights, const std::string& name, const DecoderConfig& config,
@@ -153,12 +192,14 @@ DecoderFeedForward::DecoderFeedForward(Weights& weights, const std::string& name
       up(weights, name + ".up", config.width, config.feed_forward, config.ffn_bias),
       down(weights, name + ".down", config.feed_forward, config.width, config.ffn_bias),
       sub_norm(rms_norm_if(config.sub_norms, weights, name + ".sub_norm", config.feed_forward, config)),
+      xielu(config.xielu ? std::make_unique<Xielu>(weights, name + ".activation") : nullptr),
       activation_(config.activation),
       split_(split) {
   if (gate) register_module("gate", *gate);
   register_module("up", up);
   register_module("down", down);
   if (sub_norm) register_module("sub_norm", *sub_norm);
+  if (xielu) register_module("activation", *xielu);
   if (gate) concat_weights({gate.get(), &up});
 }
 
@@ -167,6 +208,7 @@ Tensor DecoderFeedForward::forward(const Tensor& x, const ProjectionMode& mode) 
 }
 
 Tensor DecoderFeedForward::forward_part(const Tensor& x, const ProjectionMode& mode) const {
+  if (xielu) return down((*xielu)(up(x, mode)), mode);
   if (!mode.generates && !gate && !sub_norm && up.plain() && down.plain())
     return feed_forward(x, up.weight, up.bias, down.weight, down.bias, activation_);
   Tensor h = activate(gate ? (*gate)(x, mode) : up(x, mode), activation_);
@@ -176,14 +218,17 @@ Tensor DecoderFeedForward::forward_part(const Tensor& x, const ProjectionMode& m
 
 DecoderBlock::DecoderBlock(Weights& weights, const std::string& name, const DecoderConfig& config, std::int64_t layer,
                            const ModelSplit& split)
-    : attention_norm(weights, name + ".attention_norm", config.norm, config.width, config.norm_eps, config.norm_bias),
+    : attention_norm(block_norm_if(config.pre_norms, weights, name + ".attention_norm", config)),
       attention(weights, name + ".attention", config, layer, split),
       attention_post_norm(block_norm_if(config.post_norms, weights, name + ".attention_post_norm", config)),
-      ffn_norm(block_norm_if(!config.parallel, weights, name + ".ffn_norm", config)),
+      ffn_norm(block_norm_if(config.pre_norms && (!config.parallel || config.parallel_norms), weights,
+                             name + ".ffn_norm", config)),
       ffn(weights, name + ".ffn", config, split),
       ffn_post_norm(block_norm_if(config.post_norms, weights, name + ".ffn_post_norm", config)),
-      dropout(config.dropout) {
-  register_module("attention_norm", attention_norm);
+      dropout(config.dropout),
+      parallel_(config.parallel),
+      residual_scale_(config.residual_scale) {
+  if (attention_norm) register_module("attention_norm", *attention_norm);
   register_module("attention", attention);
   if (attention_post_norm) register_module("attention_post_norm", *attention_post_norm);
   if (ffn_norm) register_module("ffn_norm", *ffn_norm);
@@ -191,6 +236,8 @@ DecoderBlock::DecoderBlock(Weights& weights, const std::string& name, const Deco
   if (ffn_post_norm) register_module("ffn_post_norm", *ffn_post_norm);
   register_module("dropout", dropout);
 }
+
+Device DecoderBlock::device() const { return attention.output.device(); }
 
 std::vector<NamedProjection> DecoderBlock::projections(bool all) {
   std::vector<NamedProjection> list;
@@ -211,16 +258,17 @@ std::vector<NamedProjection> DecoderBlock::projections(bool all) {
 
 Tensor DecoderBlock::forward(const Tensor& x, const DecoderCache* cache) const {
   const ProjectionMode mode = cache == nullptr ? ProjectionMode() : cache->mode();
+  const auto normed = [](const Tensor& y, const Owned<Norm>& norm) { return norm ? (*norm)(y) : y; };
   const auto added = [&](const Tensor& y, const Owned<Norm>& post_norm) {
-    const Tensor z = post_norm ? (*post_norm)(y) : y;
-    return mode.generates ? z : dropout(z);
+    const Tensor z = mode.generates ? normed(y, post_norm) : dropout(normed(y, post_norm));
+    return residual_scale_ == 1 ? z : z * residual_scale_;
   };
-  if (ffn_norm == nullptr) {
-    const Tensor n = attention_norm(x);
-    return x + added(attention.forward(n, cache), nullptr) + added(ffn.forward(n, mode), nullptr);
+  if (parallel_) {
+    const Tensor n = normed(x, attention_norm), m = ffn_norm ? (*ffn_norm)(x) : n;
+    return x + added(attention.forward(n, cache), nullptr) + added(ffn.forward(m, mode), nullptr);
   }
-  const Tensor y = x + added(attention.forward(attention_norm(x), cache), attention_post_norm);
-  return y + added(ffn.forward((*ffn_norm)(y), mode), ffn_post_norm);
+  const Tensor y = x + added(attention.forward(normed(x, attention_norm), cache), attention_post_norm);
+  return y + added(ffn.forward(normed(y, ffn_norm), mode), ffn_post_norm);
 }
 
 }  // namespace etna::models

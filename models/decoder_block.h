@@ -52,15 +52,29 @@ class DecoderAttention : public nn::Module {
  private:
   Tensor frequencies_on(Device device) const;
   Tensor rotated(const Tensor& x) const;
+  Tensor tempered(const Tensor& query, const DecoderCache* cache) const;
+  Tensor normed(const Tensor& rows, const Owned<Norm>& norm) const;
   AttentionSettings settings() const;
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value) const;
   Tensor attend(const Tensor& qkv) const;
   Tensor attend_to_cache(const Tensor& qkv, const DecoderCache& cache) const;
 
   const DecoderConfig& config_;
-  const std::int64_t layer_, window_;
+  const std::int64_t index_;
+  const LayerConfig layer_;
   const ModelSplit split_;
   mutable Tensor frequencies_;  ///< follows x to its device
+};
+
+/// xIELU (Huang & Schlag 2025), whose quadratic and exponential parts have a learned factor each:
+/// a·x² + b·x above 0, else c·(e^min(x, eps) - 1 - x) + b·x, with a = softplus(alpha_p), c = b + softplus(alpha_n).
+class Xielu : public nn::UnaryModule {
+ public:
+  Xielu(Weights& weights, const std::string& name);
+  Tensor forward(const Tensor& x) const override;
+
+  Tensor alpha_p, alpha_n;  ///< [1], trained
+  Tensor beta, eps;         ///< [1]: b above, and the largest x whose exponential is computed
 };
 
 /// down(act(gate(x)) ⊙ up(x)), or down(act(up(x))).
@@ -73,6 +87,7 @@ class DecoderFeedForward : public nn::Module {
   Owned<Projection> gate;  ///< null where there is none
   Projection up, down;
   Owned<Norm> sub_norm;
+  Owned<Xielu> xielu;  ///< null where the activation has no parameters
 
  private:
   Tensor forward_part(const Tensor& x, const ProjectionMode& mode) const;
@@ -87,7 +102,8 @@ struct NamedProjection {
   Projection* layer;
 };
 
-/// x + attention(norm(x)), then the same with the feed-forward layer; parallel blocks add both to x at once.
+/// x + attention(norm(x)), then the same with the feed-forward layer; parallel blocks add both to x at once. Norms may
+/// also be behind each sublayer, or only there.
 class DecoderBlock : public nn::UnaryModule {
  public:
   /// @param config of the rank's part, which must outlive this
@@ -98,17 +114,21 @@ class DecoderBlock : public nn::UnaryModule {
   Tensor forward(const Tensor& x, const DecoderCache* cache) const;
 
   /// Of its weights.
-  Device device() const { return attention_norm.weight.device(); }
+  Device device() const;
   /// Those that there are, in the order in which they run. @param all also those of the feed-forward layer
   std::vector<NamedProjection> projections(bool all = true);
 
-  Norm attention_norm;
+  Owned<Norm> attention_norm;  ///< null in blocks whose norms are behind
   DecoderAttention attention;
   Owned<Norm> attention_post_norm;
-  Owned<Norm> ffn_norm;  ///< null in parallel blocks
+  Owned<Norm> ffn_norm;  ///< null in blocks whose norms are behind, and in parallel ones with one norm
   DecoderFeedForward ffn;
   Owned<Norm> ffn_post_norm;
   nn::Dropout dropout;  ///< of what is added to x; not while generating
+
+ private:
+  const bool parallel_;
+  const double residual_scale_;
 };
 
 }  // namespace etna::models

@@ -20,6 +20,12 @@ double pair_of_turns(double turns, const RopeConfig& rope, double context) {
 
 }  // namespace
 
+LayerConfig DecoderConfig::layer(std::int64_t index) const {
+  if (!each_layer.empty()) return each_layer.at(static_cast<std::size_t>(index));
+  const bool windowed = window_every <= 1 || (index + 1) % window_every != 0;
+  return {.window = windowed ? window : 0, .rotary = true, .temperature = temperature.scale > 0};
+}
+
 double DecoderConfig::score_scale() const {
   return attention_scale > 0 ? attention_scale : 1 / std::sqrt(static_cast<double>(head_size));
 }
@@ -39,15 +45,18 @@ const std::vector<float>& DecoderConfig::rope_divisors() const {
 }
 
 std::vector<float> DecoderConfig::rope_frequencies(std::int64_t layer) const {
-  const bool local = window_rope_base > 0 && has_window(layer);
+  const bool local = has_window_rope(layer);
   const std::int64_t pairs = rope.size / 2;
   const double original = static_cast<double>(original_context());
   const double size = static_cast<double>(rope.size);
   double base = local ? window_rope_base : rope.base;
   const RopeScaling scaling = local ? RopeScaling::none : rope.scaling;
   if (scaling == RopeScaling::ntk) base *= std::pow(rope.factor, size / (size - 2));
-  const double low = std::floor(pair_of_turns(rope.beta_fast, rope, original));
-  const double high = std::ceil(pair_of_turns(rope.beta_slow, rope, original));
+  double low = pair_of_turns(rope.beta_fast, rope, original), high = pair_of_turns(rope.beta_slow, rope, original);
+  if (rope.whole_bounds) {
+    low = std::floor(low);
+    high = std::ceil(high);
+  }
   const std::vector<float>& divisors = rope_divisors();
   std::vector<float> frequencies;
   for (std::int64_t i = 0; i < pairs; ++i) {
@@ -77,13 +86,15 @@ std::vector<float> DecoderConfig::rope_frequencies(std::int64_t layer) const {
 
 std::int64_t DecoderConfig::num_parameters() const {
   const std::int64_t ffn = (gated ? 3 : 2) * width * feed_forward, attention = 2 * width * (query_rows() + kv_rows());
-  const std::int64_t norms = (norm_bias ? 2 : 1) * width * ((parallel ? 1 : 2) + (post_norms ? 2 : 0)) +
-                             (query_key_norm ? 2 * head_size : 0) + (sub_norms ? query_rows() + feed_forward : 0);
+  const std::int64_t pre = !pre_norms ? 0 : parallel && !parallel_norms ? 1 : 2;
+  const std::int64_t of_heads = norms_all_heads ? query_rows() + kv_rows() : 2 * head_size;
+  const std::int64_t norms = (norm_bias ? 2 : 1) * width * (pre + (post_norms ? 2 : 0)) +
+                             (query_key_norm ? of_heads : 0) + (sub_norms ? query_rows() + feed_forward : 0);
   const std::int64_t biases = (query_bias ? query_rows() + 2 * kv_rows() : 0) + (output_bias ? width : 0) +
                               (ffn_bias ? (gated ? 2 : 1) * feed_forward + width : 0);
   const std::int64_t tables = vocabulary * width * (tied ? 1 : 2) + (head_bias ? vocabulary : 0) +
                               (positions == PositionKind::learned ? context * width : 0);
-  return layers * (attention + ffn + norms + biases) + tables + (norm_bias ? 2 : 1) * width;
+  return layers * (attention + ffn + norms + biases + (xielu ? 2 : 0)) + tables + (norm_bias ? 2 : 1) * width;
 }
 
 void DecoderConfig::check() const {
@@ -97,7 +108,7 @@ void DecoderConfig::check() const {
   for (const Size& size : {Size{"vocabulary", vocabulary, kMost},
                            {"context", context, kMost},
                            {"width", width, 1 << 20},
-                           {"layers", layers, 1 << 14},
+                           {"layers", layers, kMostLayers},
                            {"heads", heads, 1 << 14},
                            {"kv_heads", kv_heads, 1 << 14},
                            {"head_size", head_size, 1 << 14},
@@ -113,7 +124,9 @@ void DecoderConfig::check() const {
   for (const auto& [what, value] :
        {std::pair{"the scale of attention", attention_scale},
         std::pair{"the cap of attention's scores", attention_softcap}, std::pair{"the cap of logits", logit_softcap},
-        std::pair{"the factor of embeddings", embedding_scale}}) {
+        std::pair{"the factor of embeddings", embedding_scale}, std::pair{"the factor of logits", logit_scale},
+        std::pair{"the factor of the residual stream", residual_scale},
+        std::pair{"the temperature of queries", temperature.scale}}) {
     if (!(value >= 0 && value <= 1e6)) refuse(fmt::format("{} is {}; it must be from 0 to 1e6", what, value));
   }
   if (positions == PositionKind::rotary) {
@@ -152,6 +165,17 @@ void DecoderConfig::check() const {
     }
   }
   if (window < 0 || window_every < 1) refuse(fmt::format("a window of {} in layers of {}", window, window_every));
+  if (temperature.floor < 1 || temperature.offset < 0)
+    refuse(fmt::format("the temperature of queries grows each {} positions from {} on; wanted at least 1 and 0",
+                       temperature.floor, temperature.offset));
+  if (!each_layer.empty() && std::ssize(each_layer) != layers)
+    refuse(fmt::format("{} layers are described, but the model has {}", each_layer.size(), layers));
+  for (const LayerConfig& one : each_layer)
+    if (one.window < 0) refuse(fmt::format("a window of {} positions", one.window));
+  if (head_bias && logit_scale != 1) refuse("a head with biases has no factor of logits");
+  if (!pre_norms && (parallel || !post_norms)) refuse("blocks without norms in front need norms behind each sublayer");
+  if (parallel && post_norms) refuse("parallel blocks have no norms behind their sublayers");
+  if (xielu && (gated || sub_norms)) refuse("xIELU is the activation of plain feed-forward layers");
   if (packed_qkv && positions == PositionKind::rotary)
     refuse("queries, keys and values of rotary positions cannot be one projection; set packed_qkv to false");
   if (!(dropout >= 0 && dropout <= 1)) refuse(fmt::format("dropout is {}; it must be from 0 to 1", dropout));
@@ -159,7 +183,8 @@ void DecoderConfig::check() const {
 
 DecoderConfig decoder_config(std::string_view architecture, const DecoderOptions& options) {
   DecoderConfig c;
-  require_architecture(architecture).apply(c);
+  const Architecture& row = require_architecture(architecture);
+  row.apply(c);
   c.architecture = architecture;
   c.vocabulary = options.vocabulary;
   c.context = options.context;
@@ -169,8 +194,9 @@ DecoderConfig decoder_config(std::string_view architecture, const DecoderOptions
   c.feed_forward = options.feed_forward;
   c.dropout = options.dropout;
   c.recompute_blocks = options.recompute_blocks;
-  c.rope.interleaved = false;
+  c.rope.interleaved = row.neighbours_in_hugging_face;
   fill_defaults(c);
+  set_layers(c);
   return c;
 }
 

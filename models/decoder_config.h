@@ -38,10 +38,25 @@ struct RopeConfig {
   std::int64_t original_context = 0;  ///< positions of the training before scaling; 0: the model's context
   double attention_factor = 0;        ///< of rotated elements (yarn, longrope); 0: by the rule of the scaling
   double beta_fast = 32, beta_slow = 1, extrapolation = 1;     ///< yarn
+  bool whole_bounds = true;                                    ///< yarn: the first and last pair are rounded
   double low_frequency_factor = 1, high_frequency_factor = 4;  ///< llama3
   std::vector<float> divisors = {};                            ///< of each frequency, from the file; empty: all 1
   std::vector<float> short_divisors = {};  ///< longrope, for models whose context is the original one
   std::vector<float> long_divisors = {};   ///< longrope, for models with a longer context
+};
+
+/// What a layer has that others of the decoder may not have.
+struct LayerConfig {
+  std::int64_t window = 0;   ///< a position attends to so many positions, itself included; 0: to all
+  bool rotary = true;        ///< queries and keys are rotated, where DecoderConfig::positions says so
+  bool temperature = false;  ///< DecoderConfig::temperature scales its queries
+};
+
+/// A factor of queries that grows with their position: 1 + scale · ln(1 + ⌊(position + offset) / floor⌋).
+struct QueryTemperature {
+  double scale = 0;        ///< 0: none
+  std::int64_t floor = 1;  ///< positions
+  std::int64_t offset = 0;
 };
 
 /// The design of a decoder: sizes and what its blocks are made of.
@@ -59,13 +74,17 @@ struct DecoderConfig {
 
   NormKind norm = NormKind::rms;
   double norm_eps = 1e-5;
-  bool query_key_norm = false;  ///< RMS norms of each head of queries and keys (Qwen 3, Gemma 3)
-  bool post_norms = false;      ///< also behind attention and feed-forward (Gemma 2 and 3)
-  bool sub_norms = false;       ///< in front of the output and down projections (BitNet)
-  bool parallel = false;        ///< attention and feed-forward read the same normed input (Phi-2)
+  bool query_key_norm = false;   ///< RMS norms of each head of queries and keys (Qwen 3, Gemma 3)
+  bool norms_all_heads = false;  ///< these norms are of all heads together (OLMo 2)
+  bool pre_norms = true;         ///< in front of attention and feed-forward
+  bool post_norms = false;       ///< behind attention and feed-forward (Gemma 2 and 3)
+  bool sub_norms = false;        ///< in front of the output and down projections (BitNet)
+  bool parallel = false;         ///< attention and feed-forward read the block's input (Phi-2)
+  bool parallel_norms = false;   ///< ... each through a norm of its own (GPT-NeoX); else through the same
 
   bool gated = true;                         ///< down(act(gate(x)) ⊙ up(x)), else down(act(up(x)))
   Activation activation = Activation::silu;  ///< of the feed-forward layer
+  bool xielu = false;                        ///< xIELU instead, whose parameters are weights (Apertus); not gated
   bool query_bias = false;                   ///< of queries, keys and values
   bool packed_qkv = false;                   ///< these are one projection (GPT-2); with learned positions only
   bool output_bias = false;                  ///< of attention's output
@@ -81,10 +100,15 @@ struct DecoderConfig {
   double attention_scale = 0;    ///< of scores; 0: 1/√head_size
   double attention_softcap = 0;  ///< scores become c · tanh(scores / c) (Gemma 2); 0: not
   double logit_softcap = 0;
+  double logit_scale = 1;         ///< of logits (Cohere, Granite)
+  double residual_scale = 1;      ///< of what each sublayer adds to x (Granite)
   double embedding_scale = 1;     ///< of token embeddings (Gemma: √width)
   std::int64_t window = 0;        ///< a position attends to so many positions, itself included; 0: to all
   std::int64_t window_every = 1;  ///< layers 0 ... n-2 of each n have the window, the last sees all; 1: all have it
-  double window_rope_base = 0;    ///< base of rope in layers with a window (Gemma 3); 0: as the others
+  double window_rope_base = 0;    ///< base of rope in layers with a window (Gemma 3), not scaled; 0: as the others
+  QueryTemperature temperature;
+  /// Of each layer; empty: all are rotated and scaled alike, and have the window as `window_every` says.
+  std::vector<LayerConfig> each_layer = {};
 
   // ---- training; no file says it
   double dropout = 0;  ///< share of elements zeroed of the embeddings, and of what each sublayer adds to x
@@ -93,10 +117,9 @@ struct DecoderConfig {
   /// Fresh matrices that write to the residual stream are divided by √(2 · layers) (Radford et al. 2019).
   bool scaled_start = true;
 
+  LayerConfig layer(std::int64_t index) const;
   /// Whether a layer attends within the window only.
-  bool has_window(std::int64_t layer) const {
-    return window > 0 && (window_every <= 1 || (layer + 1) % window_every != 0);
-  }
+  bool has_window(std::int64_t index) const { return layer(index).window > 0; }
   std::int64_t query_rows() const { return heads * head_size; }
   std::int64_t kv_rows() const { return kv_heads * head_size; }
   double score_scale() const;
@@ -106,6 +129,9 @@ struct DecoderConfig {
   const std::vector<float>& rope_divisors() const;
   /// What rotated queries and keys are multiplied by; 1 but for yarn and longrope.
   double rope_magnitude() const;
+  /// The same in one layer.
+  double rope_magnitude(std::int64_t layer) const { return has_window_rope(layer) ? 1 : rope_magnitude(); }
+  bool has_window_rope(std::int64_t layer) const { return window_rope_base > 0 && has_window(layer); }
   /// Angle a position of each rotated pair, scaling included. @param layer decides about the base
   std::vector<float> rope_frequencies(std::int64_t layer) const;
   /// Number of weights, tied ones once.

@@ -47,6 +47,7 @@ class Reader {
   std::string string(const char* key, const std::string& otherwise) const {
     return file_.string(prefix_ + key, otherwise);
   }
+  bool boolean(const char* key, bool otherwise) const { return file_.boolean(prefix_ + key, otherwise); }
   bool has(const char* key) const { return file_.find(prefix_ + key) != nullptr; }
 
  private:
@@ -73,6 +74,10 @@ void decoder_config_gguf_read_rope(const Reader& read, const io::GgufFile& file,
     if (extrapolation >= 0) rope.extrapolation = extrapolation;
     // Positions that are all divided are those of linear scaling, whose rule has no factor.
     if (rope.extrapolation == 0) rope.attention_factor = 1;
+    // The rule's factor over that of another one (DeepSeek's `mscale_all_dim`).
+    const double above = read.number("rope.scaling.yarn_log_multiplier", 0);
+    if (above > 0 && rope.factor > 1)
+      rope.attention_factor = (1 + 0.1 * std::log(rope.factor)) / (1 + 0.1 * above * std::log(rope.factor));
     // Converters copy it from config.json, where it replaces the rule's.
     const double whole = read.number("rope.scaling.yarn_attn_factor", 0);
     if (whole > 0) rope.attention_factor = whole;
@@ -109,7 +114,23 @@ void read_windows(const io::GgufFile& file, DecoderConfig& c) {
     for (const std::int64_t layer : file.integers(key)) windowed.push_back(layer != 0);
   }
   if (!set_windows(c, windowed))
-    throw FormatError(fmt::format("'{}' is no repeated row of sliding and full attention", key));
+    throw FormatError(fmt::format("'{}' has {} entries for {} layers", key, windowed.size(), c.layers));
+}
+
+/// Factors of embeddings, logits and the residual stream, and of queries by their position.
+void read_factors(const Reader& read, const Architecture& architecture, DecoderConfig& c) {
+  if (architecture.factors == GgufFactors::all) {
+    c.embedding_scale = read.number("embedding_scale", c.embedding_scale);
+    c.residual_scale = read.number("residual_scale", c.residual_scale);
+  }
+  if (architecture.factors != GgufFactors::none && read.has("logit_scale")) {
+    const double logits = read.number("logit_scale", 1);
+    if (!(logits > 0)) throw FormatError(fmt::format("'logit_scale' is {}; it must be above 0", logits));
+    c.logit_scale = architecture.divides_logits ? 1 / logits : logits;
+  }
+  if (!architecture.scales_queries) return;
+  c.temperature.scale = read.number("attention.temperature_scale", 0);
+  c.temperature.floor = read.integer("attention.temperature_length", c.original_context());
 }
 
 DecoderConfig decoder_config_gguf_read_config(const io::GgufFile& file) {
@@ -147,7 +168,11 @@ DecoderConfig decoder_config_gguf_read_config(const io::GgufFile& file) {
   c.window = read.integer("attention.sliding_window", 0);
   read_windows(file, c);
   fill_defaults(c);
+  set_layers(c);
   decoder_config_gguf_read_rope(read, file, c);
+  if (architecture.plain_window_rope && c.window > 0 && c.window_rope_base == 0) c.window_rope_base = c.rope.base;
+  read_factors(read, architecture, c);
+  if (architecture.says_parallel) c.parallel = read.boolean("use_parallel_residual", c.parallel);
 
   const auto has = [&](const char* name) { return file.find_tensor(name) != nullptr; };
   c.tied = !has("output.weight");

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -94,8 +95,7 @@ void read_yarn(const Json& scaling, RopeConfig& rope) {
   rope.beta_fast = read(scaling, "beta_fast", rope.beta_fast);
   rope.beta_slow = read(scaling, "beta_slow", rope.beta_slow);
   rope.attention_factor = read(scaling, "attention_factor", 0.0);
-  if (!read(scaling, "truncate", true))
-    throw FormatError("yarn without whole boundaries ('truncate' of rope_scaling is false) does not run here");
+  rope.whole_bounds = read(scaling, "truncate", true);
   // DeepSeek's files give the factor as a fraction.
   const double above = read(scaling, "mscale", 0.0), below = read(scaling, "mscale_all_dim", 0.0);
   const auto magnitude = [&](double scale) { return rope.factor > 1 ? 1 + 0.1 * scale * std::log(rope.factor) : 1; };
@@ -138,8 +138,12 @@ double read_factor(const Json& scaling, const RopeConfig& rope, std::int64_t con
   return static_cast<double>(context) / static_cast<double>(rope.original_context);
 }
 
+RopeScaling scaling_in(const Json& scaling) {
+  return scaling_of(read<std::string>(scaling, "rope_type", read<std::string>(scaling, "type", "default")));
+}
+
 void read_scaling(const Json& scaling, RopeConfig& rope, std::int64_t context) {
-  rope.scaling = scaling_of(read<std::string>(scaling, "rope_type", read<std::string>(scaling, "type", "default")));
+  rope.scaling = scaling_in(scaling);
   rope.original_context = read<std::int64_t>(scaling, "original_max_position_embeddings", rope.original_context);
   rope.factor = read_factor(scaling, rope, context);
   if (rope.scaling == RopeScaling::yarn) read_yarn(scaling, rope);
@@ -154,19 +158,32 @@ void read_scaling(const Json& scaling, RopeConfig& rope, std::int64_t context) {
   }
 }
 
-void decoder_config_json_read_rope(const Json& json, DecoderConfig& c) {
+/// What a config.json calls what llama's calls `name`.
+const char* key_of(const Architecture& architecture, const char* name) {
+  for (const auto& [own, theirs] : architecture.keys)
+    if (own == name) return theirs.data();
+  return name;
+}
+
+void decoder_config_json_read_rope(const Json& json, const Architecture& a, DecoderConfig& c) {
   RopeConfig& rope = c.rope;
-  // Hugging Face has no such field: its files are all of the other kind.
-  rope.interleaved = read(json, "rope_interleaved", false);
-  rope.base = read(json, "rope_theta", rope.base);
+  // Hugging Face has no such field: its files of a family are all of one kind.
+  rope.interleaved = read(json, "rope_interleaved", a.neighbours_in_hugging_face);
+  rope.base = read(json, key_of(a, "rope_theta"), rope.base);
   c.window_rope_base = read(json, "rope_local_base_freq", c.window_rope_base);
-  double part = read(json, "partial_rotary_factor", architecture_of(c).rotary_part);
+  double part = read(json, key_of(a, "partial_rotary_factor"), a.rotary_part);
   rope.original_context = read<std::int64_t>(json, "original_max_position_embeddings", 0);
   // Later files have one object for all of rope, Gemma 3's one for each kind of layer.
   const Json* scaling = field(json, "rope_parameters");
   if (scaling != nullptr && scaling->is_object()) {
     const Json* local = field(*scaling, "sliding_attention");
-    if (local != nullptr && local->is_object()) c.window_rope_base = read(*local, "rope_theta", c.window_rope_base);
+    if (local != nullptr && local->is_object()) {
+      c.window_rope_base = read(*local, "rope_theta", c.window_rope_base);
+      if (scaling_in(*local) != RopeScaling::none)
+        throw FormatError(
+            "a scaling of rope in layers with a window ('sliding_attention' of rope_parameters) does not "
+            "run here");
+    }
     const Json* full = field(*scaling, "full_attention");
     if (full != nullptr && full->is_object()) scaling = full;
     rope.base = read(*scaling, "rope_theta", rope.base);
@@ -177,25 +194,30 @@ void decoder_config_json_read_rope(const Json& json, DecoderConfig& c) {
   if (!(part > 0 && part <= 1))
     throw FormatError(fmt::format("'partial_rotary_factor' is {}; it must be above 0, and at most 1", part));
   rope.size = static_cast<std::int64_t>(static_cast<double>(c.head_size) * part) / 2 * 2;
+  if (a.plain_window_rope && c.window > 0 && c.window_rope_base == 0) c.window_rope_base = rope.base;
   if (scaling == nullptr) return;
   if (!scaling->is_object()) throw FormatError("'rope_scaling' is no object");
   read_scaling(*scaling, rope, c.context);
+  c.temperature.scale = read(*scaling, "llama_4_scaling_beta", 0.0);
+  if (c.temperature.scale > 0) c.temperature.floor = c.original_context();
 }
 
 void read_window(const Json& json, DecoderConfig& c) {
   c.window = read<std::int64_t>(json, "sliding_window", 0);
   const bool asked_for = architecture_of(c).window_is_asked_for;
+  const Json* types = field(json, "layer_types");
   if (!read(json, "use_sliding_window", !asked_for)) c.window = 0;
-  if (asked_for && c.window > 0 && field(json, "layer_types") == nullptr) {
+  if (asked_for && c.window > 0 && types == nullptr) {
     // Qwen's window is that of the layers from this one on.
     const std::int64_t first = read<std::int64_t>(json, "max_window_layers", 28);
     if (first >= c.layers) c.window = 0;
     if (first > 0 && first < c.layers)
       throw FormatError(fmt::format("a window from layer {} on ('max_window_layers') does not run here", first));
   }
-  c.window_every = read<std::int64_t>(json, "sliding_window_pattern", c.window_every);
-  const Json* types = field(json, "layer_types");
-  if (types == nullptr) return;
+  if (types == nullptr) {
+    c.window_every = read<std::int64_t>(json, "sliding_window_pattern", c.window_every);
+    return;
+  }
   std::vector<bool> windowed;
   for (const Json& kind : types->is_array() ? *types : Json::array({*types})) {
     if (kind != "full_attention" && kind != "sliding_attention")
@@ -203,10 +225,41 @@ void read_window(const Json& json, DecoderConfig& c) {
                                     data::json_brief(kind)));
     windowed.push_back(kind == "sliding_attention");
   }
-  if (c.window > 0 && !set_windows(c, windowed)) {
-    throw FormatError(
-        fmt::format("'layer_types' is no repeated row of sliding and full attention for {} layers", c.layers));
+  if (c.window > 0 && !set_windows(c, windowed))
+    throw FormatError(fmt::format("'layer_types' has {} entries for {} layers", windowed.size(), c.layers));
+}
+
+/// Which layers rotate queries and keys, where the file says so; else empty.
+std::vector<bool> read_rotated(const Json& json, const Architecture& a, const DecoderConfig& c) {
+  if (a.rotated != RotatedLayers::not_every_fourth) return {};
+  std::vector<bool> rotated;
+  const Json* list = field(json, "no_rope_layers");
+  if (list != nullptr && list->is_array() && !list->empty()) {
+    for (const Json& one : *list) rotated.push_back(one != 0 && one != false);
+    if (std::ssize(rotated) != c.layers)
+      throw FormatError(fmt::format("'no_rope_layers' describes {} layers of {}", rotated.size(), c.layers));
+    return rotated;
   }
+  const std::int64_t every = if_given(json, "no_rope_layer_interval", 4);
+  for (std::int64_t i = 0; i < std::min(c.layers, kMostLayers); ++i) rotated.push_back((i + 1) % every != 0);
+  return rotated;
+}
+
+/// Biases of attention's projections.
+void read_attention_bias(const Json& json, const Architecture& a, DecoderConfig& c) {
+  if (a.attention_bias != AttentionBias::none) c.query_bias = read(json, key_of(a, "attention_bias"), c.query_bias);
+  if (a.attention_bias == AttentionBias::all) c.output_bias = c.query_bias;
+  c.output_bias = read(json, "attention_out_bias", c.output_bias);
+}
+
+/// Factors of embeddings, logits, scores and the residual stream.
+void read_factors(const Json& json, const Architecture& a, DecoderConfig& c) {
+  c.embedding_scale = read(json, "embedding_multiplier", c.embedding_scale);
+  c.residual_scale = read(json, "residual_multiplier", c.residual_scale);
+  c.attention_scale = read(json, "attention_multiplier", c.attention_scale);
+  const double logits = read(json, key_of(a, "logit_scale"), a.divides_logits ? 1 / c.logit_scale : c.logit_scale);
+  if (!(logits > 0)) throw FormatError(fmt::format("'{}' is {}; it must be above 0", key_of(a, "logit_scale"), logits));
+  c.logit_scale = a.divides_logits ? 1 / logits : logits;
 }
 
 /// BitNet's files have ternary weights ("offline"), or weights that are rounded where they are used ("online").
@@ -276,13 +329,6 @@ const Architecture& architecture_in(const Json& json, bool& one_bit) {
   return one_bit ? *find_architecture_gguf(found->of_one_bit) : *found;
 }
 
-/// What a config.json calls what llama's calls `name`.
-const char* key_of(const Architecture& architecture, const char* name) {
-  for (const auto& [own, theirs] : architecture.keys)
-    if (own == name) return theirs.data();
-  return name;
-}
-
 DecoderConfig decoder_config_json_read_config(const Json& whole) {
   // Models of several kinds of input keep the text's part apart.
   const Json* text = field(whole, "text_config");
@@ -300,19 +346,23 @@ DecoderConfig decoder_config_json_read_config(const Json& whole) {
   c.width = required(json, key("hidden_size"));
   c.layers = required(json, key("num_hidden_layers"));
   c.heads = size("num_attention_heads", a.heads);
-  c.kv_heads = if_given(json, "num_key_value_heads", a.kv_heads > 0 ? a.kv_heads : c.heads);
-  c.head_size = if_given(json, "head_dim", a.head_size);
+  c.kv_heads = if_given(json, key("num_key_value_heads"), a.kv_heads > 0 ? a.kv_heads : c.heads);
+  c.head_size = if_given(json, key("head_dim"), a.head_size);
   c.feed_forward = size("intermediate_size", a.feed_forward_per_width * c.width);
   c.context = size("max_position_embeddings", a.context);
   c.rope.base = a.rope_base;
   c.norm_eps = c.norm == NormKind::rms ? read(json, "rms_norm_eps", 1e-6) : read(json, key("layer_norm_eps"), 1e-5);
   c.tied = read(json, "tie_word_embeddings", c.tied);
-  if (a.attention_bias) c.query_bias = c.output_bias = read(json, "attention_bias", false);
+  read_attention_bias(json, a, c);
   c.ffn_bias = read(json, "mlp_bias", c.ffn_bias);
+  if (a.says_parallel) c.parallel = read(json, "use_parallel_residual", c.parallel);
   if (!read(json, "use_bias", true)) c.query_bias = c.output_bias = c.ffn_bias = false;
   const std::string activation =
       read<std::string>(json, "hidden_activation", read<std::string>(json, key("hidden_act"), ""));
-  if (!activation.empty() && !a.fixed_activation) c.activation = read_activation(activation);
+  if (!activation.empty() && !a.fixed_activation) {
+    c.xielu = activation == "xielu";
+    if (!c.xielu) c.activation = read_activation(activation);
+  }
   if (read(json, "qk_layernorm", false))
     throw FormatError("layer norms of queries and keys ('qk_layernorm') do not run here");
   if (!read(json, "scale_attn_weights", true))
@@ -328,8 +378,10 @@ DecoderConfig decoder_config_json_read_config(const Json& whole) {
   const double scalar = read(json, "query_pre_attn_scalar", a.query_scalar);
   if (scalar > 0) c.attention_scale = 1 / std::sqrt(scalar);
   fill_defaults(c);
+  read_factors(json, a, c);
   read_window(json, c);
-  if (c.positions == PositionKind::rotary) decoder_config_json_read_rope(json, c);
+  set_layers(c, read_rotated(json, a, c));
+  if (c.positions == PositionKind::rotary) decoder_config_json_read_rope(json, a, c);
   // Beside the text's part, too; compressed-tensors' first files have the second name.
   for (const Json* holder : {&json, &whole})
     for (const char* name : {"quantization_config", "compression_config"}) read_quantization(*holder, name, c);
@@ -382,6 +434,9 @@ std::string config_json(const DecoderConfig& c) {
   if (c.rope.interleaved) json["rope_interleaved"] = true;
   if (!c.rope.divisors.empty() || c.rope.extrapolation != 1)
     throw Error("config_json: a config.json has no word for divisors of rope's frequencies and yarn's extrapolation");
+  if (!c.each_layer.empty() || c.residual_scale != 1 || c.embedding_scale != 1 || c.logit_scale != 1 ||
+      c.temperature.scale > 0 || !c.pre_norms || c.post_norms || c.query_key_norm || c.parallel || c.xielu)
+    throw Error("config_json: a config.json of llama has no word for other norms, factors and layers that differ");
   if (c.output_bias != c.query_bias || c.head_bias || c.window_every != 1)
     throw Error("config_json: a config.json of llama has no word for biases or windows of some layers only");
   if (c.attention_softcap > 0) json["attn_logit_softcapping"] = c.attention_softcap;

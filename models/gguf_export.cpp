@@ -47,6 +47,19 @@ class Exporter {
     if (c.positions == PositionKind::rotary) divisors();
   }
 
+  /// The parameters of xIELU, which llama.cpp reads from the metadata.
+  void set_activations(io::GgufWriter& to) const {
+    if (!decoder_.config.xielu) return;
+    for (const auto& [key, value] : {std::pair{"xielu.alpha_p", &Xielu::alpha_p},
+                                     {"xielu.alpha_n", &Xielu::alpha_n},
+                                     {"xielu.beta", &Xielu::beta},
+                                     {"xielu.eps", &Xielu::eps}}) {
+      std::vector<float> each;
+      for (const DecoderBlock& block : decoder_.blocks)
+        each.push_back((block.ffn.xielu.get()->*value).detach().item<float>());
+      to.set(key, each);
+    }
+  }
   void declare(io::GgufWriter& to) const {
     for (const Part& part : parts_) to.add(part.name, *part.format, part.shape);
   }
@@ -57,10 +70,9 @@ class Exporter {
  private:
   void block(const std::string& name, const DecoderBlock& b) {
     // llama.cpp reads these in one tensor only.
-    const Packing packing = architecture_of(decoder_.config).packing;
-    const bool both = packing == Packing::qkv_and_gate, packed = packing != Packing::none;
+    const Architecture& architecture = architecture_of(decoder_.config);
+    const bool both = architecture.packs_gate(), packed = architecture.packs_qkv();
     const std::string prefix = "blk." + name.substr(7);
-    norm(name + "attention_norm", b.attention_norm);
     const DecoderAttention& a = b.attention;
     if (a.qkv || packed) {
       const std::vector<const Projection*> all =
@@ -78,14 +90,14 @@ class Exporter {
     }
     matrix(name + "attention.output", {&b.attention.output});
     bias(name + "attention.output", {&b.attention.output});
-    for (const auto& [part, n] :
-         {std::pair<const char*, const Norm*>{"attention.query_norm", b.attention.query_norm.get()},
-          {"attention.key_norm", b.attention.key_norm.get()},
-          {"attention.sub_norm", b.attention.sub_norm.get()},
-          {"attention_post_norm", b.attention_post_norm.get()},
-          {"ffn_norm", b.ffn_norm.get()},
-          {"ffn.sub_norm", b.ffn.sub_norm.get()},
-          {"ffn_post_norm", b.ffn_post_norm.get()}})
+    for (const auto& [part, n] : {std::pair<const char*, const Norm*>{"attention_norm", b.attention_norm.get()},
+                                  {"attention.query_norm", b.attention.query_norm.get()},
+                                  {"attention.key_norm", b.attention.key_norm.get()},
+                                  {"attention.sub_norm", b.attention.sub_norm.get()},
+                                  {"attention_post_norm", b.attention_post_norm.get()},
+                                  {"ffn_norm", b.ffn_norm.get()},
+                                  {"ffn.sub_norm", b.ffn.sub_norm.get()},
+                                  {"ffn_post_norm", b.ffn_post_norm.get()}})
       if (n != nullptr) norm(name + part, *n);
     if (both) matrix(prefix + "ffn_up", {b.ffn.gate.get(), &b.ffn.up}, true);
     for (const auto& [part, layer] : {std::pair<const char*, const Projection*>{"ffn.gate", b.ffn.gate.get()},
@@ -97,8 +109,8 @@ class Exporter {
     }
   }
 
-  static std::string file_name(const std::string& name, const char* kind, bool is_file_name) {
-    return is_file_name ? name + kind : gguf_name(name + kind);
+  std::string file_name(const std::string& name, const char* kind, bool is_file_name = false) const {
+    return is_file_name ? name + kind : gguf_name(decoder_.config, name + kind);
   }
 
   void matrix(const std::string& name, std::vector<const Projection*> layers, bool is_file_name = false) {
@@ -147,8 +159,8 @@ class Exporter {
     plain(file_name(name, ".bias", is_file_name), all.size() == 1 ? all[0] : cat(all));
   }
   void norm(const std::string& name, const Norm& norm) {
-    plain(gguf_name(name + ".weight"), norm.weight);
-    if (norm.bias.defined()) plain(gguf_name(name + ".bias"), norm.bias);
+    plain(file_name(name, ".weight"), norm.weight);
+    if (norm.bias.defined()) plain(file_name(name, ".bias"), norm.bias);
   }
   void divisors() {
     const RopeConfig& rope = decoder_.config.rope;
@@ -177,13 +189,31 @@ class Exporter {
   std::vector<Part> parts_;
 };
 
+std::vector<bool> windows_of(const DecoderConfig& c) {
+  std::vector<bool> windowed;
+  for (std::int64_t i = 0; i < c.layers; ++i) windowed.push_back(c.has_window(i));
+  return windowed;
+}
+
+bool rotates_alike(const DecoderConfig& a, const DecoderConfig& b) {
+  for (std::int64_t i = 0; i < a.layers; ++i)
+    if (a.layer(i).rotary != b.layer(i).rotary) return false;
+  return true;
+}
+
 /// The design that GGUF's name of an architecture stands for.
 DecoderConfig standard_config(const DecoderConfig& c) {
   DecoderConfig standard;
   standard.architecture = c.architecture;
   standard.width = c.width;
+  standard.layers = c.layers;
   if (const Architecture* architecture = find_architecture_gguf(c.architecture)) architecture->apply(standard);
   fill_defaults(standard);
+  DecoderConfig windows = standard;
+  windows.window = c.window;
+  set_windows(windows, windows_of(c));
+  set_layers(windows);
+  standard.each_layer = windows.each_layer;
   return standard;
 }
 
@@ -194,17 +224,24 @@ void check_design(const DecoderConfig& c, const DecoderConfig& standard) {
     // llama.cpp computes GELU by its approximation, which is off by less than 0.0005.
     return activation == Activation::gelu ? Activation::gelu_tanh : activation;
   };
-  const bool turns = architecture_of(c).neighbours_in_gguf, rotary = c.positions == PositionKind::rotary;
+  const Architecture& architecture = architecture_of(c);
+  const bool turns = architecture.neighbours_in_gguf, rotary = c.positions == PositionKind::rotary;
   for (const auto& [what, same] :
-       {std::pair{"activation", kind(c.activation) == kind(standard.activation)},
+       {std::pair{"activation", c.xielu == standard.xielu && kind(c.activation) == kind(standard.activation)},
         {"feed-forward layer", c.gated == standard.gated},
         {"set of norms", c.norm == standard.norm && c.norm_bias == standard.norm_bias &&
-                             c.post_norms == standard.post_norms && c.sub_norms == standard.sub_norms},
-        {"order of layers", c.parallel == standard.parallel},
+                             c.pre_norms == standard.pre_norms && c.post_norms == standard.post_norms &&
+                             c.sub_norms == standard.sub_norms && c.norms_all_heads == standard.norms_all_heads},
+        {"order of layers", architecture.says_parallel || c.parallel == standard.parallel},
+        {"set of rotated layers", !rotary || rotates_alike(c, standard)},
         {"kind of positions", c.positions == standard.positions},
         {"order of rotated pairs",
          !rotary || c.rope.interleaved == standard.rope.interleaved || (turns && c.rope.size == c.head_size)},
-        {"factor of embeddings", c.embedding_scale == standard.embedding_scale}}) {
+        {"factor of embeddings",
+         architecture.factors == GgufFactors::all || c.embedding_scale == standard.embedding_scale},
+        {"factor of the residual stream", architecture.factors == GgufFactors::all || c.residual_scale == 1},
+        {"factor of logits", architecture.factors != GgufFactors::none || c.logit_scale == 1},
+        {"factor of queries", architecture.scales_queries || c.temperature.scale == 0}}) {
     if (!same) {
       throw FormatError(
           fmt::format("a GGUF file cannot hold the model: its {} differs from that of the architecture '{}' there",
@@ -237,8 +274,23 @@ void set_config(io::GgufWriter& to, const DecoderConfig& c, const DecoderConfig&
   if (c.logit_softcap != standard.logit_softcap || c.logit_softcap > 0)
     real("final_logit_softcapping", c.logit_softcap);
   if (c.attention_scale > 0) real("attention.scale", c.attention_scale);
-  if (c.window > 0 && c.window_every != standard.window_every)
+  if (c.window > 0 && !c.each_layer.empty()) {
+    to.set(key("attention.sliding_window_pattern"), windows_of(c));
+  } else if (c.window > 0 && c.window_every != standard.window_every) {
     whole("attention.sliding_window_pattern", c.window_every);
+  }
+  const Architecture& architecture = architecture_of(c);
+  if (architecture.factors == GgufFactors::all) {
+    real("embedding_scale", c.embedding_scale);
+    real("residual_scale", c.residual_scale);
+  }
+  if (architecture.factors != GgufFactors::none)
+    real("logit_scale", architecture.divides_logits ? 1 / c.logit_scale : c.logit_scale);
+  if (architecture.says_parallel) to.set(key("use_parallel_residual"), c.parallel);
+  if (c.temperature.scale > 0) {
+    real("attention.temperature_scale", c.temperature.scale);
+    whole("attention.temperature_length", c.temperature.floor);
+  }
   if (c.positions != PositionKind::rotary) return;
   const RopeConfig& rope = c.rope;
   whole("rope.dimension_count", rope.size);
@@ -330,6 +382,7 @@ void save_gguf_model(const FilePath& path, const Decoder& decoder, const data::T
     set_vocabulary(to, *fields);
   else
     to.set("tokenizer.ggml.model", "none");
+  exporter.set_activations(to);
   exporter.declare(to);
   exporter.write(to);
   to.finish();

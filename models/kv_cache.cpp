@@ -292,6 +292,7 @@ std::int64_t KvCache::drop_middle(Id id, std::int64_t used, std::int64_t keep, s
   const std::vector<std::int32_t> moved(
       sequence.own.begin() + static_cast<std::ptrdiff_t>(kept - sequence.prefix.size()), sequence.own.end());
   for (std::int64_t i = 0; i < config_.layers; ++i) {
+    if (!config_.layer(i).rotary) continue;
     Tensor& keys = layers_[static_cast<std::size_t>(i)].keys;
     const Device on = keys.device();
     const Tensor blocks = from_vector(moved, on), frequencies = from_vector(config_.rope_frequencies(i), on);

@@ -1,6 +1,7 @@
 #include <etna/models/model_file.h>
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -90,13 +91,30 @@ void check_unused(const std::string& file, const std::vector<std::string>& unuse
                      : fmt::format("to load a file of another kind, name the file: {}", name_list(models, "'"))));
 }
 
+/// A weight that GGUF files have in their metadata: a parameter of xIELU, "blk.3.xielu.alpha_p".
+std::optional<StoredTensor> in_metadata(const io::GgufFile& file, const std::string& name) {
+  const std::size_t at = name.find("xielu.");
+  const io::GgufValue* value = at == std::string::npos ? nullptr : file.find(name.substr(at));
+  if (value == nullptr) return std::nullopt;
+  std::vector<float> each{0};
+  std::size_t layer = 0;
+  if (value->is_list()) {
+    each = file.numbers(name.substr(at));
+    std::from_chars(name.data() + std::string_view("blk.").size(), name.data() + at, layer);
+  } else {
+    each[0] = static_cast<float>(file.number(name.substr(at)));
+  }
+  if (layer >= each.size()) return std::nullopt;
+  return StoredTensor{&quant::format_named("F32"), {1}, {}, from_vector(std::vector<float>{each[layer]})};
+}
+
 Model load_gguf_model(const FilePath& path, const LoadOptions& options) {
   const io::GgufFile file(path);
   const DecoderConfig config = decoder_config(file);
   const HasTensor has = [file](const std::string& name) { return file.find_tensor(name) != nullptr; };
   const auto find = [file](const std::string& name) -> std::optional<StoredTensor> {
     const io::GgufTensor* tensor = file.find_tensor(name);
-    if (tensor == nullptr) return std::nullopt;
+    if (tensor == nullptr) return in_metadata(file, name);
     if (tensor->format == nullptr) return StoredTensor{};
     return StoredTensor{tensor->format, tensor->shape, file.bytes(*tensor)};
   };

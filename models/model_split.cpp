@@ -85,7 +85,7 @@ DecoderPart decoder_part(const DecoderConfig& config, const ModelSplit& split) {
   config.check();
   if (!split.is_split())
     return {{0, config.heads}, {0, config.kv_heads}, {0, config.feed_forward}, {0, config.vocabulary}};
-  if (config.sub_norms)
+  if (config.sub_norms || config.norms_all_heads)
     throw FormatError(
         fmt::format("models of '{}' norm whole rows within attention and feed-forward, so they cannot be divided over "
                     "ranks; run it on one device",

@@ -97,7 +97,7 @@ void Projection::add_adapter(std::int64_t rank, double alpha) {
 void Projection::set_adapter(const Tensor& a, const Tensor& b, double scale) {
   if (has_adapter()) throw Error("Projection: there is an adapter already; merge it first");
   check_adapter(a, b);
-  const Device device = frozen() ? packed.device() : weight.device();
+  const Device device = this->device();
   lora_a = a.to(device);
   lora_b = b.to(device);
   lora_scale = scale;
@@ -110,7 +110,7 @@ void Projection::set_adapter(const Tensor& a, const Tensor& b, double scale) {
 void Projection::stack_adapter(std::int64_t index, const Tensor& a, const Tensor& b, double scale) {
   check_adapter(a, b);
   const NoGrad no_grad;
-  const Device device = frozen() ? packed.device() : weight.device();
+  const Device device = this->device();
   const Tensor down = a.to(device, f32), up = (b.to(f32) * scale).to(device),
                of = full({a.size(0)}, static_cast<double>(index), {i32, device});
   const auto stacked = [](const Tensor& old, const Tensor& more, std::int64_t dim) {

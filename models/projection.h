@@ -81,6 +81,8 @@ class Projection : public nn::UnaryModule {
   std::string extra_repr() const override;
 
   bool frozen() const { return !weight.defined(); }
+  /// Of the weight.
+  Device device() const { return frozen() ? packed.device() : weight.device(); }
   /// Whether a call is linear(x, weight, bias) and no more, so that a fused op may compute it with others.
   bool plain() const { return !frozen() && !has_adapter() && !stacked_a_.defined() && !hooked(); }
   /// The weight in its blocks, or the bits of the parameter.

@@ -1,6 +1,7 @@
 #include <etna/models/projection.h>
 
 #include <cmath>
+#include <utility>
 
 #include <etna/nn/init.h>
 #include <etna/tensor/ops.h>
@@ -16,7 +17,13 @@ Matrix FreshWeights::matrix(const std::string& name, std::int64_t rows, std::int
 }
 
 Tensor FreshWeights::vector(const std::string& name, std::int64_t size) {
-  return name.ends_with(".bias") ? zeros({size}) : ones({size});
+  // Of xIELU as its authors start it: both factors 0.8, and softplus gives them.
+  const auto softplus_of = [](double factor) { return std::log(std::expm1(factor)); };
+  for (const auto& [end, start] :
+       {std::pair{".bias", 0.0}, std::pair{".alpha_p", softplus_of(0.8)}, std::pair{".alpha_n", softplus_of(0.3)},
+        std::pair{".beta", 0.5}, std::pair{".eps", -1e-6}})
+    if (name.ends_with(end)) return full({size}, start);
+  return ones({size});
 }
 
 }  // namespace etna::models

@@ -52,6 +52,46 @@ void starcoder2(DecoderConfig& c) {
   c.gated = false;
   c.activation = Activation::gelu_tanh;
 }
+void smollm3(DecoderConfig& c) {
+  llama(c);
+  c.tied = true;
+}
+void olmo2(DecoderConfig& c) {
+  c.pre_norms = false;
+  c.post_norms = c.query_key_norm = c.norms_all_heads = true;
+  c.window_every = 4;
+}
+void exaone4(DecoderConfig& c) {
+  c.pre_norms = false;
+  c.post_norms = c.query_key_norm = true;
+  c.window_every = 4;
+}
+void glm4(DecoderConfig& c) { c.post_norms = c.rope.interleaved = true; }
+void cohere2(DecoderConfig& c) {
+  c.norm = NormKind::layer;
+  c.parallel = c.rope.interleaved = c.tied = true;
+  c.window_every = 4;
+  c.logit_scale = 0.0625;
+}
+void stablelm(DecoderConfig& c) {
+  c.norm = NormKind::layer;
+  c.norm_bias = true;
+}
+void gpt_neox(DecoderConfig& c) {
+  c.norm = NormKind::layer;
+  c.norm_bias = c.query_bias = c.output_bias = c.ffn_bias = c.parallel = c.parallel_norms = true;
+  c.gated = false;
+  c.activation = Activation::gelu;
+}
+void arcee(DecoderConfig& c) {
+  llama(c);
+  c.gated = false;
+  c.activation = Activation::relu_squared;
+}
+void apertus(DecoderConfig& c) {
+  c.query_key_norm = c.xielu = true;
+  c.gated = false;
+}
 void bitnet(DecoderConfig& c) { c.sub_norms = c.tied = true; }
 void bitnet_squared(DecoderConfig& c) {
   bitnet(c);
@@ -61,6 +101,7 @@ void bitnet_squared(DecoderConfig& c) {
 constexpr std::pair<std::string_view, std::string_view> kLlamaNames[] = {
     {"token_embedding", "embed_tokens"},
     {"norm", "norm"},
+    {"output", "lm_head"},
     {"attention_norm", "input_layernorm"},
     {"attention.qkv", "self_attn.qkv_proj"},
     {"attention.query", "self_attn.q_proj"},
@@ -74,12 +115,58 @@ constexpr std::pair<std::string_view, std::string_view> kLlamaNames[] = {
     {"ffn.gate", "mlp.gate_proj"},
     {"ffn.up", "mlp.up_proj"},
     {"ffn.down", "mlp.down_proj"},
-    {"ffn.sub_norm", "mlp.ffn_sub_norm"}};
+    {"ffn.sub_norm", "mlp.ffn_sub_norm"},
+    {"ffn.activation", "mlp.act_fn"}};
+constexpr std::pair<std::string_view, std::string_view> kGgufNames[] = {{"token_embedding", "token_embd"},
+                                                                        {"position_embedding", "position_embd"},
+                                                                        {"norm", "output_norm"},
+                                                                        {"output", "output"},
+                                                                        {"attention_norm", "attn_norm"},
+                                                                        {"attention.qkv", "attn_qkv"},
+                                                                        {"attention.query", "attn_q"},
+                                                                        {"attention.key", "attn_k"},
+                                                                        {"attention.value", "attn_v"},
+                                                                        {"attention.output", "attn_output"},
+                                                                        {"attention.query_norm", "attn_q_norm"},
+                                                                        {"attention.key_norm", "attn_k_norm"},
+                                                                        {"attention.sub_norm", "attn_sub_norm"},
+                                                                        {"attention_post_norm", "post_attention_norm"},
+                                                                        {"ffn_norm", "ffn_norm"},
+                                                                        {"ffn.gate", "ffn_gate"},
+                                                                        {"ffn.up", "ffn_up"},
+                                                                        {"ffn.down", "ffn_down"},
+                                                                        {"ffn.sub_norm", "ffn_sub_norm"},
+                                                                        {"ffn.activation", "xielu"},
+                                                                        {"ffn_post_norm", "post_ffw_norm"}};
 /// Gemma 2 and 3 have norms on both sides.
 constexpr std::pair<std::string_view, std::string_view> kGemmaNames[] = {
     {"attention_post_norm", "post_attention_layernorm"},
     {"ffn_norm", "pre_feedforward_layernorm"},
     {"ffn_post_norm", "post_feedforward_layernorm"}};
+/// OLMo 2 and EXAONE 4 have norms behind the sublayers only.
+constexpr std::pair<std::string_view, std::string_view> kPostNormNames[] = {
+    {"attention_post_norm", "post_attention_layernorm"}, {"ffn_post_norm", "post_feedforward_layernorm"}};
+constexpr std::pair<std::string_view, std::string_view> kGlm4Names[] = {
+    {"attention_post_norm", "post_self_attn_layernorm"}, {"ffn_post_norm", "post_mlp_layernorm"}};
+constexpr std::pair<std::string_view, std::string_view> kGraniteKeys[] = {{"logit_scale", "logits_scaling"}};
+constexpr std::pair<std::string_view, std::string_view> kStablelmKeys[] = {{"attention_bias", "use_qkv_bias"}};
+constexpr std::pair<std::string_view, std::string_view> kGptNeoxNames[] = {
+    {"token_embedding", "embed_in"},
+    {"norm", "final_layer_norm"},
+    {"output", "embed_out"},
+    {"attention.qkv", "attention.query_key_value"},
+    {"attention.output", "attention.dense"},
+    {"ffn.up", "mlp.dense_h_to_4h"},
+    {"ffn.down", "mlp.dense_4h_to_h"}};
+constexpr std::pair<std::string_view, std::string_view> kGptNeoxKeys[] = {{"num_key_value_heads", ""},
+                                                                          {"head_dim", ""},
+                                                                          {"partial_rotary_factor", "rotary_pct"},
+                                                                          {"rope_theta", "rotary_emb_base"}};
+constexpr std::string_view kGptNeoxBuffers[] = {".attention.bias", ".attention.masked_bias"};
+constexpr std::pair<std::string_view, std::string_view> kApertusNames[] = {{"attention_norm", "attention_layernorm"},
+                                                                           {"ffn_norm", "feedforward_layernorm"}};
+/// In GGUF files the norm of the feed-forward layer is called after what is in front of it.
+constexpr std::pair<std::string_view, std::string_view> kSeedOssGguf[] = {{"ffn_norm", "post_attention_norm"}};
 /// The first BitNet models; later ones have llama's names.
 constexpr std::pair<std::string_view, std::string_view> kBitnetNames[] = {
     {"attention.sub_norm", "self_attn.inner_attn_ln"}, {"ffn.sub_norm", "mlp.ffn_layernorm"}};
@@ -107,7 +194,7 @@ constexpr Architecture gemma_row(std::string_view gguf, std::string_view hugging
           .hugging_face = hugging_face,
           .apply = apply,
           .norm_offset = 1,
-          .attention_bias = true,
+          .attention_bias = AttentionBias::all,
           .fixed_activation = true,  // early files say gelu and mean its approximation
           .scales_embeddings = true};
 }
@@ -138,11 +225,15 @@ constexpr Architecture kAll[] = {
      .apply = llama,
      .neighbours_in_gguf = true,
      .of_one_bit = "bitnet",
-     .attention_bias = true,
+     .attention_bias = AttentionBias::all,
      .is_written = true},
     {.gguf = "llama", .hugging_face = "mistral", .apply = llama, .neighbours_in_gguf = true},
     {.gguf = "qwen2", .hugging_face = "qwen2", .apply = qwen2, .window_is_asked_for = true},
-    {.gguf = "qwen3", .hugging_face = "qwen3", .apply = qwen3, .attention_bias = true, .window_is_asked_for = true},
+    {.gguf = "qwen3",
+     .hugging_face = "qwen3",
+     .apply = qwen3,
+     .attention_bias = AttentionBias::all,
+     .window_is_asked_for = true},
     gemma_row("gemma", "gemma", gemma),
     gemma2_row(),
     gemma3_row("gemma3_text"),
@@ -168,9 +259,109 @@ constexpr Architecture kAll[] = {
      .apply = starcoder2,
      .names = kStarcoder2Names,
      .keys = kStarcoder2Keys},
-    {.gguf = "bitnet", .hugging_face = "", .apply = bitnet, .names = kBitnetNames, .attention_bias = true},
+    {.gguf = "mistral3",
+     .hugging_face = "ministral3",
+     .apply = llama,
+     .neighbours_in_gguf = true,
+     .scales_queries = true},
+    {.gguf = "smollm3",
+     .hugging_face = "smollm3",
+     .apply = smollm3,
+     .neighbours_in_gguf = true,
+     .rotated = RotatedLayers::not_every_fourth,
+     .attention_bias = AttentionBias::all,
+     .window_is_asked_for = true,
+     .rope_base = 2e6},
+    {.gguf = "olmo2",
+     .hugging_face = "olmo2",
+     .apply = olmo2,
+     .names = kPostNormNames,
+     .attention_bias = AttentionBias::all,
+     .plain_window_rope = true},
+    {.gguf = "olmo2",
+     .hugging_face = "olmo3",
+     .apply = olmo2,
+     .names = kPostNormNames,
+     .attention_bias = AttentionBias::all,
+     .plain_window_rope = true},
+    {.gguf = "granite",
+     .hugging_face = "granite",
+     .apply = llama,
+     .neighbours_in_gguf = true,
+     .keys = kGraniteKeys,
+     .attention_bias = AttentionBias::all,
+     .divides_logits = true,
+     .factors = GgufFactors::all},
+    {.gguf = "glm4",
+     .hugging_face = "glm4",
+     .apply = glm4,
+     .packing = Packing::gate,
+     .neighbours_in_hugging_face = true,
+     .names = kGlm4Names,
+     .attention_bias = AttentionBias::query_key_value,
+     .rotary_part = 0.5},
+    {.gguf = "cohere2",
+     .hugging_face = "cohere2",
+     .apply = cohere2,
+     .neighbours_in_hugging_face = true,
+     .rotated = RotatedLayers::windowed,
+     .attention_bias = AttentionBias::all,
+     .factors = GgufFactors::logits},
+    {.gguf = "exaone4",
+     .hugging_face = "exaone4",
+     .apply = exaone4,
+     .rotated = RotatedLayers::windowed,
+     .names = kPostNormNames},
+    {.gguf = "stablelm",
+     .hugging_face = "stablelm",
+     .apply = stablelm,
+     .keys = kStablelmKeys,
+     .attention_bias = AttentionBias::query_key_value,
+     .rotary_part = 0.25,
+     .says_parallel = true},
+    {.gguf = "gptneox",
+     .hugging_face = "gpt_neox",
+     .apply = gpt_neox,
+     .packing = Packing::qkv,
+     .names = kGptNeoxNames,
+     .prefix = "gpt_neox.",
+     .buffers = kGptNeoxBuffers,
+     .qkv_by_head = true,
+     .keys = kGptNeoxKeys,
+     .attention_bias = AttentionBias::all,
+     .rotary_part = 0.25,
+     .says_parallel = true},
+    {.gguf = "arcee",
+     .hugging_face = "arcee",
+     .apply = arcee,
+     .neighbours_in_gguf = true,
+     .attention_bias = AttentionBias::all},
+    {.gguf = "apertus",
+     .hugging_face = "apertus",
+     .apply = apertus,
+     .names = kApertusNames,
+     .attention_bias = AttentionBias::all,
+     .rope_base = 12e6},
+    {.gguf = "seed_oss",
+     .hugging_face = "seed_oss",
+     .apply = qwen2,
+     .gguf_names = kSeedOssGguf,
+     .attention_bias = AttentionBias::query_key_value},
+    {.gguf = "bitnet",
+     .hugging_face = "",
+     .apply = bitnet,
+     .names = kBitnetNames,
+     .attention_bias = AttentionBias::all},
     {.gguf = "bitnet-25", .hugging_face = "", .apply = bitnet_squared},
-    {.gguf = "bitnet-b1.58", .hugging_face = "bitnet", .apply = bitnet_squared, .attention_bias = true}};
+    {.gguf = "bitnet-b1.58", .hugging_face = "bitnet", .apply = bitnet_squared, .attention_bias = AttentionBias::all}};
+
+/// By the first of some tables that has it.
+std::string translated(std::string_view part, std::initializer_list<PartNames> tables) {
+  for (const PartNames names : tables)
+    for (const auto& [own, theirs] : names)
+      if (own == part) return std::string(theirs);
+  return std::string(part);
+}
 
 std::vector<std::string_view> names_of(std::string_view Architecture::*field) {
   std::vector<std::string_view> names;
@@ -214,11 +405,12 @@ const Architecture& architecture_of(const DecoderConfig& config) {
   return found != nullptr ? *found : kAll[0];
 }
 
+std::string gguf_part(const Architecture& architecture, std::string_view part) {
+  return translated(part, {architecture.gguf_names, kGgufNames});
+}
+
 std::string hugging_face_part(const Architecture& architecture, std::string_view part) {
-  for (const PartNames names : {architecture.names, PartNames(kLlamaNames)})
-    for (const auto& [own, theirs] : names)
-      if (own == part) return std::string(theirs);
-  return std::string(part);
+  return translated(part, {architecture.names, kLlamaNames});
 }
 
 void fill_defaults(DecoderConfig& c) {
@@ -229,16 +421,39 @@ void fill_defaults(DecoderConfig& c) {
 }
 
 bool set_windows(DecoderConfig& c, const std::vector<bool>& windowed) {
-  if (windowed.empty() || static_cast<std::int64_t>(windowed.size()) != c.layers) return false;
+  if (windowed.empty() || std::ssize(windowed) != c.layers) return false;
   const auto full = std::find(windowed.begin(), windowed.end(), false);
-  if (full == windowed.begin()) {
+  if (std::find(windowed.begin(), windowed.end(), true) == windowed.end()) {
     c.window = 0;
   } else {
     c.window_every = full == windowed.end() ? 1 : full - windowed.begin() + 1;
   }
-  for (std::size_t i = 0; i < windowed.size(); ++i)
-    if (windowed[i] != c.has_window(static_cast<std::int64_t>(i))) return false;
+  std::vector<LayerConfig> layers;
+  bool repeated = true;
+  for (std::int64_t i = 0; i < c.layers; ++i) {
+    const bool own = windowed[static_cast<std::size_t>(i)];
+    repeated = repeated && own == c.has_window(i);
+    layers.push_back(c.layer(i));
+    layers.back().window = own ? c.window : 0;
+  }
+  if (!repeated) c.each_layer = std::move(layers);
   return true;
+}
+
+void set_layers(DecoderConfig& c, const std::vector<bool>& rotated) {
+  const RotatedLayers rule = architecture_of(c).rotated;
+  if ((rotated.empty() && rule == RotatedLayers::all) || c.layers > kMostLayers) return;
+  std::vector<LayerConfig> layers;
+  for (std::int64_t i = 0; i < c.layers; ++i) {
+    LayerConfig layer = c.layer(i);
+    if (!rotated.empty()) {
+      layer.rotary = rotated.at(static_cast<std::size_t>(i));
+    } else {
+      layer.rotary = rule == RotatedLayers::windowed ? layer.window > 0 || c.window == 0 : (i + 1) % 4 != 0;
+    }
+    layers.push_back(layer);
+  }
+  c.each_layer = std::move(layers);
 }
 
 }  // namespace etna::models

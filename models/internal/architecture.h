@@ -14,9 +14,30 @@ namespace etna::models {
 /// Matrices that llama.cpp and Hugging Face hold as one, rows behind each other.
 enum class Packing : std::uint8_t {
   none,
-  qkv,          ///< queries, keys and values
-  qkv_and_gate  ///< these, and the gate with the up projection
+  qkv,           ///< queries, keys and values
+  qkv_and_gate,  ///< these, and the gate with the up projection
+  gate           ///< the gate with the up projection
 };
+
+/// Which projections of attention the field 'attention_bias' of a config.json is for.
+enum class AttentionBias : std::uint8_t { none, all, query_key_value };
+
+/// Which layers rotate queries and keys.
+enum class RotatedLayers : std::uint8_t {
+  all,
+  windowed,         ///< those with a window, if any has one
+  not_every_fourth  ///< or what 'no_rope_layers' says
+};
+
+/// Which factors GGUF files of an architecture have.
+enum class GgufFactors : std::uint8_t {
+  none,
+  logits,
+  all  ///< of embeddings, logits and the residual stream
+};
+
+/// Layers; no model has more.
+inline constexpr std::int64_t kMostLayers = 1 << 14;
 
 /// What a decoder's part is called, and what a file calls it.
 using PartNames = std::span<const std::pair<std::string_view, std::string_view>>;
@@ -31,8 +52,13 @@ struct Architecture {
 
   // ---- tensors, in both kinds of files
   Packing packing = Packing::none;  ///< of GGUF files, and of adapters
+  bool packs_qkv() const { return packing == Packing::qkv || packing == Packing::qkv_and_gate; }
+  bool packs_gate() const { return packing == Packing::gate || packing == Packing::qkv_and_gate; }
   /// Rotary pairs are neighbours in GGUF files, and halves of a head apart in Hugging Face's.
   bool neighbours_in_gguf = false;
+  bool neighbours_in_hugging_face = false;  ///< ... in both
+  RotatedLayers rotated = RotatedLayers::all;
+  PartNames gguf_names = {};  ///< other than llama's
 
   // ---- tensors in files of Hugging Face
   PartNames names = {};                            ///< other than llama's
@@ -40,13 +66,14 @@ struct Architecture {
   std::string_view blocks = "layers";              ///< what the list of blocks is called
   std::span<const std::string_view> buffers = {};  ///< ends of names of tensors that are no weights
   bool in_by_out = false;                          ///< matrices of blocks are [in, out]
+  bool qkv_by_head = false;                        ///< packed: a head's query, key and value, then the next head's
   double norm_offset = 0;                          ///< added to the weights of norms
   int target_words = 1;                            ///< of a module's name, that tell it from others in its block
 
   // ---- config.json
-  PartNames keys = {};               ///< llama's keys, and those that stand for them
+  PartNames keys = {};               ///< llama's keys, and those that stand for them; "": it has none
   std::string_view of_one_bit = {};  ///< the architecture, as GGUF names it, where 'weight_bits' is 1
-  bool attention_bias = false;       ///< 'attention_bias' is for all four projections; else it says nothing
+  AttentionBias attention_bias = AttentionBias::none;
   bool window_is_asked_for = false;  ///< by 'use_sliding_window', from layer 'max_window_layers' on
   bool fixed_activation = false;     ///< whatever the file says
   bool is_written = false;           ///< config_json() can write it
@@ -55,6 +82,13 @@ struct Architecture {
   std::int64_t vocabulary = 0, heads = 0, kv_heads = 0, head_size = 0, context = 2048;
   double rope_base = 10000, query_scalar = 0;
   std::int64_t feed_forward_per_width = 0;
+
+  // ---- factors and positions
+  bool divides_logits = false;  ///< files have the number that divides logits
+  GgufFactors factors = GgufFactors::none;
+  bool scales_queries = false;     ///< by their position (QueryTemperature)
+  bool says_parallel = false;      ///< 'use_parallel_residual': whether blocks are parallel
+  bool plain_window_rope = false;  ///< rope of layers with a window is not scaled, and has the base of the others
 
   // ---- scales that files do not say
   bool scales_embeddings = false;  ///< by √width
@@ -74,14 +108,19 @@ std::string architecture_names();
 /// "llama, mistral, ...", as Hugging Face does.
 std::string hugging_face_type_names();
 
+/// What GGUF files call a decoder's part ("attention.query"), within its block.
+std::string gguf_part(const Architecture& architecture, std::string_view part);
 /// What files of Hugging Face call a decoder's part ("attention.query"), within its block.
 std::string hugging_face_part(const Architecture& architecture, std::string_view part);
 
 /// What follows from the sizes where a file is silent: Gemma's factor of embeddings, for one.
 void fill_defaults(DecoderConfig& config);
 
-/// Sets which layers have the window. @param windowed of each layer @return false for a list that window_every does not
-/// describe, and for one of another length
+/// Sets which layers have the window. @param windowed of each layer; of another length: by window_every
+/// @return false for a list of another length
 bool set_windows(DecoderConfig& config, const std::vector<bool>& windowed);
+/// Sets which layers rotate queries and keys, when windows are known.
+/// @param rotated of each layer; empty: as the architecture has it
+void set_layers(DecoderConfig& config, const std::vector<bool>& rotated = {});
 
 }  // namespace etna::models

@@ -19,6 +19,13 @@ std::string design(const DecoderConfig& c) {
       static_cast<int>(c.activation), c.query_bias, c.packed_qkv, c.output_bias, c.ffn_bias, c.norm_bias, c.head_bias,
       c.tied, static_cast<int>(c.positions), c.rope.size, c.rope.interleaved, c.score_scale(), c.attention_softcap,
       c.logit_softcap, c.embedding_scale, c.window, c.window_every);
+  text += fmt::format(" {} {} {} {} {} {} {} {} {} {}", c.norms_all_heads, c.pre_norms, c.parallel_norms, c.xielu,
+                      c.logit_scale, c.residual_scale, c.temperature.scale, c.temperature.floor, c.temperature.offset,
+                      c.window_rope_base);
+  for (std::int64_t i = 0; i < c.layers; ++i) {
+    const LayerConfig layer = c.layer(i);
+    text += fmt::format(" {} {} {}", layer.window, layer.rotary, layer.temperature);
+  }
   if (c.positions != PositionKind::rotary) return text;
   for (std::int64_t i = 0; i < c.layers; ++i) text += fmt::format(" {}", fmt::join(c.rope_frequencies(i), " "));
   return text + fmt::format(" {}", c.rope_magnitude());

@@ -215,7 +215,7 @@ Tensor StoredWeights::vector_at(const StoredPlace& place, const std::string& nam
   const StoredTensor stored = find(place.name);
   const std::int64_t count = numel(stored.shape);
   const std::int64_t all = place.packed > 0 ? place.packed : size;
-  if (stored.shape.rank() < 1 || count != all || (place.packed > 0 && stored.shape.rank() != 1)) {
+  if (count != all || (place.packed > 0 && stored.shape.rank() != 1)) {
     throw FormatError(
         fmt::format("{}: tensor '{}' is {}; the model's sizes require {}", file_, place.name, str(stored.shape), all));
   }

@@ -41,34 +41,13 @@ std::string translated(const Names& names, const std::string& part) {
   return part;
 }
 
-const Names kGguf = {{"token_embedding", "token_embd"},
-                     {"position_embedding", "position_embd"},
-                     {"norm", "output_norm"},
-                     {"output", "output"},
-                     {"attention_norm", "attn_norm"},
-                     {"attention.qkv", "attn_qkv"},
-                     {"attention.query", "attn_q"},
-                     {"attention.key", "attn_k"},
-                     {"attention.value", "attn_v"},
-                     {"attention.output", "attn_output"},
-                     {"attention.query_norm", "attn_q_norm"},
-                     {"attention.key_norm", "attn_k_norm"},
-                     {"attention.sub_norm", "attn_sub_norm"},
-                     {"attention_post_norm", "post_attention_norm"},
-                     {"ffn_norm", "ffn_norm"},
-                     {"ffn.gate", "ffn_gate"},
-                     {"ffn.up", "ffn_up"},
-                     {"ffn.down", "ffn_down"},
-                     {"ffn.sub_norm", "ffn_sub_norm"},
-                     {"ffn_post_norm", "post_ffw_norm"}};
-
 /// Of GPT-2 in checkpoints that older versions wrote.
 const Names kOlderGpt2 = {{"token_embedding", "wte"}, {"position_embedding", "wpe"}, {"attention_norm", "norm1"},
                           {"attention.qkv", "qkv"},   {"attention.output", "proj"},  {"ffn_norm", "norm2"},
                           {"ffn.up", "up"},           {"ffn.down", "down"}};
 
-std::string gguf_name_of(const Parts& parts) {
-  const std::string last = translated(kGguf, parts.part) + parts.kind;
+std::string gguf_name_of(const Architecture& architecture, const Parts& parts) {
+  const std::string last = gguf_part(architecture, parts.part) + parts.kind;
   return parts.block.empty() ? last : fmt::format("blk.{}.{}", parts.block, last);
 }
 
@@ -101,15 +80,31 @@ StoredPlaces qkv_places(const DecoderConfig& config, const std::string& part, co
   return part == kQkv && has(three[0].name) ? three : StoredPlaces{own};
 }
 
+/// The same where a head's query, key and value lie below each other in one tensor.
+StoredPlaces places_by_head(const DecoderConfig& config, const std::string& part, const StoredPlace& packed) {
+  const auto* at = std::find(std::begin(kQueryKeyValue), std::end(kQueryKeyValue), part);
+  const std::int64_t size = config.head_size;
+  StoredPlaces places;
+  for (std::int64_t head = 0; head < config.heads; ++head) {
+    places.push_back(packed);
+    places.back().begin = (3 * head + (at - std::begin(kQueryKeyValue))) * size;
+    places.back().packed = 3 * config.heads * size;
+    places.back().rows = size;
+  }
+  return places;
+}
+
 }  // namespace
 
-std::string gguf_name(const std::string& name) { return gguf_name_of(parts_of(name)); }
+std::string gguf_name(const DecoderConfig& config, const std::string& name) {
+  return gguf_name_of(architecture_of(config), parts_of(name));
+}
 
 StoredWeights::Locate gguf_places(const DecoderConfig& config, const HasTensor& has) {
-  return [&config, has](const std::string& name) -> StoredPlaces {
+  return [&config, has, &a = architecture_of(config)](const std::string& name) -> StoredPlaces {
     const Parts parts = parts_of(name);
     const auto place = [&](const std::string& part) {
-      return StoredPlace{gguf_name_of({parts.block, part, parts.kind})};
+      return StoredPlace{gguf_name_of(a, {parts.block, part, parts.kind})};
     };
     if (is_of_qkv(parts.part)) return qkv_places(config, parts.part, has, place);
     const StoredPlace plain = place(parts.part);
@@ -130,22 +125,26 @@ UnusedTensor gguf_unused(const std::string& name) {
 }
 
 std::string hugging_face_prefix(const DecoderConfig& config, const HasTensor& has) {
-  const std::string table = hugging_face_part(architecture_of(config), "token_embedding") + ".weight";
+  const Architecture& a = architecture_of(config);
+  const std::string table = hugging_face_part(a, "token_embedding") + ".weight";
   std::string prefix;
-  for (const char* candidate : {"model.", "transformer.", "language_model.model.", "model.language_model."})
-    if (has(candidate + table)) prefix = candidate;
+  for (const std::string_view candidate :
+       {a.prefix, std::string_view("model."), std::string_view("transformer."),
+        std::string_view("language_model.model."), std::string_view("model.language_model.")})
+    if (has(std::string(candidate) + table)) prefix = candidate;
   return prefix;
 }
 
 UnusedTensor hugging_face_unused(const DecoderConfig& config, const HasTensor& has, const std::string& name) {
   const Architecture& a = architecture_of(config);
-  const bool head = name.ends_with("lm_head.weight");
+  const std::string output = hugging_face_part(a, "output");
+  const bool head = name.ends_with(output + ".weight");
   // Angles and masks that Hugging Face's classes kept as buffers, and a second copy of a tied head.
   const bool buffer = name.ends_with("rotary_emb.inv_freq") ||
                       std::any_of(a.buffers.begin(), a.buffers.end(), [&](auto end) { return name.ends_with(end); });
   if (buffer || (config.tied && head)) return UnusedTensor::known;
   const bool part = name.starts_with(fmt::format("{}{}.", hugging_face_prefix(config, has), a.blocks)) ||
-                    name.ends_with("lm_head.bias") || head;
+                    name.ends_with(output + ".bias") || head;
   return part ? UnusedTensor::part : UnusedTensor::other;
 }
 
@@ -155,7 +154,7 @@ StoredWeights::Locate hugging_face_places(const DecoderConfig& config, const std
     const Parts parts = parts_of(name);
     if (parts.part == "output") {
       const bool inner = prefix.starts_with("language_model.");
-      return {{(inner ? "language_model.lm_head" : "lm_head") + parts.kind}};
+      return {{(inner ? "language_model." : "") + hugging_face_part(a, "output") + parts.kind}};
     }
     const std::string block = parts.block.empty() ? prefix : fmt::format("{}{}.{}.", prefix, a.blocks, parts.block);
     const bool matrix = !parts.block.empty() && parts.kind == ".weight" && parts.part.find("norm") == std::string::npos;
@@ -163,6 +162,7 @@ StoredWeights::Locate hugging_face_places(const DecoderConfig& config, const std
     const auto place = [&](const std::string& part) {
       return StoredPlace{block + hugging_face_part(a, part) + parts.kind, 0, turned};
     };
+    if (a.qkv_by_head && is_of_qkv(parts.part)) return places_by_head(config, parts.part, place(kQkv));
     if (is_of_qkv(parts.part)) return qkv_places(config, parts.part, has, place);
     const StoredPlace plain = place(parts.part);
     if ((parts.part == "ffn.gate" || parts.part == "ffn.up") && !has(plain.name)) {

@@ -37,6 +37,6 @@ UnusedTensor gguf_unused(const std::string& name);
 UnusedTensor hugging_face_unused(const DecoderConfig& config, const HasTensor& has, const std::string& name);
 
 /// A GGUF file's name of a decoder's weight.
-std::string gguf_name(const std::string& name);
+std::string gguf_name(const DecoderConfig& config, const std::string& name);
 
 }  // namespace etna::models

@@ -348,8 +348,11 @@ TEST(DecoderConfig, ReadsWindowsOfGguf) {
   };
   EXPECT_EQ(listed(std::vector<bool>{true, false, true, false}).window_every, 2);
   EXPECT_EQ(listed(std::vector<std::uint32_t>{1, 1, 1, 0}).window_every, 4);
-  for (const io::GgufValue& wrong : {io::GgufValue(std::vector<bool>{true, true}), io::GgufValue(std::vector<bool>{}),
-                                     io::GgufValue(std::vector<bool>{false, true, true, true}), io::GgufValue(true)})
+  const DecoderConfig any = listed(std::vector<bool>{false, true, true, false});
+  EXPECT_TRUE(!any.has_window(0) && any.has_window(1) && any.has_window(2) && !any.has_window(3));
+  EXPECT_EQ(any.layer(1).window, 512);
+  for (const io::GgufValue& wrong :
+       {io::GgufValue(std::vector<bool>{true, true}), io::GgufValue(std::vector<bool>{}), io::GgufValue(true)})
     EXPECT_THROW(listed(wrong), FormatError) << wrong.str();
 }
 

@@ -24,22 +24,31 @@ inline DecoderConfig small_config(const std::string& architecture) {
   DecoderConfig c;
   c.architecture = architecture;
   find_architecture_gguf(architecture)->apply(c);
-  const bool whole = architecture == "phi2" || architecture == "gpt2";
+  const bool whole = architecture == "phi2" || architecture == "gpt2" || architecture == "gptneox";
+  const bool by_fours = architecture == "cohere2" || architecture == "exaone4" || architecture == "olmo2";
   c.vocabulary = 97;
   c.context = 256;
   c.width = 64;
-  c.layers = architecture == "gemma3" ? 7 : 2;
+  c.layers = architecture == "gemma3" ? 7 : by_fours || architecture == "smollm3" ? 4 : 2;
   c.heads = 4;
   c.kv_heads = whole ? 4 : 2;
   c.head_size = 16;
   c.feed_forward = 96;
-  if (architecture == "gemma2" || architecture == "gemma3") c.window = 24;
+  if (architecture == "gemma2" || architecture == "gemma3" || by_fours) c.window = 24;
   if (architecture == "gemma2") {
     c.attention_softcap = 50;
     c.logit_softcap = 30;
   }
+  if (architecture == "granite") {
+    c.embedding_scale = 3;
+    c.residual_scale = 0.5;
+    c.logit_scale = 0.25;
+    c.attention_scale = 0.2;
+  }
+  if (architecture == "mistral3") c.temperature = {.scale = 0.5, .floor = 16};
   fill_defaults(c);
-  if (architecture == "phi2") c.rope.size = 8;
+  set_layers(c);
+  if (architecture == "phi2" || architecture == "gptneox" || architecture == "stablelm") c.rope.size = 8;
   return c;
 }
 
