@@ -167,55 +167,6 @@ Tensor DecoderAttention::forward(const Tensor& x, const DecoderCache* cache) con
   return sum_of_parts(output(sub_norm ? (*sub_norm)(y) : y, mode), split_);
 }
 
-Xielu::Xielu(Weights& weights, const std::string& name)
-    : alpha_p(weights.vector(name + ".alpha_p", 1)),
-      alpha_n(weights.vector(name + ".alpha_n", 1)),
-      beta(weights.vector(name + ".beta", 1)),
-      eps(weights.vector(name + ".eps", 1)) {
-  register_parameter("alpha_p", &Xielu::alpha_p);
-  register_parameter("alpha_n", &Xielu::alpha_n);
-  register_buffer("beta", &Xielu::beta);
-  register_buffer("eps", &Xielu::eps);
-}
-
-Tensor Xielu::forward(const Tensor& x) const {
-  const Tensor above = softplus(alpha_p), below = beta + softplus(alpha_n);
-  const Tensor curve = (above * x * x).where(x > 0.0, (expm1(minimum(x, eps)) - x) * below);
-  return curve + beta * x;
-}
-
-DecoderFeedForward::DecoderFeedForward(Weights& weights, const std::string& name, const DecoderConfig& config,
-                                       const ModelSplit& split)
-    : gate(config.gated ? std::make_unique<Projection>(weights, name + ".gate", config.width, config.feed_forward,
-                                                       config.ffn_bias)
-                        : nullptr),
-      up(weights, name + ".up", config.width, config.feed_forward, config.ffn_bias),
-      down(weights, name + ".down", config.feed_forward, config.width, config.ffn_bias),
-      sub_norm(rms_norm_if(config.sub_norms, weights, name + ".sub_norm", config.feed_forward, config)),
-      xielu(config.xielu ? std::make_unique<Xielu>(weights, name + ".activation") : nullptr),
-      activation_(config.activation),
-      split_(split) {
-  if (gate) register_module("gate", *gate);
-  register_module("up", up);
-  register_module("down", down);
-  if (sub_norm) register_module("sub_norm", *sub_norm);
-  if (xielu) register_module("activation", *xielu);
-  if (gate) concat_weights({gate.get(), &up});
-}
-
-Tensor DecoderFeedForward::forward(const Tensor& x, const ProjectionMode& mode) const {
-  return sum_of_parts(forward_part(x, mode), split_);
-}
-
-Tensor DecoderFeedForward::forward_part(const Tensor& x, const ProjectionMode& mode) const {
-  if (xielu) return down((*xielu)(up(x, mode)), mode);
-  if (!mode.generates && !gate && !sub_norm && up.plain() && down.plain())
-    return feed_forward(x, up.weight, up.bias, down.weight, down.bias, activation_);
-  Tensor h = activate(gate ? (*gate)(x, mode) : up(x, mode), activation_);
-  if (gate) h = h * up(x, mode);
-  return down(sub_norm ? (*sub_norm)(h) : h, mode);
-}
-
 DecoderBlock::DecoderBlock(Weights& weights, const std::string& name, const DecoderConfig& config, std::int64_t layer,
                            const ModelSplit& split)
     : attention_norm(block_norm_if(config.pre_norms, weights, name + ".attention_norm", config)),
@@ -223,7 +174,9 @@ DecoderBlock::DecoderBlock(Weights& weights, const std::string& name, const Deco
       attention_post_norm(block_norm_if(config.post_norms, weights, name + ".attention_post_norm", config)),
       ffn_norm(block_norm_if(config.pre_norms && (!config.parallel || config.parallel_norms), weights,
                              name + ".ffn_norm", config)),
-      ffn(weights, name + ".ffn", config, split),
+      ffn(weights, name + ".ffn", config,
+          config.layer(layer).experts ? config.experts.feed_forward : config.feed_forward,
+          config.layer(layer).experts ? &config.experts : nullptr, split),
       ffn_post_norm(block_norm_if(config.post_norms, weights, name + ".ffn_post_norm", config)),
       dropout(config.dropout),
       parallel_(config.parallel),
@@ -249,7 +202,7 @@ std::vector<NamedProjection> DecoderBlock::projections(bool all) {
   add("attention.key", attention.key.get());
   add("attention.value", attention.value.get());
   add("attention.output", &attention.output);
-  if (!all) return list;
+  if (!all || ffn.router) return list;
   add("ffn.gate", ffn.gate.get());
   add("ffn.up", &ffn.up);
   add("ffn.down", &ffn.down);

@@ -77,19 +77,47 @@ class Xielu : public nn::UnaryModule {
   Tensor beta, eps;         ///< [1]: b above, and the largest x whose exponential is computed
 };
 
-/// down(act(gate(x)) ⊙ up(x)), or down(act(up(x))).
-class DecoderFeedForward : public nn::Module {
- public:
-  DecoderFeedForward(Weights& weights, const std::string& name, const DecoderConfig& config,
-                     const ModelSplit& split = {});
-  Tensor forward(const Tensor& x, const ProjectionMode& mode = {}) const;
+/// Experts of each row of a batch, and what their results are multiplied by.
+struct ChosenExperts {
+  Tensor expert;  ///< [R, chosen] i64
+  Tensor factor;  ///< [R, chosen] f32
+};
 
-  Owned<Projection> gate;  ///< null where there is none
-  Projection up, down;
-  Owned<Norm> sub_norm;
-  Owned<Xielu> xielu;  ///< null where the activation has no parameters
+/// Chooses the experts that a position passes.
+class ExpertRouter : public nn::Module {
+ public:
+  /// @param config must outlive this
+  ExpertRouter(Weights& weights, const std::string& name, std::int64_t width, const ExpertConfig& config);
+  /// The choice stays on the device. @param x [R, width]
+  ChosenExperts choose(const Tensor& x, const ProjectionMode& mode) const;
+
+  Projection logits;   ///< [experts, width]
+  Tensor choice_bias;  ///< [experts], or undefined
 
  private:
+  Tensor for_choice(const Tensor& scores) const;
+
+  const ExpertConfig& config_;
+};
+
+/// down(act(gate(x)) ⊙ up(x)), or down(act(up(x))). With a router, a mixture of experts: the matrices of all experts
+/// are one below the other in each projection.
+class DecoderFeedForward : public nn::Module {
+ public:
+  /// @param columns between the matrices @param experts of a mixture, which must outlive this; null: one layer for all
+  DecoderFeedForward(Weights& weights, const std::string& name, const DecoderConfig& config, std::int64_t columns,
+                     const ExpertConfig* experts = nullptr, const ModelSplit& split = {});
+  Tensor forward(const Tensor& x, const ProjectionMode& mode = {}) const;
+
+  Owned<ExpertRouter> router;  ///< null where there are no experts
+  Owned<Projection> gate;      ///< null where there is none
+  Projection up, down;
+  Owned<Norm> sub_norm;
+  Owned<Xielu> xielu;                ///< null where the activation has no parameters
+  Owned<DecoderFeedForward> shared;  ///< beside the experts, for all positions; null where there is none
+
+ private:
+  Tensor mixture(const Tensor& x, const ProjectionMode& mode) const;
   Tensor forward_part(const Tensor& x, const ProjectionMode& mode) const;
 
   const Activation activation_;

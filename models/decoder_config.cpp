@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -23,7 +24,10 @@ double pair_of_turns(double turns, const RopeConfig& rope, double context) {
 LayerConfig DecoderConfig::layer(std::int64_t index) const {
   if (!each_layer.empty()) return each_layer.at(static_cast<std::size_t>(index));
   const bool windowed = window_every <= 1 || (index + 1) % window_every != 0;
-  return {.window = windowed ? window : 0, .rotary = true, .temperature = temperature.scale > 0};
+  return {.window = windowed ? window : 0,
+          .rotary = true,
+          .temperature = temperature.scale > 0,
+          .experts = experts.count > 0};
 }
 
 double DecoderConfig::score_scale() const {
@@ -85,7 +89,11 @@ std::vector<float> DecoderConfig::rope_frequencies(std::int64_t layer) const {
 }
 
 std::int64_t DecoderConfig::num_parameters() const {
-  const std::int64_t ffn = (gated ? 3 : 2) * width * feed_forward, attention = 2 * width * (query_rows() + kv_rows());
+  const std::int64_t matrices = (gated ? 3 : 2) * width, attention = 2 * width * (query_rows() + kv_rows());
+  const std::int64_t of_experts = matrices * (experts.count * experts.feed_forward + experts.shared) +
+                                  experts.count * (width + (experts.choice_bias ? 1 : 0));
+  std::int64_t ffn = 0;
+  for (std::int64_t i = 0; i < layers; ++i) ffn += layer(i).experts ? of_experts : matrices * feed_forward;
   const std::int64_t pre = !pre_norms ? 0 : parallel && !parallel_norms ? 1 : 2;
   const std::int64_t of_heads = norms_all_heads ? query_rows() + kv_rows() : 2 * head_size;
   const std::int64_t norms = (norm_bias ? 2 : 1) * width * (pre + (post_norms ? 2 : 0)) +
@@ -94,7 +102,7 @@ std::int64_t DecoderConfig::num_parameters() const {
                               (ffn_bias ? (gated ? 2 : 1) * feed_forward + width : 0);
   const std::int64_t tables = vocabulary * width * (tied ? 1 : 2) + (head_bias ? vocabulary : 0) +
                               (positions == PositionKind::learned ? context * width : 0);
-  return layers * (attention + ffn + norms + biases + (xielu ? 2 : 0)) + tables + (norm_bias ? 2 : 1) * width;
+  return ffn + layers * (attention + norms + biases + (xielu ? 2 : 0)) + tables + (norm_bias ? 2 : 1) * width;
 }
 
 void DecoderConfig::check() const {
@@ -165,6 +173,8 @@ void DecoderConfig::check() const {
     }
   }
   if (window < 0 || window_every < 1) refuse(fmt::format("a window of {} in layers of {}", window, window_every));
+  if (next_layers < 0 || next_layers > kMostLayers)
+    refuse(fmt::format("{} layers that predict further tokens; there must be from 0 to {}", next_layers, kMostLayers));
   if (temperature.floor < 1 || temperature.offset < 0)
     refuse(fmt::format("the temperature of queries grows each {} positions from {} on; wanted at least 1 and 0",
                        temperature.floor, temperature.offset));
@@ -175,6 +185,29 @@ void DecoderConfig::check() const {
   if (head_bias && logit_scale != 1) refuse("a head with biases has no factor of logits");
   if (!pre_norms && (parallel || !post_norms)) refuse("blocks without norms in front need norms behind each sublayer");
   if (parallel && post_norms) refuse("parallel blocks have no norms behind their sublayers");
+  if (experts.count != 0) {
+    const ExpertConfig& e = experts;
+    for (const auto& [what, value, most] :
+         {std::tuple{"the number of experts", e.count, std::int64_t{1} << 14},
+          std::tuple{"the number of chosen experts", e.chosen, std::min<std::int64_t>(e.count, 64)},
+          std::tuple{"the width of an expert", e.feed_forward, std::int64_t{1} << 22},
+          std::tuple{"the width of the shared expert, plus 1,", e.shared + 1, std::int64_t{1} << 22},
+          std::tuple{"the number of groups of experts", e.groups, e.count},
+          std::tuple{"the number of chosen groups", e.chosen_groups, e.groups}}) {
+      if (value < 1 || value > most) refuse(fmt::format("{} is {}; it must be from 1 to {}", what, value, most));
+    }
+    if (e.count % e.groups != 0 || (e.groups > 1 && e.count / e.groups < 2))
+      refuse(fmt::format("{} experts are not {} groups of two or more", e.count, e.groups));
+    if (e.chosen > e.count / e.groups * e.chosen_groups)
+      refuse(fmt::format("{} experts cannot be chosen from {} groups of {}", e.chosen, e.chosen_groups,
+                         e.count / e.groups));
+    if (!(e.scale > 0 && e.scale <= 1e6) || !(e.jitter >= 0 && e.jitter < 1))
+      refuse(fmt::format("the factor of experts is {}, the router's jitter {}; wanted above 0, and from 0 to 1",
+                         e.scale, e.jitter));
+    if (e.router == RouterKind::sparsemixer && (e.chosen != 2 || e.groups > 1))
+      refuse(fmt::format("sparsemixer chooses two experts of all, not {} in {} groups", e.chosen, e.groups));
+    if (!gated || sub_norms || ffn_bias) refuse("experts are gated feed-forward layers without norms and biases");
+  }
   if (xielu && (gated || sub_norms)) refuse("xIELU is the activation of plain feed-forward layers");
   if (packed_qkv && positions == PositionKind::rotary)
     refuse("queries, keys and values of rotary positions cannot be one projection; set packed_qkv to false");

@@ -50,6 +50,28 @@ struct LayerConfig {
   std::int64_t window = 0;   ///< a position attends to so many positions, itself included; 0: to all
   bool rotary = true;        ///< queries and keys are rotated, where DecoderConfig::positions says so
   bool temperature = false;  ///< DecoderConfig::temperature scales its queries
+  bool experts = false;      ///< its feed-forward layer is a mixture of experts
+};
+
+/// How the scores of experts follow from the router's logits.
+enum class RouterKind : std::uint8_t {
+  softmax,
+  sigmoid,
+  sparsemixer  ///< two experts, each with its share of a softmax over those that come near to it (Phi-3.5-MoE)
+};
+
+/// A mixture of experts: each position passes a few of many feed-forward layers, which a router chooses.
+struct ExpertConfig {
+  std::int64_t count = 0;         ///< 0: there are none
+  std::int64_t chosen = 0;        ///< experts of a position
+  std::int64_t feed_forward = 0;  ///< width between the matrices of an expert
+  std::int64_t shared = 0;        ///< the same of a layer beside them that all positions pass; 0: there is none
+  RouterKind router = RouterKind::softmax;
+  bool choice_bias = false;                    ///< added to scores for the choice, not to their factors
+  std::int64_t groups = 1, chosen_groups = 1;  ///< experts are chosen from the groups with the best two
+  bool normalized = false;                     ///< factors are divided by their sum
+  double scale = 1;                            ///< of factors
+  double jitter = 0;                           ///< sparsemixer: how far below the best a score still counts
 };
 
 /// A factor of queries that grows with their position: 1 + scale · ln(1 + ⌊(position + offset) / floor⌋).
@@ -67,6 +89,7 @@ struct DecoderConfig {
   std::int64_t context = 0;  ///< positions it was trained with
   std::int64_t width = 0;    ///< of the residual stream
   std::int64_t layers = 0;
+  std::int64_t next_layers = 0;  ///< behind them in the file, which predict further tokens; they are not read
   std::int64_t heads = 0;
   std::int64_t kv_heads = 0;      ///< heads of keys and values; divides heads
   std::int64_t head_size = 0;     ///< elements a head
@@ -94,6 +117,8 @@ struct DecoderConfig {
   bool tied = false;               ///< the head is the token embedding
   bool ternary_scales = false;     ///< each matrix has a scale of its own in the file (BitNet)
   bool rounds_to_ternary = false;  ///< matrices of blocks are rounded to -s, 0 and s when they are loaded (BitNet)
+
+  ExpertConfig experts;
 
   PositionKind positions = PositionKind::rotary;
   RopeConfig rope;

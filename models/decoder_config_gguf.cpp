@@ -133,6 +133,34 @@ void read_factors(const Reader& read, const Architecture& architecture, DecoderC
   c.temperature.floor = read.integer("attention.temperature_length", c.original_context());
 }
 
+/// Mixtures of experts: a layer has one if it has a router.
+void read_gguf_experts(const Reader& read, const io::GgufFile& file, DecoderConfig& c) {
+  ExpertConfig& e = c.experts;
+  e.count = read.integer("expert_count", 0);
+  if (e.count == 0 || c.layers > kMostLayers) return;
+  e.chosen = read.integer("expert_used_count");
+  e.feed_forward = read.integer("expert_feed_forward_length", c.feed_forward);
+  const std::int64_t gating = read.integer("expert_gating_func", 0);
+  if (gating > 2) throw FormatError(fmt::format("the gating function of experts is {}; known are 1 and 2", gating));
+  if (gating > 0 && e.router != RouterKind::sparsemixer)
+    e.router = gating == 1 ? RouterKind::softmax : RouterKind::sigmoid;
+  e.normalized = read.boolean("expert_weights_norm", e.normalized);
+  e.scale = read.number("expert_weights_scale", 1);
+  if (e.scale == 0) e.scale = 1;
+  e.groups = read.integer("expert_group_count", 1);
+  e.chosen_groups = read.integer("expert_group_used_count", e.groups);
+  std::vector<bool> has;
+  e.choice_bias = false;
+  for (std::int64_t i = 0; i < c.layers; ++i) {
+    const auto there = [&](const char* part) { return file.find_tensor(fmt::format("blk.{}.{}", i, part)) != nullptr; };
+    has.push_back(there("ffn_gate_inp.weight"));
+    e.choice_bias = e.choice_bias || there("exp_probs_b.bias");
+    const io::GgufTensor* shared = file.find_tensor(fmt::format("blk.{}.ffn_up_shexp.weight", i));
+    if (shared != nullptr && shared->shape.rank() == 2) e.shared = shared->shape[0];
+  }
+  set_expert_layers(c, has);
+}
+
 DecoderConfig decoder_config_gguf_read_config(const io::GgufFile& file) {
   DecoderConfig c;
   c.architecture = file.string("general.architecture");
@@ -142,7 +170,8 @@ DecoderConfig decoder_config_gguf_read_config(const io::GgufFile& file) {
   c.name = file.string("general.name", "");
   c.context = read.integer("context_length");
   c.width = read.integer("embedding_length");
-  c.layers = read.integer("block_count");
+  c.next_layers = read.integer("nextn_predict_layers", 0);
+  c.layers = read.integer("block_count") - c.next_layers;
   if (c.layers < 1)
     throw FormatError(fmt::format("'{}.block_count' is {}; it must be above 0", c.architecture, c.layers));
   c.heads = read.of_layers("attention.head_count", c.layers);
@@ -154,7 +183,6 @@ DecoderConfig decoder_config_gguf_read_config(const io::GgufFile& file) {
   c.feed_forward = read.of_layers("feed_forward_length", c.layers);
   if (read.integer("attention.value_length", c.head_size) != c.head_size)
     throw FormatError("heads of keys and of values have different sizes; they must be equal");
-  if (read.integer("expert_count", 0) > 0) throw FormatError("a mixture of experts does not run here");
   c.norm_eps = read.number(
       c.norm == NormKind::rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon", c.norm_eps);
   const io::GgufTensor& table = file.tensor("token_embd.weight");
@@ -169,6 +197,7 @@ DecoderConfig decoder_config_gguf_read_config(const io::GgufFile& file) {
   read_windows(file, c);
   fill_defaults(c);
   set_layers(c);
+  read_gguf_experts(read, file, c);
   decoder_config_gguf_read_rope(read, file, c);
   if (architecture.plain_window_rope && c.window > 0 && c.window_rope_base == 0) c.window_rope_base = c.rope.base;
   read_factors(read, architecture, c);

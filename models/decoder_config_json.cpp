@@ -10,51 +10,10 @@
 #include <etna/data/tokenizers/internal/json/json_fields.h>
 #include <etna/models/decoder_config.h>
 #include <etna/models/internal/architecture.h>
+#include <etna/models/internal/config_fields.h>
 
 namespace etna::models {
 namespace {
-
-using Json = nlohmann::json;
-
-/// A field of an object; null and missing are the same.
-const Json* field(const Json& object, const char* key) {
-  const auto found = object.find(key);
-  return found == object.end() || found->is_null() ? nullptr : &*found;
-}
-
-template <typename T>
-T read(const Json& object, const char* key, T otherwise) {
-  const Json* value = field(object, key);
-  if (value == nullptr) return otherwise;
-  const bool fits = std::is_same_v<T, bool>          ? value->is_boolean()
-                    : std::is_same_v<T, std::string> ? value->is_string()
-                    : std::is_same_v<T, double>      ? value->is_number()
-                                                     : value->is_number_integer();
-  // Whole numbers from 2^63 on would become negative ones.
-  const bool large = std::is_same_v<T, std::int64_t> && value->is_number_unsigned() &&
-                     value->get<std::uint64_t>() > std::numeric_limits<std::int64_t>::max();
-  if (!fits || large) {
-    throw FormatError(fmt::format("'{}' is {}; wanted {}", key, value->dump(),
-                                  std::is_same_v<T, bool>          ? "true or false"
-                                  : std::is_same_v<T, std::string> ? "a string"
-                                  : std::is_same_v<T, double>      ? "a number"
-                                                                   : "a whole number"));
-  }
-  return value->get<T>();
-}
-
-std::int64_t required(const Json& object, const char* key) {
-  if (field(object, key) == nullptr) throw FormatError(fmt::format("'{}' is missing", key));
-  return read<std::int64_t>(object, key, 0);
-}
-
-/// A size that must not be 0, where the file has it.
-std::int64_t if_given(const Json& object, const char* key, std::int64_t otherwise) {
-  const auto size = read<std::int64_t>(object, key, otherwise);
-  if (field(object, key) != nullptr && size < 1)
-    throw FormatError(fmt::format("'{}' is {}; it must be above 0", key, size));
-  return size;
-}
 
 /// Activations that have other names in config.json; the first is the one that is written.
 constexpr std::pair<Activation, std::string_view> kActivationNames[] = {
@@ -345,6 +304,7 @@ DecoderConfig decoder_config_json_read_config(const Json& whole) {
   c.vocabulary = size("vocab_size", a.vocabulary);
   c.width = required(json, key("hidden_size"));
   c.layers = required(json, key("num_hidden_layers"));
+  c.next_layers = read<std::int64_t>(json, "num_nextn_predict_layers", 0);
   c.heads = size("num_attention_heads", a.heads);
   c.kv_heads = if_given(json, key("num_key_value_heads"), a.kv_heads > 0 ? a.kv_heads : c.heads);
   c.head_size = if_given(json, key("head_dim"), a.head_size);
@@ -355,6 +315,10 @@ DecoderConfig decoder_config_json_read_config(const Json& whole) {
   c.tied = read(json, "tie_word_embeddings", c.tied);
   read_attention_bias(json, a, c);
   c.ffn_bias = read(json, "mlp_bias", c.ffn_bias);
+  c.head_bias = read(json, "lm_head_bias", c.head_bias);
+  if (field(json, "clip_qkv") != nullptr)
+    throw FormatError("limits of queries, keys and values ('clip_qkv') do not run here");
+  c.query_key_norm = read(json, "use_qk_norm", c.query_key_norm);
   if (a.says_parallel) c.parallel = read(json, "use_parallel_residual", c.parallel);
   if (!read(json, "use_bias", true)) c.query_bias = c.output_bias = c.ffn_bias = false;
   const std::string activation =
@@ -381,6 +345,7 @@ DecoderConfig decoder_config_json_read_config(const Json& whole) {
   read_factors(json, a, c);
   read_window(json, c);
   set_layers(c, read_rotated(json, a, c));
+  if (a.experts.there) read_experts(json, a.experts, c);
   if (c.positions == PositionKind::rotary) decoder_config_json_read_rope(json, a, c);
   // Beside the text's part, too; compressed-tensors' first files have the second name.
   for (const Json* holder : {&json, &whole})

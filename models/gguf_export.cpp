@@ -1,5 +1,6 @@
 #include <etna/models/model_file.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <functional>
@@ -99,6 +100,7 @@ class Exporter {
                                   {"ffn.sub_norm", b.ffn.sub_norm.get()},
                                   {"ffn_post_norm", b.ffn_post_norm.get()}})
       if (n != nullptr) norm(name + part, *n);
+    if (b.ffn.router) return experts(name, b.ffn);
     if (both) matrix(prefix + "ffn_up", {b.ffn.gate.get(), &b.ffn.up}, true);
     for (const auto& [part, layer] : {std::pair<const char*, const Projection*>{"ffn.gate", b.ffn.gate.get()},
                                       {"ffn.up", &b.ffn.up},
@@ -109,18 +111,36 @@ class Exporter {
     }
   }
 
+  void experts(const std::string& name, const DecoderFeedForward& ffn) {
+    const std::int64_t count = ffn.router->logits.out;
+    vector(file_name(name + "ffn.router.logits", ".weight"), ffn.router->logits.blocks());
+    if (ffn.router->choice_bias.defined())
+      plain(file_name(name + "ffn.router", ".choice_bias"), ffn.router->choice_bias);
+    for (const auto& [part, layer] : {std::pair<const char*, const Projection*>{"ffn.gate", ffn.gate.get()},
+                                      {"ffn.up", &ffn.up},
+                                      {"ffn.down", &ffn.down}})
+      matrix(name + part, {layer}, false, count);
+    if (!ffn.shared) return;
+    for (const auto& [part, layer] : {std::pair<const char*, const Projection*>{"gate", ffn.shared->gate.get()},
+                                      {"up", &ffn.shared->up},
+                                      {"down", &ffn.shared->down}})
+      matrix(name + "ffn.shared." + part, {layer});
+  }
+
   std::string file_name(const std::string& name, const char* kind, bool is_file_name = false) const {
     return is_file_name ? name + kind : gguf_name(decoder_.config, name + kind);
   }
 
-  void matrix(const std::string& name, std::vector<const Projection*> layers, bool is_file_name = false) {
+  /// @param experts whose matrices are one below the other; llama.cpp has a dimension for them
+  void matrix(const std::string& name, std::vector<const Projection*> layers, bool is_file_name = false,
+              std::int64_t experts = 0) {
     for (const Projection* layer : layers)
       if (layer->has_adapter()) throw FormatError("a decoder with adapters cannot be written; merge them first");
     std::int64_t rows = 0;
     for (const Projection* layer : layers) rows += layer->out;
     const std::int64_t columns = layers[0]->in, head = decoder_.config.head_size;
     const QuantizedTensor first = layers[0]->blocks();
-    const Shape shape{rows, columns};
+    const Shape shape = experts > 0 ? Shape{experts, rows / experts, columns} : Shape{rows, columns};
     const quant::BlockFormat& format = format_for(first.format(), format_, shape);
     const std::string to_name = file_name(name, ".weight", is_file_name);
     const bool turn = reorder_ && (name.ends_with(".query") || name.ends_with(".key"));
@@ -137,7 +157,7 @@ class Exporter {
                           const Tensor values = dequantize(blocks);
                           all.push_back(turn ? with_neighbours(values, head) : values);
                         }
-                        to.write(to_name, all.size() == 1 ? all[0] : cat(all));
+                        to.write(to_name, (all.size() == 1 ? all[0] : cat(all)).reshape(shape));
                       }});
   }
   void vector(const std::string& name, const QuantizedTensor& table) {
@@ -241,6 +261,10 @@ void check_design(const DecoderConfig& c, const DecoderConfig& standard) {
          architecture.factors == GgufFactors::all || c.embedding_scale == standard.embedding_scale},
         {"factor of the residual stream", architecture.factors == GgufFactors::all || c.residual_scale == 1},
         {"factor of logits", architecture.factors != GgufFactors::none || c.logit_scale == 1},
+        {"set of layers with experts",
+         c.experts.count == 0 || !architecture.experts.dense_first.empty() || c.layer(0).experts},
+        {"factor of experts", c.experts.count == 0 || architecture.experts.scaled ||
+                                  (c.experts.normalized == standard.experts.normalized && c.experts.scale == 1)},
         {"factor of queries", architecture.scales_queries || c.temperature.scale == 0}}) {
     if (!same) {
       throw FormatError(
@@ -287,6 +311,25 @@ void set_config(io::GgufWriter& to, const DecoderConfig& c, const DecoderConfig&
   if (architecture.factors != GgufFactors::none)
     real("logit_scale", architecture.divides_logits ? 1 / c.logit_scale : c.logit_scale);
   if (architecture.says_parallel) to.set(key("use_parallel_residual"), c.parallel);
+  if (const ExpertConfig& e = c.experts; e.count > 0) {
+    whole("expert_count", e.count);
+    whole("expert_used_count", e.chosen);
+    whole("expert_feed_forward_length", e.feed_forward);
+    whole("expert_gating_func", e.router == RouterKind::sigmoid ? 2 : 1);
+    to.set(key("expert_weights_norm"), e.normalized);
+    real("expert_weights_scale", e.scale);
+    if (e.groups > 1) {
+      whole("expert_group_count", e.groups);
+      whole("expert_group_used_count", e.chosen_groups);
+    }
+    std::int64_t dense = 0;
+    while (dense < c.layers && !c.layer(dense).experts) ++dense;
+    whole("leading_dense_block_count", dense);
+    if (e.shared > 0) {
+      whole("expert_shared_count", std::max<std::int64_t>(1, e.shared / e.feed_forward));
+      whole("expert_shared_feed_forward_length", e.shared);
+    }
+  }
   if (c.temperature.scale > 0) {
     real("attention.temperature_scale", c.temperature.scale);
     whole("attention.temperature_length", c.temperature.floor);

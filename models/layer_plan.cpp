@@ -63,8 +63,10 @@ std::string of_bytes(std::uint64_t part, std::uint64_t whole) {
 
 std::uint64_t prompt_bytes(const DecoderConfig& config, std::int64_t tokens) {
   // The stream and its norm, queries, keys and values with their copy, and the feed-forward layer's three.
-  const std::int64_t columns =
-      4 * config.width + 2 * (config.query_rows() + 2 * config.kv_rows()) + 3 * config.feed_forward;
+  const ExpertConfig& experts = config.experts;
+  const std::int64_t between =
+      std::max(config.feed_forward, experts.chosen * (experts.feed_forward + config.width) + experts.shared);
+  const std::int64_t columns = 4 * config.width + 2 * (config.query_rows() + 2 * config.kv_rows()) + 3 * between;
   return static_cast<std::uint64_t>(tokens * columns) * sizeof(float);
 }
 

@@ -131,7 +131,7 @@ Model load_gguf_model(const FilePath& path, const LoadOptions& options) {
   std::vector<std::string> names;
   for (const io::GgufTensor& tensor : file.tensors()) names.push_back(tensor.name);
   check_unused(path.string(), weights.unused(names), [&config](const std::string& name) {
-    return config.ternary_scales && name.ends_with(".scale") ? UnusedTensor::known : gguf_unused(name);
+    return config.ternary_scales && name.ends_with(".scale") ? UnusedTensor::known : gguf_unused(config, name);
   });
   const std::string kind = file.string("tokenizer.ggml.model", "none");
   if (kind != "none" && kind != "no_vocab")

@@ -90,6 +90,9 @@ DecoderPart decoder_part(const DecoderConfig& config, const ModelSplit& split) {
         fmt::format("models of '{}' norm whole rows within attention and feed-forward, so they cannot be divided over "
                     "ranks; run it on one device",
                     config.architecture));
+  if (config.experts.count > 0)
+    throw FormatError(fmt::format("models of '{}' with {} experts cannot be divided over ranks; run it on one device",
+                                  config.architecture, config.experts.count));
   const DecoderPart part = try_part(config, split);
   if (!is_there(part)) refuse(config, split, part);
   return part;

@@ -6,12 +6,17 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <etna/models/internal/architecture_names.h>
+
 namespace etna::models {
 namespace {
 
 void plain(DecoderConfig&) {}
 /// GGUF files of this family hold queries and keys in the order of Meta's.
-void llama(DecoderConfig& c) { c.rope.interleaved = true; }
+void llama(DecoderConfig& c) {
+  c.rope.interleaved = true;
+  c.experts.normalized = true;  // Mixtral
+}
 void qwen2(DecoderConfig& c) { c.query_bias = true; }
 void qwen3(DecoderConfig& c) { c.query_key_norm = true; }
 void gemma(DecoderConfig& c) {
@@ -92,102 +97,33 @@ void apertus(DecoderConfig& c) {
   c.query_key_norm = c.xielu = true;
   c.gated = false;
 }
+/// Files of mixtures say how many experts there are.
+void normalized_experts(DecoderConfig& c) { c.experts.normalized = true; }
+void qwen3_moe(DecoderConfig& c) {
+  qwen3(c);
+  normalized_experts(c);
+}
+void olmoe(DecoderConfig& c) { c.query_key_norm = c.norms_all_heads = true; }
+void phimoe(DecoderConfig& c) {
+  c.norm = NormKind::layer;
+  c.norm_bias = true;
+  c.experts.router = RouterKind::sparsemixer;
+  c.experts.jitter = 0.01;
+}
+void ernie_moe(DecoderConfig& c) {
+  c.rope.interleaved = c.experts.choice_bias = true;
+  normalized_experts(c);
+}
+void glm4_moe(DecoderConfig& c) {
+  c.experts.router = RouterKind::sigmoid;
+  c.experts.choice_bias = true;
+  normalized_experts(c);
+}
 void bitnet(DecoderConfig& c) { c.sub_norms = c.tied = true; }
 void bitnet_squared(DecoderConfig& c) {
   bitnet(c);
   c.activation = Activation::relu_squared;
 }
-
-constexpr std::pair<std::string_view, std::string_view> kLlamaNames[] = {
-    {"token_embedding", "embed_tokens"},
-    {"norm", "norm"},
-    {"output", "lm_head"},
-    {"attention_norm", "input_layernorm"},
-    {"attention.qkv", "self_attn.qkv_proj"},
-    {"attention.query", "self_attn.q_proj"},
-    {"attention.key", "self_attn.k_proj"},
-    {"attention.value", "self_attn.v_proj"},
-    {"attention.output", "self_attn.o_proj"},
-    {"attention.query_norm", "self_attn.q_norm"},
-    {"attention.key_norm", "self_attn.k_norm"},
-    {"attention.sub_norm", "self_attn.attn_sub_norm"},
-    {"ffn_norm", "post_attention_layernorm"},
-    {"ffn.gate", "mlp.gate_proj"},
-    {"ffn.up", "mlp.up_proj"},
-    {"ffn.down", "mlp.down_proj"},
-    {"ffn.sub_norm", "mlp.ffn_sub_norm"},
-    {"ffn.activation", "mlp.act_fn"}};
-constexpr std::pair<std::string_view, std::string_view> kGgufNames[] = {{"token_embedding", "token_embd"},
-                                                                        {"position_embedding", "position_embd"},
-                                                                        {"norm", "output_norm"},
-                                                                        {"output", "output"},
-                                                                        {"attention_norm", "attn_norm"},
-                                                                        {"attention.qkv", "attn_qkv"},
-                                                                        {"attention.query", "attn_q"},
-                                                                        {"attention.key", "attn_k"},
-                                                                        {"attention.value", "attn_v"},
-                                                                        {"attention.output", "attn_output"},
-                                                                        {"attention.query_norm", "attn_q_norm"},
-                                                                        {"attention.key_norm", "attn_k_norm"},
-                                                                        {"attention.sub_norm", "attn_sub_norm"},
-                                                                        {"attention_post_norm", "post_attention_norm"},
-                                                                        {"ffn_norm", "ffn_norm"},
-                                                                        {"ffn.gate", "ffn_gate"},
-                                                                        {"ffn.up", "ffn_up"},
-                                                                        {"ffn.down", "ffn_down"},
-                                                                        {"ffn.sub_norm", "ffn_sub_norm"},
-                                                                        {"ffn.activation", "xielu"},
-                                                                        {"ffn_post_norm", "post_ffw_norm"}};
-/// Gemma 2 and 3 have norms on both sides.
-constexpr std::pair<std::string_view, std::string_view> kGemmaNames[] = {
-    {"attention_post_norm", "post_attention_layernorm"},
-    {"ffn_norm", "pre_feedforward_layernorm"},
-    {"ffn_post_norm", "post_feedforward_layernorm"}};
-/// OLMo 2 and EXAONE 4 have norms behind the sublayers only.
-constexpr std::pair<std::string_view, std::string_view> kPostNormNames[] = {
-    {"attention_post_norm", "post_attention_layernorm"}, {"ffn_post_norm", "post_feedforward_layernorm"}};
-constexpr std::pair<std::string_view, std::string_view> kGlm4Names[] = {
-    {"attention_post_norm", "post_self_attn_layernorm"}, {"ffn_post_norm", "post_mlp_layernorm"}};
-constexpr std::pair<std::string_view, std::string_view> kGraniteKeys[] = {{"logit_scale", "logits_scaling"}};
-constexpr std::pair<std::string_view, std::string_view> kStablelmKeys[] = {{"attention_bias", "use_qkv_bias"}};
-constexpr std::pair<std::string_view, std::string_view> kGptNeoxNames[] = {
-    {"token_embedding", "embed_in"},
-    {"norm", "final_layer_norm"},
-    {"output", "embed_out"},
-    {"attention.qkv", "attention.query_key_value"},
-    {"attention.output", "attention.dense"},
-    {"ffn.up", "mlp.dense_h_to_4h"},
-    {"ffn.down", "mlp.dense_4h_to_h"}};
-constexpr std::pair<std::string_view, std::string_view> kGptNeoxKeys[] = {{"num_key_value_heads", ""},
-                                                                          {"head_dim", ""},
-                                                                          {"partial_rotary_factor", "rotary_pct"},
-                                                                          {"rope_theta", "rotary_emb_base"}};
-constexpr std::string_view kGptNeoxBuffers[] = {".attention.bias", ".attention.masked_bias"};
-constexpr std::pair<std::string_view, std::string_view> kApertusNames[] = {{"attention_norm", "attention_layernorm"},
-                                                                           {"ffn_norm", "feedforward_layernorm"}};
-/// In GGUF files the norm of the feed-forward layer is called after what is in front of it.
-constexpr std::pair<std::string_view, std::string_view> kSeedOssGguf[] = {{"ffn_norm", "post_attention_norm"}};
-/// The first BitNet models; later ones have llama's names.
-constexpr std::pair<std::string_view, std::string_view> kBitnetNames[] = {
-    {"attention.sub_norm", "self_attn.inner_attn_ln"}, {"ffn.sub_norm", "mlp.ffn_layernorm"}};
-constexpr std::pair<std::string_view, std::string_view> kPhiNames[] = {{"attention.output", "self_attn.dense"},
-                                                                       {"ffn.up", "mlp.fc1"},
-                                                                       {"ffn.down", "mlp.fc2"},
-                                                                       {"norm", "final_layernorm"}};
-constexpr std::pair<std::string_view, std::string_view> kStarcoder2Names[] = {{"ffn.up", "mlp.c_fc"},
-                                                                              {"ffn.down", "mlp.c_proj"}};
-constexpr std::pair<std::string_view, std::string_view> kStarcoder2Keys[] = {{"layer_norm_eps", "norm_epsilon"}};
-constexpr std::pair<std::string_view, std::string_view> kGpt2Names[] = {
-    {"token_embedding", "wte"}, {"position_embedding", "wpe"},    {"norm", "ln_f"},
-    {"attention_norm", "ln_1"}, {"attention.qkv", "attn.c_attn"}, {"attention.output", "attn.c_proj"},
-    {"ffn_norm", "ln_2"},       {"ffn.up", "mlp.c_fc"},           {"ffn.down", "mlp.c_proj"}};
-constexpr std::pair<std::string_view, std::string_view> kGpt2Keys[] = {
-    {"max_position_embeddings", "n_positions"}, {"hidden_size", "n_embd"},
-    {"num_hidden_layers", "n_layer"},           {"num_attention_heads", "n_head"},
-    {"intermediate_size", "n_inner"},           {"layer_norm_eps", "layer_norm_epsilon"},
-    {"hidden_act", "activation_function"}};
-/// Masks that Hugging Face's class kept.
-constexpr std::string_view kGpt2Buffers[] = {".attn.bias", ".attn.masked_bias"};
 
 constexpr Architecture gemma_row(std::string_view gguf, std::string_view hugging_face, void (*apply)(DecoderConfig&)) {
   return {.gguf = gguf,
@@ -224,10 +160,16 @@ constexpr Architecture kAll[] = {
      .hugging_face = "llama",
      .apply = llama,
      .neighbours_in_gguf = true,
+     .names = kMixtralNames,
      .of_one_bit = "bitnet",
      .attention_bias = AttentionBias::all,
      .is_written = true},
     {.gguf = "llama", .hugging_face = "mistral", .apply = llama, .neighbours_in_gguf = true},
+    {.gguf = "llama",
+     .hugging_face = "mixtral",
+     .apply = llama,
+     .neighbours_in_gguf = true,
+     .experts = {.there = true}},
     {.gguf = "qwen2", .hugging_face = "qwen2", .apply = qwen2, .window_is_asked_for = true},
     {.gguf = "qwen3",
      .hugging_face = "qwen3",
@@ -347,6 +289,60 @@ constexpr Architecture kAll[] = {
      .apply = qwen2,
      .gguf_names = kSeedOssGguf,
      .attention_bias = AttentionBias::query_key_value},
+    {.gguf = "qwen3moe",
+     .hugging_face = "qwen3_moe",
+     .apply = qwen3_moe,
+     .attention_bias = AttentionBias::all,
+     .window_is_asked_for = true,
+     .experts =
+         {.there = true, .width = "moe_intermediate_size", .norm = "norm_topk_prob", .every = "decoder_sparse_step"}},
+    {.gguf = "olmoe",
+     .hugging_face = "olmoe",
+     .apply = olmoe,
+     .attention_bias = AttentionBias::all,
+     .experts = {.there = true, .norm = "norm_topk_prob"}},
+    {.gguf = "granitemoe",
+     .hugging_face = "granitemoe",
+     .apply = llama,
+     .neighbours_in_gguf = true,
+     .names = kGraniteMoeNames,
+     .keys = kGraniteKeys,
+     .attention_bias = AttentionBias::all,
+     .divides_logits = true,
+     .factors = GgufFactors::all,
+     .experts = {.there = true}},
+    {.gguf = "phimoe",
+     .hugging_face = "phimoe",
+     .apply = phimoe,
+     .names = kMixtralNames,
+     .keys = kLayerNormKeys,
+     .attention_bias = AttentionBias::all,
+     .experts = {.there = true}},
+    {.gguf = "ernie4_5-moe",
+     .hugging_face = "ernie4_5_moe",
+     .apply = ernie_moe,
+     .neighbours_in_hugging_face = true,
+     .names = kErnieNames,
+     .experts = {.there = true,
+                 .width = "moe_intermediate_size",
+                 .chosen = "moe_k",
+                 .shared = "moe_num_shared_experts",
+                 .dense_first = "moe_layer_start_index",
+                 .last = "moe_layer_end_index",
+                 .every = "moe_layer_interval"}},
+    {.gguf = "glm4moe",
+     .hugging_face = "glm4_moe",
+     .apply = glm4_moe,
+     .gguf_names = kSeedOssGguf,
+     .attention_bias = AttentionBias::query_key_value,
+     .rotary_part = 0.5,
+     .experts = {.there = true,
+                 .width = "moe_intermediate_size",
+                 .shared = "n_shared_experts",
+                 .norm = "norm_topk_prob",
+                 .normalized = true,
+                 .scaled = true,
+                 .dense_first = "first_k_dense_replace"}},
     {.gguf = "bitnet",
      .hugging_face = "",
      .apply = bitnet,
@@ -438,6 +434,15 @@ bool set_windows(DecoderConfig& c, const std::vector<bool>& windowed) {
   }
   if (!repeated) c.each_layer = std::move(layers);
   return true;
+}
+
+void set_expert_layers(DecoderConfig& c, const std::vector<bool>& has) {
+  std::vector<LayerConfig> layers;
+  for (std::int64_t i = 0; i < c.layers; ++i) {
+    layers.push_back(c.layer(i));
+    layers.back().experts = has.at(static_cast<std::size_t>(i));
+  }
+  if (std::find(has.begin(), has.end(), false) != has.end()) c.each_layer = std::move(layers);
 }
 
 void set_layers(DecoderConfig& c, const std::vector<bool>& rotated) {

@@ -42,6 +42,20 @@ inline constexpr std::int64_t kMostLayers = 1 << 14;
 /// What a decoder's part is called, and what a file calls it.
 using PartNames = std::span<const std::pair<std::string_view, std::string_view>>;
 
+/// What config.json of a family with mixtures of experts says, and what it leaves out.
+struct ExpertRules {
+  bool there = false;
+  std::string_view width = "intermediate_size";  ///< key of an expert's width
+  std::string_view chosen = "num_experts_per_tok";
+  std::string_view shared = {};       ///< key of the number of shared experts; empty: there are none
+  std::string_view norm = {};         ///< key of 'normalized'; empty: always
+  bool normalized = false;            ///< where that key is missing
+  bool scaled = false;                ///< 'routed_scaling_factor', 'n_group' and 'topk_group' are read
+  std::string_view dense_first = {};  ///< key of the number of layers without experts in front
+  std::string_view last = {};         ///< key of the last layer with experts, -1: that of the model
+  std::string_view every = {};        ///< key of n: layers n - 1, 2n - 1 ... of those have experts
+};
+
 /// All that is particular to one family of models. A family whose parts are there is one more row of the table in
 /// architecture.cpp; nothing else asks for an architecture's name.
 struct Architecture {
@@ -90,6 +104,8 @@ struct Architecture {
   bool says_parallel = false;      ///< 'use_parallel_residual': whether blocks are parallel
   bool plain_window_rope = false;  ///< rope of layers with a window is not scaled, and has the base of the others
 
+  ExpertRules experts = {};
+
   // ---- scales that files do not say
   bool scales_embeddings = false;  ///< by √width
   /// Models of so many layers scale scores by 1/√(width / heads), whatever a head's size is.
@@ -119,6 +135,8 @@ void fill_defaults(DecoderConfig& config);
 /// Sets which layers have the window. @param windowed of each layer; of another length: by window_every
 /// @return false for a list of another length
 bool set_windows(DecoderConfig& config, const std::vector<bool>& windowed);
+/// Sets which layers have experts. @param has of each layer
+void set_expert_layers(DecoderConfig& config, const std::vector<bool>& has);
 /// Sets which layers rotate queries and keys, when windows are known.
 /// @param rotated of each layer; empty: as the architecture has it
 void set_layers(DecoderConfig& config, const std::vector<bool>& rotated = {});

@@ -22,9 +22,13 @@ std::string design(const DecoderConfig& c) {
   text += fmt::format(" {} {} {} {} {} {} {} {} {} {}", c.norms_all_heads, c.pre_norms, c.parallel_norms, c.xielu,
                       c.logit_scale, c.residual_scale, c.temperature.scale, c.temperature.floor, c.temperature.offset,
                       c.window_rope_base);
+  const ExpertConfig& e = c.experts;
+  text += fmt::format(" {} {} {} {} {} {} {} {} {} {} {}", e.count, e.chosen, e.feed_forward, e.shared,
+                      static_cast<int>(e.router), e.choice_bias, e.groups, e.chosen_groups, e.normalized, e.scale,
+                      e.jitter);
   for (std::int64_t i = 0; i < c.layers; ++i) {
     const LayerConfig layer = c.layer(i);
-    text += fmt::format(" {} {} {}", layer.window, layer.rotary, layer.temperature);
+    text += fmt::format(" {} {} {} {}", layer.window, layer.rotary, layer.temperature, layer.experts);
   }
   if (c.positions != PositionKind::rotary) return text;
   for (std::int64_t i = 0; i < c.layers; ++i) text += fmt::format(" {}", fmt::join(c.rope_frequencies(i), " "));

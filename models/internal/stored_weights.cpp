@@ -136,7 +136,9 @@ Matrix StoredWeights::matrix(const std::string& name, std::int64_t rows, std::in
 /// @param place_rows of the weight in this place @param own those of them that are asked for
 Matrix StoredWeights::matrix_at(const StoredPlace& place, const std::string& name, std::int64_t place_rows,
                                 const WeightPart& part, const PartRange& own) {
-  const StoredTensor stored = find(place.name);
+  StoredTensor stored = find(place.name);
+  // The matrices of experts, one below the other.
+  if (stored.shape.rank() == 3) stored.shape = {stored.shape[0] * stored.shape[1], stored.shape[2]};
   // A packed tensor may also be transposed; then the rows are a range of its columns.
   const int across = place.transposed ? 1 : 0;
   const std::int64_t all = place.packed > 0 ? place.packed : place_rows, columns = part.all_columns;

@@ -1,6 +1,7 @@
 #include <etna/models/internal/weight_names.h>
 
 #include <algorithm>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -46,8 +47,42 @@ const Names kOlderGpt2 = {{"token_embedding", "wte"}, {"position_embedding", "wp
                           {"attention.qkv", "qkv"},   {"attention.output", "proj"},  {"ffn_norm", "norm2"},
                           {"ffn.up", "up"},           {"ffn.down", "down"}};
 
+/// A part as files call it: by its whole name where the table has that, else without the kind.
+template <typename Translate>
+std::string file_part(Translate translate, const Architecture& architecture, const std::string& part,
+                      const std::string& kind) {
+  const std::string whole = part + kind, found = translate(architecture, whole);
+  return found == whole ? translate(architecture, part) + kind : found;
+}
+
+/// "ffn.experts.up" for the matrices of experts, which the decoder calls "ffn.up" as those of other layers.
+std::string with_experts(const DecoderConfig& config, const Parts& parts) {
+  if (config.experts.count == 0 || parts.block.empty()) return parts.part;
+  const bool matrix = parts.part == "ffn.gate" || parts.part == "ffn.up" || parts.part == "ffn.down";
+  return matrix && config.layer(std::stoll(parts.block)).experts ? "ffn.experts" + parts.part.substr(3) : parts.part;
+}
+
+/// The matrices of experts in files of Hugging Face: a tensor of each, whose name has its number for "{}", or one of
+/// all, [experts, rows, columns], in which the rows of gate and up may be behind each other.
+StoredPlaces expert_places(const ExpertConfig& experts, const std::string& part, const std::string& name,
+                           std::int64_t columns) {
+  const bool down = part.ends_with("down");
+  StoredPlaces places;
+  const std::size_t number = name.find("{}");
+  const std::int64_t rows = down ? columns : experts.feed_forward;
+  for (std::int64_t e = 0; e < experts.count; ++e) {
+    if (number == std::string::npos) {
+      const std::int64_t all = down ? rows : 2 * rows;
+      places.push_back({name, e * all + (part.ends_with("up") ? rows : 0), false, experts.count * all, rows});
+    } else {
+      places.push_back({name.substr(0, number) + std::to_string(e) + name.substr(number + 2), 0, false, 0, rows});
+    }
+  }
+  return places;
+}
+
 std::string gguf_name_of(const Architecture& architecture, const Parts& parts) {
-  const std::string last = gguf_part(architecture, parts.part) + parts.kind;
+  const std::string last = file_part(gguf_part, architecture, parts.part, parts.kind);
   return parts.block.empty() ? last : fmt::format("blk.{}.{}", parts.block, last);
 }
 
@@ -94,10 +129,19 @@ StoredPlaces places_by_head(const DecoderConfig& config, const std::string& part
   return places;
 }
 
+/// Whether a tensor is of one of the layers behind the last one. @param blocks "blk."
+bool is_of_next_layer(const DecoderConfig& config, const std::string& name, const std::string& blocks) {
+  for (std::int64_t i = 0; i < config.next_layers; ++i)
+    if (name.starts_with(fmt::format("{}{}.", blocks, config.layers + i))) return true;
+  return false;
+}
+
 }  // namespace
 
 std::string gguf_name(const DecoderConfig& config, const std::string& name) {
-  return gguf_name_of(architecture_of(config), parts_of(name));
+  Parts parts = parts_of(name);
+  parts.part = with_experts(config, parts);
+  return gguf_name_of(architecture_of(config), parts);
 }
 
 StoredWeights::Locate gguf_places(const DecoderConfig& config, const HasTensor& has) {
@@ -107,7 +151,8 @@ StoredWeights::Locate gguf_places(const DecoderConfig& config, const HasTensor& 
       return StoredPlace{gguf_name_of(a, {parts.block, part, parts.kind})};
     };
     if (is_of_qkv(parts.part)) return qkv_places(config, parts.part, has, place);
-    const StoredPlace plain = place(parts.part);
+    const StoredPlace plain = place(with_experts(config, parts));
+    if (parts.part.starts_with("ffn.shared.") || with_experts(config, parts) != parts.part) return {plain};
     if (has(plain.name)) {
       // Gate and up may be packed into one tensor, gate first.
       const bool packed = config.gated && parts.part == "ffn.up" && !has(place("ffn.gate").name);
@@ -118,7 +163,8 @@ StoredWeights::Locate gguf_places(const DecoderConfig& config, const HasTensor& 
   };
 }
 
-UnusedTensor gguf_unused(const std::string& name) {
+UnusedTensor gguf_unused(const DecoderConfig& config, const std::string& name) {
+  if (is_of_next_layer(config, name, "blk.")) return UnusedTensor::known;
   // Tensors of RoPE, which decoder_config() reads, and buffers of old converters.
   const bool known = name.starts_with("rope_f") || name == "rope.freqs" || name.ends_with("attn_rot_embd");
   return known ? UnusedTensor::known : UnusedTensor::part;
@@ -142,9 +188,10 @@ UnusedTensor hugging_face_unused(const DecoderConfig& config, const HasTensor& h
   // Angles and masks that Hugging Face's classes kept as buffers, and a second copy of a tied head.
   const bool buffer = name.ends_with("rotary_emb.inv_freq") ||
                       std::any_of(a.buffers.begin(), a.buffers.end(), [&](auto end) { return name.ends_with(end); });
-  if (buffer || (config.tied && head)) return UnusedTensor::known;
-  const bool part = name.starts_with(fmt::format("{}{}.", hugging_face_prefix(config, has), a.blocks)) ||
-                    name.ends_with(output + ".bias") || head;
+  const std::string prefix = hugging_face_prefix(config, has), blocks = fmt::format("{}{}.", prefix, a.blocks);
+  if (buffer || (config.tied && head) || is_of_next_layer(config, name, blocks)) return UnusedTensor::known;
+  // Without a prefix, names that begin otherwise may be those of other parts.
+  const bool part = name.starts_with(prefix.empty() ? blocks : prefix) || name.ends_with(output + ".bias") || head;
   return part ? UnusedTensor::part : UnusedTensor::other;
 }
 
@@ -160,8 +207,10 @@ StoredWeights::Locate hugging_face_places(const DecoderConfig& config, const std
     const bool matrix = !parts.block.empty() && parts.kind == ".weight" && parts.part.find("norm") == std::string::npos;
     const bool turned = a.in_by_out && matrix;
     const auto place = [&](const std::string& part) {
-      return StoredPlace{block + hugging_face_part(a, part) + parts.kind, 0, turned};
+      return StoredPlace{block + file_part(hugging_face_part, a, part, parts.kind), 0, turned};
     };
+    if (const std::string part = with_experts(config, parts); part != parts.part)
+      return expert_places(config.experts, part, place(part).name, config.width);
     if (a.qkv_by_head && is_of_qkv(parts.part)) return places_by_head(config, parts.part, place(kQkv));
     if (is_of_qkv(parts.part)) return qkv_places(config, parts.part, has, place);
     const StoredPlace plain = place(parts.part);

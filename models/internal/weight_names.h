@@ -33,7 +33,7 @@ enum class UnusedTensor {
   part,   ///< a part of the model, contrary to the file's sizes
   other   ///< a part of something else in the file, such as a vision tower
 };
-UnusedTensor gguf_unused(const std::string& name);
+UnusedTensor gguf_unused(const DecoderConfig& config, const std::string& name);
 UnusedTensor hugging_face_unused(const DecoderConfig& config, const HasTensor& has, const std::string& name);
 
 /// A GGUF file's name of a decoder's weight.

@@ -122,13 +122,13 @@ TEST_F(EtnaModel, InspectSaysWhetherItRuns) {
       verdict_of({{"general.architecture", "rwkv"}}),
       HasSubstr("reads all of its tensors, but does not run the model: models of the architecture 'rwkv' do not "
                 "run here; these do: llama"));
-  std::vector<std::pair<std::string, io::GgufValue>> experts = {{"general.architecture", "llama"}};
+  std::vector<std::pair<std::string, io::GgufValue>> values = {{"general.architecture", "llama"}};
   for (const char* size : {"context_length", "embedding_length", "block_count", "attention.head_count",
-                           "feed_forward_length", "expert_count"})
-    experts.emplace_back(std::string("llama.") + size, std::uint32_t{8});
-  EXPECT_THAT(verdict_of(experts), HasSubstr("does not run the model: a mixture of experts does not run here\n"));
-  experts.pop_back();
-  EXPECT_THAT(verdict_of(experts), AllOf(HasSubstr("does not run the model: "), Not(HasSubstr("experts"))));
+                           "feed_forward_length", "attention.value_length"})
+    values.emplace_back(std::string("llama.") + size, std::uint32_t{8});
+  EXPECT_THAT(verdict_of(values), HasSubstr("does not run the model: heads of keys and of values have different"));
+  values.pop_back();
+  EXPECT_THAT(verdict_of(values), AllOf(HasSubstr("does not run the model: "), Not(HasSubstr("of values"))));
 
   // A vocabulary of a kind that is not known.
   const io::GgufFile from(model());

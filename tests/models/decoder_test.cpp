@@ -32,10 +32,22 @@ TEST_P(EachArchitecture, HasAsManyWeightsAsItsConfigSays) {
   EXPECT_EQ(small_model(config)->num_parameters(), config.num_parameters());
 }
 
+TEST(Decoder, TrainsExpertsAndTheirRouter) {
+  const auto model = small_model(small_config("glm4moe"));
+  const Tensor text = from_vector(some_text(24, 97), {2, 12});
+  model->loss(text, text).backward();
+  const DecoderFeedForward& ffn = model->blocks[1].ffn;
+  for (const Tensor& weight :
+       {ffn.gate->weight, ffn.up.weight, ffn.down.weight, ffn.router->logits.weight, ffn.shared->up.weight})
+    EXPECT_GT(abs(weight.grad()).sum().item<double>(), 0);
+  EXPECT_FALSE(model->blocks[0].ffn.router);
+}
+
 INSTANTIATE_TEST_SUITE_P(Decoder, EachArchitecture,
                          testing::Values("llama", "qwen2", "qwen3", "gemma", "gemma2", "gemma3", "phi2", "phi3", "gpt2",
                                          "bitnet", "bitnet-b1.58", "mistral3", "smollm3", "olmo2", "granite", "glm4",
-                                         "cohere2", "exaone4", "stablelm", "gptneox", "arcee", "apertus", "seed_oss"),
+                                         "cohere2", "exaone4", "stablelm", "gptneox", "arcee", "apertus", "seed_oss",
+                                         "qwen3moe", "olmoe", "granitemoe", "phimoe", "ernie4_5-moe", "glm4moe"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::erase_if(name, [](char c) { return c == '-' || c == '.'; });

@@ -46,6 +46,20 @@ inline DecoderConfig small_config(const std::string& architecture) {
     c.attention_scale = 0.2;
   }
   if (architecture == "mistral3") c.temperature = {.scale = 0.5, .floor = 16};
+  if (find_architecture_gguf(architecture)->experts.there) {
+    c.experts.count = 4;
+    c.experts.chosen = 2;
+    c.experts.feed_forward = 48;
+    if (architecture == "glm4moe") {
+      c.experts.groups = 2;
+      c.experts.chosen_groups = 1;
+      c.experts.scale = 1.5;
+    }
+    if (architecture == "glm4moe" || architecture == "ernie4_5-moe") {
+      c.experts.shared = 32;
+      set_expert_layers(c, {false, true});
+    }
+  }
   fill_defaults(c);
   set_layers(c);
   if (architecture == "phi2" || architecture == "gptneox" || architecture == "stablelm") c.rope.size = 8;

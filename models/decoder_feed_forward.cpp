@@ -1,0 +1,145 @@
+#include <etna/models/decoder_block.h>
+#include <etna/models/internal/model_split.h>
+#include <etna/tensor/ops.h>
+#include <etna/tensor/ops/quantized/internal/expert_linear.h>
+
+// Feed-forward layers of a decoder: one for all positions, or a mixture of experts.
+namespace etna::models {
+namespace {
+
+constexpr double kNoScore = -1e30;
+
+std::int64_t count_of(const ExpertConfig* experts) { return experts == nullptr ? 1 : experts->count; }
+
+/// A softmax over the scores that come near to the best one, and the best expert's share of it.
+/// @param scores [R, E] @param all the scores before any was taken out
+std::pair<Tensor, Tensor> best_of_near(const Tensor& scores, const Tensor& all, double jitter) {
+  const ValuesIndices best = topk(scores, 1, -1);
+  const Tensor distance = (best.values - all) / maximum(abs(all), best.values);
+  const Tensor near = distance > 2 * jitter;
+  const Tensor shares = softmax(full_like(scores, kNoScore).where(near, scores), -1);
+  return {best.indices, gather(shares, -1, best.indices)};
+}
+
+}  // namespace
+
+Xielu::Xielu(Weights& weights, const std::string& name)
+    : alpha_p(weights.vector(name + ".alpha_p", 1)),
+      alpha_n(weights.vector(name + ".alpha_n", 1)),
+      beta(weights.vector(name + ".beta", 1)),
+      eps(weights.vector(name + ".eps", 1)) {
+  register_parameter("alpha_p", &Xielu::alpha_p);
+  register_parameter("alpha_n", &Xielu::alpha_n);
+  register_buffer("beta", &Xielu::beta);
+  register_buffer("eps", &Xielu::eps);
+}
+
+Tensor Xielu::forward(const Tensor& x) const {
+  const Tensor above = softplus(alpha_p), below = beta + softplus(alpha_n);
+  const Tensor curve = (above * x * x).where(x > 0.0, (expm1(minimum(x, eps)) - x) * below);
+  return curve + beta * x;
+}
+
+ExpertRouter::ExpertRouter(Weights& weights, const std::string& name, std::int64_t width, const ExpertConfig& config)
+    : logits(weights, name + ".logits", width, config.count, false), config_(config) {
+  if (config.choice_bias) choice_bias = weights.vector(name + ".choice_bias", config.count);
+  register_module("logits", logits);
+  register_parameter("choice_bias", &ExpertRouter::choice_bias);
+}
+
+ChosenExperts ExpertRouter::choose(const Tensor& x, const ProjectionMode& mode) const {
+  const Tensor given = logits(x, mode).to(f32);
+  if (config_.router == RouterKind::sparsemixer) {
+    const auto [first, first_share] = best_of_near(given, given, config_.jitter);
+    const Tensor others = scatter(given, -1, first, full_like(first_share, kNoScore));
+    const auto [second, second_share] = best_of_near(others, given, config_.jitter);
+    return {cat({first, second}, -1), cat({first_share, second_share}, -1)};
+  }
+  const Tensor scores = config_.router == RouterKind::softmax ? softmax(given, -1) : sigmoid(given);
+  const Tensor expert = topk(for_choice(scores), config_.chosen, -1).indices;
+  Tensor factor = gather(scores, -1, expert);
+  if (config_.normalized) factor = factor / (factor.sum(-1, true) + 1e-20);
+  return {expert, config_.scale == 1 ? factor : factor * config_.scale};
+}
+
+/// The scores that decide about the choice: 0 in groups that are not chosen. @param scores [R, E]
+Tensor ExpertRouter::for_choice(const Tensor& scores) const {
+  const Tensor biased = choice_bias.defined() ? scores + choice_bias : scores;
+  if (config_.groups == 1) return biased;
+  const std::int64_t rows = biased.size(0), groups = config_.groups;
+  const Tensor grouped = biased.reshape({rows, groups, -1});
+  const Tensor of_group = topk(grouped, 2, -1).values.sum(-1);
+  const Tensor chosen = topk(of_group, config_.chosen_groups, -1).indices;
+  const Tensor kept =
+      scatter(zeros_like(of_group), -1, chosen, ones({rows, config_.chosen_groups}, {f32, biased.device()}));
+  return (grouped * kept.unsqueeze(-1)).reshape(biased.shape());
+}
+
+DecoderFeedForward::DecoderFeedForward(Weights& weights, const std::string& name, const DecoderConfig& config,
+                                       std::int64_t columns, const ExpertConfig* experts, const ModelSplit& split)
+    : router(experts == nullptr ? nullptr
+                                : std::make_unique<ExpertRouter>(weights, name + ".router", config.width, *experts)),
+      gate(config.gated ? std::make_unique<Projection>(weights, name + ".gate", config.width,
+                                                       columns * count_of(experts), config.ffn_bias)
+                        : nullptr),
+      up(weights, name + ".up", config.width, columns * count_of(experts), config.ffn_bias),
+      down(weights, name + ".down", columns, config.width * count_of(experts), config.ffn_bias),
+      sub_norm(config.sub_norms
+                   ? std::make_unique<Norm>(weights, name + ".sub_norm", NormKind::rms, columns, config.norm_eps)
+                   : nullptr),
+      xielu(config.xielu ? std::make_unique<Xielu>(weights, name + ".activation") : nullptr),
+      shared(experts == nullptr || experts->shared == 0
+                 ? nullptr
+                 : std::make_unique<DecoderFeedForward>(weights, name + ".shared", config, experts->shared)),
+      activation_(config.activation),
+      split_(split) {
+  if (router) register_module("router", *router);
+  if (gate) register_module("gate", *gate);
+  register_module("up", up);
+  register_module("down", down);
+  if (sub_norm) register_module("sub_norm", *sub_norm);
+  if (xielu) register_module("activation", *xielu);
+  if (shared) register_module("shared", *shared);
+  if (gate && !router) concat_weights({gate.get(), &up});
+}
+
+Tensor DecoderFeedForward::forward(const Tensor& x, const ProjectionMode& mode) const {
+  if (!router) return sum_of_parts(forward_part(x, mode), split_);
+  const Tensor y = mixture(x.reshape({-1, x.size(-1)}), mode).reshape(x.shape());
+  return shared ? y + shared->forward(x, mode) : y;
+}
+
+Tensor DecoderFeedForward::forward_part(const Tensor& x, const ProjectionMode& mode) const {
+  if (xielu) return down((*xielu)(up(x, mode)), mode);
+  if (!mode.generates && !gate && !sub_norm && up.plain() && down.plain())
+    return feed_forward(x, up.weight, up.bias, down.weight, down.bias, activation_);
+  Tensor h = activate(gate ? (*gate)(x, mode) : up(x, mode), activation_);
+  if (gate) h = h * up(x, mode);
+  return down(sub_norm ? (*sub_norm)(h) : h, mode);
+}
+
+/// @param x [R, width]
+Tensor DecoderFeedForward::mixture(const Tensor& x, const ProjectionMode& mode) const {
+  const auto [expert, factor] = router->choose(x, mode);
+  const std::int64_t experts = router->logits.out;
+  if (mode.generates || up.frozen()) {
+    const Tensor h = activate(expert_linear(x, gate->blocks(), expert, experts), activation_) *
+                     expert_linear(x, up.blocks(), expert, experts);
+    return (expert_linear(h, down.blocks(), expert, experts) * factor.unsqueeze(-1)).sum(1).to(x.dtype());
+  }
+  // Weights that are trained: each expert computes all rows, and those that did not choose it count 0 times.
+  const Tensor factors = scatter(zeros({x.size(0), experts}, {f32, x.device()}), -1, expert, factor);
+  const auto of = [&](const Tensor& weight, std::int64_t e) {
+    const std::int64_t rows = weight.size(0) / experts;
+    return weight.slice(0, e * rows, (e + 1) * rows);
+  };
+  Tensor sum;
+  for (std::int64_t e = 0; e < experts; ++e) {
+    const Tensor h = activate(linear(x, of(gate->weight, e)), activation_) * linear(x, of(up.weight, e));
+    const Tensor y = linear(h, of(down.weight, e)) * factors.slice(1, e, e + 1).to(x.dtype());
+    sum = sum.defined() ? sum + y : y;
+  }
+  return sum;
+}
+
+}  // namespace etna::models
