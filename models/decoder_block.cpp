@@ -20,6 +20,9 @@ Owned<Projection> projection_if(bool there, Weights& weights, const std::string&
   return there ? std::make_unique<Projection>(weights, name, config.width, rows, config.query_bias) : nullptr;
 }
 
+/// Whether queries, keys and values have a projection each.
+bool has_projections(const DecoderConfig& config) { return !config.packed_qkv && config.latent.size == 0; }
+
 Owned<Norm> block_norm_if(bool there, Weights& weights, const std::string& name, const DecoderConfig& config) {
   return there ? std::make_unique<Norm>(weights, name, config.norm, config.width, config.norm_eps, config.norm_bias)
                : nullptr;
@@ -45,10 +48,11 @@ std::string Norm::extra_repr() const {
 DecoderAttention::DecoderAttention(Weights& weights, const std::string& name, const DecoderConfig& config,
                                    std::int64_t layer, const ModelSplit& split)
     : qkv(projection_if(config.packed_qkv, weights, name + ".qkv", config.query_rows() + 2 * config.kv_rows(), config)),
-      query(projection_if(!config.packed_qkv, weights, name + ".query", config.query_rows(), config)),
-      key(projection_if(!config.packed_qkv, weights, name + ".key", config.kv_rows(), config)),
-      value(projection_if(!config.packed_qkv, weights, name + ".value", config.kv_rows(), config)),
-      output(weights, name + ".output", config.query_rows(), config.width, config.output_bias),
+      query(projection_if(has_projections(config), weights, name + ".query", config.query_rows(), config)),
+      key(projection_if(has_projections(config), weights, name + ".key", config.kv_rows(), config)),
+      value(projection_if(has_projections(config), weights, name + ".value", config.kv_rows(), config)),
+      latent(config.latent.size > 0 ? std::make_unique<LatentProjections>(weights, name + ".latent", config) : nullptr),
+      output(weights, name + ".output", config.value_rows(), config.width, config.output_bias),
       query_norm(rms_norm_if(config.query_key_norm, weights, name + ".query_norm",
                              config.norms_all_heads ? config.query_rows() : config.head_size, config)),
       key_norm(rms_norm_if(config.query_key_norm, weights, name + ".key_norm",
@@ -60,6 +64,8 @@ DecoderAttention::DecoderAttention(Weights& weights, const std::string& name, co
       split_(split) {
   if (qkv) {
     register_module("qkv", *qkv);
+  } else if (latent) {
+    register_module("latent", *latent);
   } else {
     register_module("query", *query);
     register_module("key", *key);
@@ -147,6 +153,16 @@ Tensor DecoderAttention::attend_to_cache(const Tensor& qkv, const DecoderCache& 
       {.scale = config_.score_scale(), .softcap = config_.attention_softcap, .window = layer_.window});
 }
 
+/// Where queries, keys and values are no single projection. @param cache as for tempered()
+AttentionRows DecoderAttention::rows_of(const Tensor& x, const ProjectionMode& mode, const DecoderCache* cache) const {
+  if (latent) return latent->rows(x, mode);
+  // Not within the braces of the result: where one of them throws, GCC 12 deletes the others when their scope has
+  // ended.
+  const Tensor q = tempered(normed((*query)(x, mode), query_norm), cache);
+  const Tensor k = normed((*key)(x, mode), key_norm), v = (*value)(x, mode);
+  return {q, k, v};
+}
+
 Tensor DecoderAttention::forward(const Tensor& x, const DecoderCache* cache) const {
   const ProjectionMode mode = cache == nullptr ? ProjectionMode() : cache->mode();
   // Queries, keys and values end with their scope: what only the next call reads is fused with it.
@@ -154,9 +170,7 @@ Tensor DecoderAttention::forward(const Tensor& x, const DecoderCache* cache) con
   if (qkv) {
     rows = (*qkv)(x, mode);
   } else {
-    // Not within the braces of cat(): where one of them throws, GCC 12 deletes the others when their scope has ended.
-    const Tensor q = tempered(normed((*query)(x, mode), query_norm), mode.generates ? cache : nullptr);
-    const Tensor k = normed((*key)(x, mode), key_norm), v = (*value)(x, mode);
+    const auto [q, k, v] = rows_of(x, mode, mode.generates ? cache : nullptr);
     if (mode.generates) {
       rows = cat({q, k, v}, -1);
     } else {
@@ -164,6 +178,7 @@ Tensor DecoderAttention::forward(const Tensor& x, const DecoderCache* cache) con
     }
   }
   if (!y.defined()) y = mode.generates ? attend_to_cache(rows, *cache) : attend(rows);
+  if (latent) y = latent->unpadded(y);
   return sum_of_parts(output(sub_norm ? (*sub_norm)(y) : y, mode), split_);
 }
 
@@ -201,6 +216,12 @@ std::vector<NamedProjection> DecoderBlock::projections(bool all) {
   add("attention.query", attention.query.get());
   add("attention.key", attention.key.get());
   add("attention.value", attention.value.get());
+  if (attention.latent) {
+    add("attention.latent.query_down", attention.latent->query_down.get());
+    add("attention.latent.query", &attention.latent->query);
+    add("attention.latent.down", &attention.latent->down);
+    add("attention.latent.up", &attention.latent->up);
+  }
   add("attention.output", &attention.output);
   if (!all || ffn.router) return list;
   add("ffn.gate", ffn.gate.get());

@@ -34,6 +34,32 @@ struct DecoderCache {
   ProjectionMode mode() const { return {layers != nullptr, adapters, masks}; }
 };
 
+/// Queries, keys and values of all heads side by side, [B, T, heads · D] each.
+struct AttentionRows {
+  Tensor query, key, value;
+};
+
+/// The projections of latent attention. Keys and values are cached whole, as those of other attention; values are
+/// padded with zeros to the size of keys.
+class LatentProjections : public nn::Module {
+ public:
+  /// @param config must outlive this
+  LatentProjections(Weights& weights, const std::string& name, const DecoderConfig& config);
+  /// @param x [B, T, width]
+  AttentionRows rows(const Tensor& x, const ProjectionMode& mode) const;
+  /// The result without the padding. @param y [B, T, heads · D] @return [B, T, heads · value_size]
+  Tensor unpadded(const Tensor& y) const;
+
+  Owned<Projection> query_down;  ///< null where queries have one projection
+  Owned<Norm> query_norm;
+  Projection query, down;  ///< down: to the short row, and the rotated elements of keys
+  Norm norm;
+  Projection up;
+
+ private:
+  const DecoderConfig& config_;
+};
+
 /// Causal self-attention with shared keys, rotary positions and what DecoderConfig says.
 class DecoderAttention : public nn::Module {
  public:
@@ -45,7 +71,8 @@ class DecoderAttention : public nn::Module {
   Tensor forward(const Tensor& x, const DecoderCache* cache = nullptr) const;
 
   Owned<Projection> qkv;                ///< all three, rows one below the other; null where they are separate
-  Owned<Projection> query, key, value;  ///< null where they are one
+  Owned<Projection> query, key, value;  ///< null where they are one, or latent
+  Owned<LatentProjections> latent;      ///< null where attention is not latent
   Projection output;
   Owned<Norm> query_norm, key_norm, sub_norm;  ///< null where the model has none
 
@@ -54,6 +81,7 @@ class DecoderAttention : public nn::Module {
   Tensor rotated(const Tensor& x) const;
   Tensor tempered(const Tensor& query, const DecoderCache* cache) const;
   Tensor normed(const Tensor& rows, const Owned<Norm>& norm) const;
+  AttentionRows rows_of(const Tensor& x, const ProjectionMode& mode, const DecoderCache* cache) const;
   AttentionSettings settings() const;
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value) const;
   Tensor attend(const Tensor& qkv) const;

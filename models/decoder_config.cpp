@@ -89,7 +89,13 @@ std::vector<float> DecoderConfig::rope_frequencies(std::int64_t layer) const {
 }
 
 std::int64_t DecoderConfig::num_parameters() const {
-  const std::int64_t matrices = (gated ? 3 : 2) * width, attention = 2 * width * (query_rows() + kv_rows());
+  const std::int64_t matrices = (gated ? 3 : 2) * width;
+  std::int64_t attention = 2 * width * (query_rows() + kv_rows());
+  if (latent.size > 0) {
+    const std::int64_t q = latent.query_size, up = heads * (head_size - rope.size + latent.value_size);
+    attention = (q > 0 ? q * (width + query_rows() + 1) : width * query_rows()) + width * (latent.size + rope.size) +
+                latent.size * (up + 1) + width * value_rows();
+  }
   const std::int64_t of_experts = matrices * (experts.count * experts.feed_forward + experts.shared) +
                                   experts.count * (width + (experts.choice_bias ? 1 : 0));
   std::int64_t ffn = 0;
@@ -207,6 +213,16 @@ void DecoderConfig::check() const {
     if (e.router == RouterKind::sparsemixer && (e.chosen != 2 || e.groups > 1))
       refuse(fmt::format("sparsemixer chooses two experts of all, not {} in {} groups", e.chosen, e.groups));
     if (!gated || sub_norms || ffn_bias) refuse("experts are gated feed-forward layers without norms and biases");
+  }
+  if (latent.size != 0) {
+    if (latent.size < 0 || latent.size > 1 << 20 || latent.query_size < 0 || latent.query_size > 1 << 20 ||
+        latent.value_size < 1 || latent.value_size > head_size)
+      refuse(
+          fmt::format("latent attention with rows of {} and {} elements and values of {}; wanted at most 2^20, and "
+                      "from 1 to {}",
+                      latent.size, latent.query_size, latent.value_size, head_size));
+    if (kv_heads != heads || query_key_norm || query_bias || packed_qkv || sub_norms || rope.size >= head_size)
+      refuse("latent attention has as many heads of keys as of queries, and neither norms of heads nor biases");
   }
   if (xielu && (gated || sub_norms)) refuse("xIELU is the activation of plain feed-forward layers");
   if (packed_qkv && positions == PositionKind::rotary)

@@ -60,6 +60,14 @@ enum class RouterKind : std::uint8_t {
   sparsemixer  ///< two experts, each with its share of a softmax over those that come near to it (Phi-3.5-MoE)
 };
 
+/// Latent attention (DeepSeek-V2, 2024): keys and values of all heads are products of one short row of each position,
+/// and all heads share the rotated elements of keys, the first of a head here.
+struct LatentConfig {
+  std::int64_t size = 0;        ///< elements of that row; 0: keys and values have projections of their own
+  std::int64_t query_size = 0;  ///< the same of queries; 0: these have a projection of their own
+  std::int64_t value_size = 0;  ///< elements of a head of values, at most DecoderConfig::head_size
+};
+
 /// A mixture of experts: each position passes a few of many feed-forward layers, which a router chooses.
 struct ExpertConfig {
   std::int64_t count = 0;         ///< 0: there are none
@@ -68,7 +76,8 @@ struct ExpertConfig {
   std::int64_t shared = 0;        ///< the same of a layer beside them that all positions pass; 0: there is none
   RouterKind router = RouterKind::softmax;
   bool choice_bias = false;                    ///< added to scores for the choice, not to their factors
-  std::int64_t groups = 1, chosen_groups = 1;  ///< experts are chosen from the groups with the best two
+  bool groups_by_best = false;                 ///< groups are compared by the best expert, else by the best two
+  std::int64_t groups = 1, chosen_groups = 1;  ///< experts are chosen from the best groups
   bool normalized = false;                     ///< factors are divided by their sum
   double scale = 1;                            ///< of factors
   double jitter = 0;                           ///< sparsemixer: how far below the best a score still counts
@@ -119,6 +128,7 @@ struct DecoderConfig {
   bool rounds_to_ternary = false;  ///< matrices of blocks are rounded to -s, 0 and s when they are loaded (BitNet)
 
   ExpertConfig experts;
+  LatentConfig latent;
 
   PositionKind positions = PositionKind::rotary;
   RopeConfig rope;
@@ -147,6 +157,8 @@ struct DecoderConfig {
   bool has_window(std::int64_t index) const { return layer(index).window > 0; }
   std::int64_t query_rows() const { return heads * head_size; }
   std::int64_t kv_rows() const { return kv_heads * head_size; }
+  /// Of attention's result.
+  std::int64_t value_rows() const { return heads * (latent.size > 0 ? latent.value_size : head_size); }
   double score_scale() const;
   /// Positions of the training before rope was scaled.
   std::int64_t original_context() const { return rope.original_context > 0 ? rope.original_context : context; }

@@ -51,7 +51,9 @@ void read_experts(const Json& json, const ExpertRules& rules, DecoderConfig& c) 
   if (!rules.norm.empty()) e.normalized = read(json, std::string(rules.norm).c_str(), rules.normalized);
   if (rules.scaled) e.scale = read(json, "routed_scaling_factor", 1.0);
   e.groups = rules.scaled ? read<std::int64_t>(json, "n_group", 1) : 1;
-  e.chosen_groups = rules.scaled ? read<std::int64_t>(json, "topk_group", 1) : 1;
+  // DeepSeek-V2 says whether there are groups.
+  if (read<std::string>(json, "topk_method", "") == "greedy") e.groups = 1;
+  e.chosen_groups = e.groups > 1 ? read<std::int64_t>(json, "topk_group", 1) : 1;
   e.jitter = e.router == RouterKind::sparsemixer ? read(json, "router_jitter_noise", e.jitter) : 0;
   if (c.layers <= kMostLayers) set_expert_layers(c, expert_layers(json, rules, c));
 }

@@ -152,11 +152,16 @@ void decoder_config_json_read_rope(const Json& json, const Architecture& a, Deco
   }
   if (!(part > 0 && part <= 1))
     throw FormatError(fmt::format("'partial_rotary_factor' is {}; it must be above 0, and at most 1", part));
-  rope.size = static_cast<std::int64_t>(static_cast<double>(c.head_size) * part) / 2 * 2;
+  if (c.latent.size == 0) rope.size = static_cast<std::int64_t>(static_cast<double>(c.head_size) * part) / 2 * 2;
   if (a.plain_window_rope && c.window > 0 && c.window_rope_base == 0) c.window_rope_base = rope.base;
   if (scaling == nullptr) return;
   if (!scaling->is_object()) throw FormatError("'rope_scaling' is no object");
   read_scaling(*scaling, rope, c.context);
+  // DeepSeek's scores grow with the factor, too.
+  const double above = c.latent.size > 0 ? read(*scaling, "mscale_all_dim", 0.0) : 0;
+  if (above > 0 && rope.factor > 1 && rope.scaling != RopeScaling::none)
+    c.attention_scale =
+        std::pow(1 + 0.1 * above * std::log(rope.factor), 2) / std::sqrt(static_cast<double>(c.head_size));
   c.temperature.scale = read(*scaling, "llama_4_scaling_beta", 0.0);
   if (c.temperature.scale > 0) c.temperature.floor = c.original_context();
 }
@@ -202,6 +207,20 @@ std::vector<bool> read_rotated(const Json& json, const Architecture& a, const De
   const std::int64_t every = if_given(json, "no_rope_layer_interval", 4);
   for (std::int64_t i = 0; i < std::min(c.layers, kMostLayers); ++i) rotated.push_back((i + 1) % every != 0);
   return rotated;
+}
+
+/// Sizes of latent attention.
+void read_latent(const Json& json, DecoderConfig& c) {
+  const std::int64_t turned = required(json, "qk_rope_head_dim"), still = required(json, "qk_nope_head_dim");
+  for (const std::int64_t size : {turned, still})
+    if (size < 1 || size > 1 << 14) throw FormatError(fmt::format("a head of keys has {} elements of a kind", size));
+  c.latent.size = required(json, "kv_lora_rank");
+  c.latent.query_size = read<std::int64_t>(json, "q_lora_rank", 0);
+  c.latent.value_size = required(json, "v_head_dim");
+  c.head_size = turned + still;
+  c.kv_heads = c.heads;
+  c.rope.size = turned;
+  if (read(json, "attention_bias", false)) throw FormatError("biases of latent attention do not run here");
 }
 
 /// Biases of attention's projections.
@@ -308,6 +327,7 @@ DecoderConfig decoder_config_json_read_config(const Json& whole) {
   c.heads = size("num_attention_heads", a.heads);
   c.kv_heads = if_given(json, key("num_key_value_heads"), a.kv_heads > 0 ? a.kv_heads : c.heads);
   c.head_size = if_given(json, key("head_dim"), a.head_size);
+  if (a.only_hugging_face) read_latent(json, c);
   c.feed_forward = size("intermediate_size", a.feed_forward_per_width * c.width);
   c.context = size("max_position_embeddings", a.context);
   c.rope.base = a.rope_base;

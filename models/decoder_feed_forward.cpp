@@ -68,7 +68,7 @@ Tensor ExpertRouter::for_choice(const Tensor& scores) const {
   if (config_.groups == 1) return biased;
   const std::int64_t rows = biased.size(0), groups = config_.groups;
   const Tensor grouped = biased.reshape({rows, groups, -1});
-  const Tensor of_group = topk(grouped, 2, -1).values.sum(-1);
+  const Tensor of_group = topk(grouped, config_.groups_by_best ? 1 : 2, -1).values.sum(-1);
   const Tensor chosen = topk(of_group, config_.chosen_groups, -1).indices;
   const Tensor kept =
       scatter(zeros_like(of_group), -1, chosen, ones({rows, config_.chosen_groups}, {f32, biased.device()}));

@@ -261,6 +261,7 @@ void check_design(const DecoderConfig& c, const DecoderConfig& standard) {
          architecture.factors == GgufFactors::all || c.embedding_scale == standard.embedding_scale},
         {"factor of the residual stream", architecture.factors == GgufFactors::all || c.residual_scale == 1},
         {"factor of logits", architecture.factors != GgufFactors::none || c.logit_scale == 1},
+        {"kind of attention", !architecture.only_hugging_face},
         {"set of layers with experts",
          c.experts.count == 0 || !architecture.experts.dense_first.empty() || c.layer(0).experts},
         {"factor of experts", c.experts.count == 0 || architecture.experts.scaled ||

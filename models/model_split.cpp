@@ -90,6 +90,10 @@ DecoderPart decoder_part(const DecoderConfig& config, const ModelSplit& split) {
         fmt::format("models of '{}' norm whole rows within attention and feed-forward, so they cannot be divided over "
                     "ranks; run it on one device",
                     config.architecture));
+  if (config.latent.size > 0)
+    throw FormatError(
+        fmt::format("models of '{}' with latent attention cannot be divided over ranks; run it on one device",
+                    config.architecture));
   if (config.experts.count > 0)
     throw FormatError(fmt::format("models of '{}' with {} experts cannot be divided over ranks; run it on one device",
                                   config.architecture, config.experts.count));

@@ -119,6 +119,14 @@ void glm4_moe(DecoderConfig& c) {
   c.experts.choice_bias = true;
   normalized_experts(c);
 }
+void deepseek_v2(DecoderConfig& c) {
+  c.rope.interleaved = true;
+  c.experts.groups_by_best = true;
+}
+void deepseek_v3(DecoderConfig& c) {
+  c.rope.interleaved = true;
+  glm4_moe(c);
+}
 void bitnet(DecoderConfig& c) { c.sub_norms = c.tied = true; }
 void bitnet_squared(DecoderConfig& c) {
   bitnet(c);
@@ -343,6 +351,30 @@ constexpr Architecture kAll[] = {
                  .normalized = true,
                  .scaled = true,
                  .dense_first = "first_k_dense_replace"}},
+    {.gguf = "deepseek2",
+     .hugging_face = "deepseek_v2",
+     .only_hugging_face = true,
+     .apply = deepseek_v2,
+     .neighbours_in_hugging_face = true,
+     .names = kLatentQueryNames,
+     .experts = {.there = true,
+                 .width = "moe_intermediate_size",
+                 .shared = "n_shared_experts",
+                 .scaled = true,
+                 .dense_first = "first_k_dense_replace"}},
+    {.gguf = "deepseek3",
+     .hugging_face = "deepseek_v3",
+     .only_hugging_face = true,
+     .apply = deepseek_v3,
+     .neighbours_in_hugging_face = true,
+     .names = kLatentQueryNames,
+     .experts = {.there = true,
+                 .width = "moe_intermediate_size",
+                 .shared = "n_shared_experts",
+                 .norm = "norm_topk_prob",
+                 .normalized = true,
+                 .scaled = true,
+                 .dense_first = "first_k_dense_replace"}},
     {.gguf = "bitnet",
      .hugging_face = "",
      .apply = bitnet,
@@ -362,7 +394,8 @@ std::string translated(std::string_view part, std::initializer_list<PartNames> t
 std::vector<std::string_view> names_of(std::string_view Architecture::*field) {
   std::vector<std::string_view> names;
   for (const Architecture& a : kAll)
-    if (!(a.*field).empty() && std::find(names.begin(), names.end(), a.*field) == names.end())
+    if (!(a.*field).empty() && !(field == &Architecture::gguf && a.only_hugging_face) &&
+        std::find(names.begin(), names.end(), a.*field) == names.end())
       names.push_back(a.*field);
   return names;
 }
@@ -377,7 +410,7 @@ const Architecture* find_architecture_gguf(std::string_view name) {
 
 const Architecture& require_architecture(std::string_view gguf) {
   const Architecture* found = find_architecture_gguf(gguf);
-  if (found == nullptr) {
+  if (found == nullptr || found->only_hugging_face) {
     throw FormatError(
         fmt::format("models of the architecture '{}' do not run here; these do: {}", gguf, architecture_names()));
   }

@@ -59,8 +59,9 @@ struct ExpertRules {
 /// All that is particular to one family of models. A family whose parts are there is one more row of the table in
 /// architecture.cpp; nothing else asks for an architecture's name.
 struct Architecture {
-  std::string_view gguf;          ///< `general.architecture` of a GGUF file
-  std::string_view hugging_face;  ///< `model_type` of a config.json; empty: has none of its own
+  std::string_view gguf;           ///< `general.architecture` of a GGUF file
+  std::string_view hugging_face;   ///< `model_type` of a config.json; empty: has none of its own
+  bool only_hugging_face = false;  ///< GGUF files of it are neither read nor written
   /// What the name says about a design before its sizes are known.
   void (*apply)(DecoderConfig& config);
 

@@ -25,6 +25,11 @@ inline constexpr std::pair<std::string_view, std::string_view> kLlamaNames[] = {
     {"ffn.down", "mlp.down_proj"},
     {"ffn.sub_norm", "mlp.ffn_sub_norm"},
     {"ffn.activation", "mlp.act_fn"},
+    {"attention.latent.query_down", "self_attn.q_a_proj"},
+    {"attention.latent.query_norm", "self_attn.q_a_layernorm"},
+    {"attention.latent.down", "self_attn.kv_a_proj_with_mqa"},
+    {"attention.latent.norm", "self_attn.kv_a_layernorm"},
+    {"attention.latent.up", "self_attn.kv_b_proj"},
     {"ffn.router.logits", "mlp.gate"},
     {"ffn.router.choice_bias", "mlp.gate.e_score_correction_bias"},
     {"ffn.experts.gate", "mlp.experts.{}.gate_proj"},
@@ -149,5 +154,9 @@ inline constexpr std::pair<std::string_view, std::string_view> kGpt2Keys[] = {
 
 /// Masks that Hugging Face's class kept.
 inline constexpr std::string_view kGpt2Buffers[] = {".attn.bias", ".attn.masked_bias"};
+
+/// Queries of latent attention, which may have one projection or two.
+inline constexpr std::pair<std::string_view, std::string_view> kLatentQueryNames[] = {
+    {"attention.latent.query", "self_attn.q_b_proj"}};
 
 }  // namespace etna::models

@@ -23,6 +23,7 @@ std::string design(const DecoderConfig& c) {
                       c.logit_scale, c.residual_scale, c.temperature.scale, c.temperature.floor, c.temperature.offset,
                       c.window_rope_base);
   const ExpertConfig& e = c.experts;
+  text += fmt::format(" {} {} {} {}", c.latent.size, c.latent.query_size, c.latent.value_size, e.groups_by_best);
   text += fmt::format(" {} {} {} {} {} {} {} {} {} {} {}", e.count, e.chosen, e.feed_forward, e.shared,
                       static_cast<int>(e.router), e.choice_bias, e.groups, e.chosen_groups, e.normalized, e.scale,
                       e.jitter);

@@ -213,7 +213,9 @@ StoredWeights::Locate hugging_face_places(const DecoderConfig& config, const std
       return expert_places(config.experts, part, place(part).name, config.width);
     if (a.qkv_by_head && is_of_qkv(parts.part)) return places_by_head(config, parts.part, place(kQkv));
     if (is_of_qkv(parts.part)) return qkv_places(config, parts.part, has, place);
-    const StoredPlace plain = place(parts.part);
+    StoredPlace plain = place(parts.part);
+    // Queries of latent attention have one projection where there is no second.
+    if (parts.part == "attention.latent.query" && config.latent.query_size == 0) plain = place("attention.query");
     if ((parts.part == "ffn.gate" || parts.part == "ffn.up") && !has(plain.name)) {
       const std::string packed = block + "mlp.gate_up_proj" + parts.kind;
       if (has(packed))

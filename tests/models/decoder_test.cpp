@@ -47,7 +47,8 @@ INSTANTIATE_TEST_SUITE_P(Decoder, EachArchitecture,
                          testing::Values("llama", "qwen2", "qwen3", "gemma", "gemma2", "gemma3", "phi2", "phi3", "gpt2",
                                          "bitnet", "bitnet-b1.58", "mistral3", "smollm3", "olmo2", "granite", "glm4",
                                          "cohere2", "exaone4", "stablelm", "gptneox", "arcee", "apertus", "seed_oss",
-                                         "qwen3moe", "olmoe", "granitemoe", "phimoe", "ernie4_5-moe", "glm4moe"),
+                                         "qwen3moe", "olmoe", "granitemoe", "phimoe", "ernie4_5-moe", "glm4moe",
+                                         "deepseek2", "deepseek3"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::erase_if(name, [](char c) { return c == '-' || c == '.'; });

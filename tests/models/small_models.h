@@ -50,12 +50,17 @@ inline DecoderConfig small_config(const std::string& architecture) {
     c.experts.count = 4;
     c.experts.chosen = 2;
     c.experts.feed_forward = 48;
-    if (architecture == "glm4moe") {
+    if (find_architecture_gguf(architecture)->only_hugging_face) {
+      c.kv_heads = 4;
+      c.rope.size = 8;
+      c.latent = {.size = 24, .query_size = architecture == "deepseek3" ? 32 : 0, .value_size = 12};
+    }
+    if (architecture == "glm4moe" || architecture == "deepseek3") {
       c.experts.groups = 2;
       c.experts.chosen_groups = 1;
       c.experts.scale = 1.5;
     }
-    if (architecture == "glm4moe" || architecture == "ernie4_5-moe") {
+    if (architecture == "glm4moe" || architecture == "ernie4_5-moe" || architecture == "deepseek3") {
       c.experts.shared = 32;
       set_expert_layers(c, {false, true});
     }
