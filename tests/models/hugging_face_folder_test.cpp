@@ -87,6 +87,7 @@ TEST(HuggingFaceFolder, RefusesPartsThatItsSizesLeaveOver) {
   };
   EXPECT_THAT(refusal("model.layers.2.input_layernorm.weight"), HasSubstr("no place for 'model.layers.2."));
   EXPECT_THAT(refusal("model.layers.0.self_attn.o_proj.bias"), HasSubstr("no place for"));
+  EXPECT_THAT(refusal("model.extra.weight"), HasSubstr("no place for 'model.extra.weight'"));
   EXPECT_EQ(refusal("model.layers.0.self_attn.rotary_emb.inv_freq"), "");
   EXPECT_EQ(refusal("vision_tower.patch.weight"), "");  // with a warning
 }
