@@ -6,7 +6,6 @@
 #include <etna/data/csv.h>
 #include <etna/data/data_loader.h>
 #include <etna/data/dataset.h>
-#include <etna/data/iterable.h>
 #include <etna/data/prefetcher.h>
 #include <etna/data/sampler.h>
 #include <etna/data/text_file.h>

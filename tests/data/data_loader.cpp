@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 #include <nn/on_device.h>
 
-#include <etna/data/iterable.h>
+#include <etna/data/data_loader.h>
 #include <etna/tensor/ops.h>
 
 namespace etna::data {
