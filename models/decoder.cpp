@@ -6,6 +6,7 @@
 
 #include <etna/autograd/autograd.h>
 #include <etna/models/internal/model_split.h>
+#include <etna/models/internal/table_rows.h>
 #include <etna/tensor/internal/fusion.h>
 #include <etna/tensor/ops.h>
 
@@ -24,11 +25,6 @@ T& lasting(T&& object) {
 }
 
 Tensor moved_to(Device device, const Tensor& x) { return x.device() == device ? x : x.to(device); }
-
-/// Rows of a table that may be frozen.
-Tensor decoder_rows_of(const Projection& table, const Tensor& indices) {
-  return table.frozen() ? quantized_embedding(indices, table.blocks()) : embedding(table.weight, indices);
-}
 
 }  // namespace
 
@@ -73,11 +69,11 @@ Tensor Decoder::token_rows(const Tensor& tokens) const {
 
 /// Of a table that ranks share: each has zeros for the tokens of others.
 Tensor Decoder::embedding_rows(const Tensor& tokens) const {
-  if (!split.is_split()) return decoder_rows_of(token_embedding, tokens);
+  if (!split.is_split()) return table_rows(token_embedding, tokens);
   const PartRange& own = part.vocabulary;
   const Tensor indices = clamp(tokens - static_cast<double>(own.begin), 0.0, static_cast<double>(own.size - 1));
   const Tensor is_own = eq(indices + static_cast<double>(own.begin), tokens).unsqueeze(-1);
-  return sum_of_parts(decoder_rows_of(token_embedding, indices).where(is_own, 0.0), split);
+  return sum_of_parts(table_rows(token_embedding, indices).where(is_own, 0.0), split);
 }
 
 Tensor Decoder::embedded(const Tensor& tokens) const {
@@ -88,7 +84,7 @@ Tensor Decoder::embedded(const Tensor& tokens) const {
   }
   const Projection& table = *position_embedding;
   if (!table.frozen()) return token_rows(tokens) + table.weight.slice(0, 0, tokens.size(-1));
-  return token_rows(tokens) + decoder_rows_of(table, arange(0, tokens.size(-1), 1, {i64, tokens.device()}));
+  return token_rows(tokens) + table_rows(table, arange(0, tokens.size(-1), 1, {i64, tokens.device()}));
 }
 
 Tensor Decoder::hidden(const Tensor& tokens, const Tensor& adapters) const {
@@ -151,7 +147,7 @@ Tensor Decoder::extend_on_host(const Tensor& tokens, const DecoderCache& cache) 
   {
     const fusion::OnCpu on_cpu(tokens.device());
     x = token_rows(tokens);
-    if (position_embedding) x = x + decoder_rows_of(*position_embedding, positions);
+    if (position_embedding) x = x + table_rows(*position_embedding, positions);
   }
   const std::int64_t hosted = host_layers();
   if (hosted == 0) return x;

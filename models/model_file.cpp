@@ -6,15 +6,13 @@
 #include <fstream>
 #include <map>
 #include <optional>
-#include <sstream>
 
 #include <fmt/format.h>
 
-#include <etna/data/tokenizers/model_tokenizer.h>
 #include <etna/data/tokenizers/tokenizer.h>
-#include <etna/device/internal/log.h>
 #include <etna/models/internal/architecture.h>
 #include <etna/models/internal/file_config.h>
+#include <etna/models/internal/model_source.h>
 #include <etna/models/internal/weight_names.h>
 #include <etna/tensor/internal/name_list.h>
 #include <etna/tensor/io/checkpoint.h>
@@ -27,53 +25,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string read_text(const FilePath& file) {
-  require_plain_file(file);
-  std::ifstream in(fs::path(file), std::ios::binary);
-  std::stringstream text;
-  if (!in || !(text << in.rdbuf())) throw FormatError(fmt::format("{}: the file cannot be read", file.string()));
-  return text.str();
-}
-
-bool is_file(const FilePath& path) {
-  std::error_code ignored;
-  return fs::is_regular_file(path, ignored);
-}
-
-const quant::BlockFormat* format_of(DType dtype) {
-  return dtype == f32 || dtype == f16 || dtype == bf16 ? &quant::format_named(dtype == f32   ? "F32"
-                                                                              : dtype == f16 ? "F16"
-                                                                                             : "BF16")
-                                                       : nullptr;
-}
-
 /// The factor of a BitNet matrix.
 double scale_in(const std::string& name, const Tensor& values) {
   if (values.numel() != 1)
     throw FormatError(fmt::format("'{}' is {}; a matrix has one scale", name, str(values.shape())));
   return values.to(f32).flatten().to_vector<double>().front();
-}
-
-WeightPlacement placement_of(const LoadOptions& options) {
-  return {options.device, options.trainable, options.host_layers};
-}
-
-/// @throws FormatError for tensors that should be parts of the model, and warns of others.
-void check_unused(const std::string& file, const std::vector<std::string>& unused,
-                  const std::function<UnusedTensor(const std::string& name)>& kind_of) {
-  std::vector<std::string> parts, others;
-  for (const std::string& name : unused) {
-    const UnusedTensor kind = kind_of(name);
-    if (kind == UnusedTensor::part) parts.push_back(name);
-    if (kind == UnusedTensor::other) others.push_back(name);
-  }
-  if (!parts.empty()) {
-    throw FormatError(
-        fmt::format("{}: the model that the file's sizes describe has no place for {}; its number of "
-                    "layers or another field is wrong",
-                    file, name_list(parts, "'")));
-  }
-  if (!others.empty()) log().warn("{}: these tensors are not used: {}", file, name_list(others, "'"));
 }
 
 /// What to name instead of a folder that is no model.
@@ -111,14 +67,10 @@ std::optional<StoredTensor> in_metadata(const io::GgufFile& file, const std::str
 Model load_gguf_model(const FilePath& path, const LoadOptions& options) {
   const io::GgufFile file(path);
   const DecoderConfig config = decoder_config(file);
-  const HasTensor has = [file](const std::string& name) { return file.find_tensor(name) != nullptr; };
-  const auto find = [file](const std::string& name) -> std::optional<StoredTensor> {
-    const io::GgufTensor* tensor = file.find_tensor(name);
-    if (tensor == nullptr) return in_metadata(file, name);
-    if (tensor->format == nullptr) return StoredTensor{};
-    return StoredTensor{tensor->format, tensor->shape, file.bytes(*tensor)};
+  const auto find = [file, stored = tensors_of(file)](const std::string& name) {
+    return file.find_tensor(name) == nullptr ? in_metadata(file, name) : stored(name);
   };
-  StoredWeights weights(path.string(), find, gguf_places(config, has), placement_of(options));
+  StoredWeights weights(path.string(), find, gguf_places(config, names_of(file)), placement_of(options));
   if (config.ternary_scales) {
     weights.factor_of = [file](const std::string& name) -> std::optional<double> {
       if (!name.ends_with(".weight")) return std::nullopt;
@@ -133,23 +85,16 @@ Model load_gguf_model(const FilePath& path, const LoadOptions& options) {
   check_unused(path.string(), weights.unused(names), [&config](const std::string& name) {
     return config.ternary_scales && name.ends_with(".scale") ? UnusedTensor::known : gguf_unused(config, name);
   });
-  const std::string kind = file.string("tokenizer.ggml.model", "none");
-  if (kind != "none" && kind != "no_vocab")
-    model.tokenizer = std::make_shared<data::ModelTokenizer>(vocabulary_of(file), path.string());
+  model.tokenizer = tokenizer_in(file, path);
   return model;
 }
 
 Model load_folder(const FilePath& path, const LoadOptions& options) {
   const DecoderConfig config = folder_config(path);
   const io::ShardedSafetensors file(path);
-  const HasTensor has = [&file](const std::string& name) { return file.contains(name); };
-  const auto find = [&file](const std::string& name) -> std::optional<StoredTensor> {
-    if (!file.contains(name)) return std::nullopt;
-    const safetensors::Entry& entry = file.entry(name);
-    return StoredTensor{format_of(entry.dtype), entry.shape, file.bytes(name)};
-  };
-  StoredWeights weights(path.string(), find, hugging_face_places(config, hugging_face_prefix(config, has), has),
-                        placement_of(options));
+  const HasTensor has = names_of(file);
+  StoredWeights weights(path.string(), tensors_of(file),
+                        hugging_face_places(config, hugging_face_prefix(config, has), has), placement_of(options));
   weights.norm_offset = architecture_of(config).norm_offset;
   weights.rounds_to_ternary = config.rounds_to_ternary;
   if (config.ternary_scales) {

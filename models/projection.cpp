@@ -7,6 +7,7 @@
 
 #include <etna/autograd/autograd.h>
 #include <etna/device/internal/host_import.h>
+#include <etna/models/internal/table_rows.h>
 #include <etna/nn/init.h>
 #include <etna/tensor/autocast.h>
 #include <etna/tensor/ops.h>
@@ -147,6 +148,10 @@ void Projection::merge_adapter() {
     weight.detach().copy_(merged);
     weight.requires_grad_();
   }
+}
+
+Tensor table_rows(const Projection& table, const Tensor& indices) {
+  return table.frozen() ? quantized_embedding(indices, table.blocks()) : embedding(table.weight, indices);
 }
 
 void concat_weights(std::initializer_list<Projection*> layers) {

@@ -15,27 +15,6 @@ namespace {
 
 using Names = std::vector<std::pair<std::string_view, std::string_view>>;
 
-/// A decoder's name in parts: "blocks.3.ffn.up.weight" is block 3, "ffn.up", ".weight".
-struct Parts {
-  std::string block;  ///< empty outside of blocks
-  std::string part;
-  std::string kind;  ///< ".weight" or ".bias"
-};
-
-Parts parts_of(const std::string& name) {
-  Parts parts;
-  std::string rest = name;
-  if (rest.starts_with("blocks.")) {
-    const std::size_t dot = rest.find('.', 7);
-    parts.block = rest.substr(7, dot - 7);
-    rest = rest.substr(dot + 1);
-  }
-  const std::size_t dot = rest.rfind('.');
-  parts.part = rest.substr(0, dot);
-  parts.kind = rest.substr(dot);
-  return parts;
-}
-
 std::string translated(const Names& names, const std::string& part) {
   for (const auto& [from, to] : names)
     if (from == part) return std::string(to);
@@ -137,6 +116,20 @@ bool is_of_next_layer(const DecoderConfig& config, const std::string& name, cons
 }
 
 }  // namespace
+
+Parts parts_of(const std::string& name) {
+  Parts parts;
+  std::string rest = name;
+  if (rest.starts_with("blocks.")) {
+    const std::size_t dot = rest.find('.', 7);
+    parts.block = rest.substr(7, dot - 7);
+    rest = rest.substr(dot + 1);
+  }
+  const std::size_t dot = rest.rfind('.');
+  parts.part = rest.substr(0, dot);
+  parts.kind = rest.substr(dot);
+  return parts;
+}
 
 std::string gguf_name(const DecoderConfig& config, const std::string& name) {
   Parts parts = parts_of(name);

@@ -11,6 +11,14 @@
 /// The names of a decoder's weights in each kind of file.
 namespace etna::models {
 
+/// A model's name of a weight in parts: "blocks.3.ffn.up.weight" is block 3, "ffn.up", ".weight".
+struct Parts {
+  std::string block;  ///< empty outside of blocks
+  std::string part;
+  std::string kind;  ///< ".weight" or ".bias"
+};
+Parts parts_of(const std::string& name);
+
 /// Whether a file has a tensor with this name.
 using HasTensor = std::function<bool(const std::string& name)>;
 

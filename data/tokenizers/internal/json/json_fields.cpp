@@ -107,11 +107,11 @@ bool is_plain_byte_level(const json& root) {
   return true;
 }
 
-JsonPart::JsonPart(const json& value, std::string what, const std::string& name)
-    : value_(value), what_(std::move(what)), name_(name) {}
+JsonPart::JsonPart(const json& value, std::string what, const std::string& name, const char* use)
+    : value_(value), what_(std::move(what)), name_(name), use_(use) {}
 
 void JsonPart::refuse(const std::string& why) const {
-  throw FormatError(fmt::format("{}: cannot be used as a tokenizer: its {} {}", name_, what_, why));
+  throw FormatError(fmt::format("{}: cannot be used as {}: its {} {}", name_, use_, what_, why));
 }
 
 std::string JsonPart::type() const { return text("type"); }
@@ -142,11 +142,18 @@ std::int64_t JsonPart::integer(const char* field, std::int64_t otherwise) const 
   return found->get<std::int64_t>();
 }
 
+double JsonPart::number(const char* field, double otherwise) const {
+  const json* found = find(field);
+  if (found == nullptr) return otherwise;
+  if (!found->is_number()) refuse(fmt::format("has {} = {}; wanted a number", field, json_brief(*found)));
+  return found->get<double>();
+}
+
 std::vector<JsonPart> JsonPart::list(const char* field) const {
   const json* found = find(field);
   if (found == nullptr || !found->is_array()) refuse(fmt::format("lacks the array '{}'", field));
   std::vector<JsonPart> parts;
-  for (const json& value : *found) parts.emplace_back(value, what_, name_);
+  for (const json& value : *found) parts.emplace_back(value, what_, name_, use_);
   return parts;
 }
 

@@ -33,11 +33,11 @@ const nlohmann::json* json_field(const nlohmann::json& object, const char* field
 /// special ones.
 bool is_plain_byte_level(const nlohmann::json& root);
 
-/// Reads a part of a tokenizer.json field by field; every error names file, part and field.
+/// Reads a part of a tokenizer.json, or of another JSON file, field by field; every error names file, part and field.
 class JsonPart {
  public:
-  /// @param what such as "normalizer"
-  JsonPart(const nlohmann::json& value, std::string what, const std::string& name);
+  /// @param what such as "normalizer" @param use what the file is for
+  JsonPart(const nlohmann::json& value, std::string what, const std::string& name, const char* use = "a tokenizer");
 
   [[noreturn]] void refuse(const std::string& why) const;
   const nlohmann::json& value() const { return value_; }
@@ -49,6 +49,7 @@ class JsonPart {
   std::string text(const char* field) const;
   std::string text(const char* field, const std::string& otherwise) const;
   std::int64_t integer(const char* field, std::int64_t otherwise) const;
+  double number(const char* field, double otherwise) const;
   /// An array of parts. @throws FormatError if it is missing
   std::vector<JsonPart> list(const char* field) const;
   /// The field {"String": ...} or {"Regex": ...} as a regular expression for RegexSplitter.
@@ -58,6 +59,7 @@ class JsonPart {
   const nlohmann::json& value_;
   std::string what_;
   const std::string& name_;
+  const char* use_;
 };
 
 }  // namespace etna::data
