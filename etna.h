@@ -22,6 +22,7 @@
 #include <etna/device/profile/profiler.h>
 #include <etna/dist/dist.h>
 #include <etna/models/decoder.h>
+#include <etna/models/encoder.h>
 #include <etna/models/generator.h>
 #include <etna/models/grammar/grammar.h>
 #include <etna/models/kv_cache.h>

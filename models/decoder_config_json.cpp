@@ -11,6 +11,8 @@
 #include <etna/models/decoder_config.h>
 #include <etna/models/internal/architecture.h>
 #include <etna/models/internal/config_fields.h>
+#include <etna/models/internal/encoder_family.h>
+#include <etna/models/internal/file_config.h>
 
 namespace etna::models {
 namespace {
@@ -20,6 +22,8 @@ constexpr std::pair<Activation, std::string_view> kActivationNames[] = {
     {Activation::gelu_tanh, "gelu_new"},  {Activation::gelu_tanh, "gelu_pytorch_tanh"},
     {Activation::gelu_tanh, "gelu_fast"}, {Activation::relu_squared, "relu2"},
     {Activation::silu, "silu"},           {Activation::silu, "swish"}};
+
+}  // namespace
 
 Activation read_activation(std::string_view name) {
   for (const auto& [activation, theirs] : kActivationNames)
@@ -31,6 +35,8 @@ Activation read_activation(std::string_view name) {
         name));
   return *found;
 }
+
+namespace {
 
 std::string_view written_activation(Activation activation) {
   for (const auto& [known, theirs] : kActivationNames)
@@ -296,6 +302,7 @@ const Architecture& architecture_in(const Json& json, bool& one_bit) {
   const std::string type = read<std::string>(json, "model_type", "");
   const Architecture* found = find_architecture_hugging_face(type);
   if (found == nullptr) {
+    refuse_encoder(type);
     throw FormatError(
         fmt::format("models of the type '{}' do not run here; these do: {}", type, hugging_face_type_names()));
   }

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include <etna/models/internal/architecture_names.h>
+#include <etna/models/internal/encoder_family.h>
 
 namespace etna::models {
 namespace {
@@ -411,6 +412,7 @@ const Architecture* find_architecture_gguf(std::string_view name) {
 const Architecture& require_architecture(std::string_view gguf) {
   const Architecture* found = find_architecture_gguf(gguf);
   if (found == nullptr || found->only_hugging_face) {
+    refuse_encoder(gguf);
     throw FormatError(
         fmt::format("models of the architecture '{}' do not run here; these do: {}", gguf, architecture_names()));
   }

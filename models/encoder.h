@@ -1,0 +1,214 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <etna/device/owned.h>
+#include <etna/models/decoder_block.h>
+#include <etna/models/model_file.h>
+#include <etna/models/projection.h>
+#include <etna/nn/containers.h>
+#include <etna/nn/dropout.h>
+#include <etna/nn/module.h>
+
+/// Text encoders, which read a text in both directions: BERT and what followed it.
+namespace etna::models {
+
+/// How the vectors of a text's tokens become one: their mean, that of the first token, or that of the last one.
+enum class Pooling : std::uint8_t { mean, cls, last };
+/// "mean", "cls", "last".
+const char* name(Pooling pooling);
+/// @throws Error naming those that there are
+Pooling pooling_named(std::string_view name);
+
+/// What turns the vector of a text into scores (sequence classification).
+struct ClassifierConfig {
+  std::int64_t labels = 0;  ///< 0: the model has none
+  Pooling pooling = Pooling::cls;
+  std::optional<Activation> activation = {};  ///< behind the first matrix; unset: tanh
+  bool bias = true;                           ///< of the first matrix
+  bool norm = false;                          ///< behind the activation
+};
+
+/// The design of an encoder: sizes and what its blocks are made of.
+struct EncoderConfig {
+  std::string architecture = "bert";  ///< as Hugging Face names it ('model_type')
+  std::string name;
+  std::int64_t vocabulary = 0;
+  std::int64_t context = 0;          ///< tokens that a text may have
+  std::int64_t width = 0;            ///< of the residual stream
+  std::int64_t embedding_width = 0;  ///< of the token embeddings, which are projected to `width`; 0: as wide
+  std::int64_t layers = 0;
+  std::int64_t heads = 0;
+  std::int64_t head_size = 0;     ///< elements a head; 0: width / heads
+  std::int64_t feed_forward = 0;  ///< width between the matrices of the feed-forward layer
+  std::int64_t token_types = 0;   ///< kinds of tokens (first and second text of a pair); 0: no table of them
+
+  double norm_eps = 1e-12;
+  /// Norms in front of the sublayers, but for the first, and one behind the last block (ModernBERT). Else a norm behind
+  /// each sum.
+  bool pre_norm = false;
+  bool norm_bias = true;
+  bool attention_bias = true;
+  bool ffn_bias = true;
+  bool gated = false;  ///< down(act(gate(x)) ⊙ up(x)), else down(act(up(x)))
+  Activation activation = Activation::gelu;
+
+  PositionKind positions = PositionKind::learned;
+  std::int64_t position_offset = 0;   ///< rows of the table of positions before that of the first token (RoBERTa)
+  std::int64_t rope_size = 0;         ///< elements of a head that are rotated; 0: all
+  double rope_base = 10000;           ///< of layers that see the whole text
+  double window_rope_base = 0;        ///< of layers with a window; 0: as the others
+  std::int64_t window = 0;            ///< tokens on each side that layers with a window see
+  std::vector<bool> windowed = {};    ///< whether each layer has the window; empty: none has
+  std::int64_t relative_buckets = 0;  ///< of distances, each with a number added to scores for each head (MPNet)
+
+  ClassifierConfig classifier;
+  double dropout = 0;  ///< in training: of embeddings, and of what each sublayer adds to x
+
+  bool has_window(std::int64_t layer) const { return !windowed.empty() && windowed[static_cast<std::size_t>(layer)]; }
+  std::int64_t head_rows() const { return heads * head_size; }
+  /// @throws FormatError naming the field that makes no model
+  void check() const;
+};
+
+/// From a config.json of Hugging Face. @param name for errors
+/// @throws FormatError for another kind of model, and for a design that does not run here
+EncoderConfig encoder_config(std::string_view json, const std::string& name);
+/// From the metadata and the tensors of a GGUF file. @throws FormatError
+EncoderConfig encoder_config(const io::GgufFile& file);
+/// The encoders that run, as Hugging Face names them.
+std::vector<std::string_view> known_encoders();
+/// Whether a file or a folder says that it is an encoder of a kind that runs here. Reads its config alone.
+bool is_encoder(const FilePath& path);
+
+/// Texts for an encoder.
+struct EncoderInput {
+  Tensor tokens;        ///< [B, T] i64 or i32
+  Tensor lengths = {};  ///< [B, N] i32 or i64, of the texts in each row, in order; undefined: each row is one text
+  Tensor types = {};    ///< [B, T], kinds of tokens; undefined: all 0
+};
+
+/// What the layers of an encoder share while they read: which tokens see each other.
+struct EncoderSight {
+  Tensor documents = {};  ///< as AttentionSettings::documents
+  Tensor mask = {};    ///< of layers that see whole texts, where documents do not suffice: [B or 1, heads or 1, T, T]
+  Tensor window = {};  ///< of layers with a window, bool; undefined: no text is longer
+};
+
+/// A tensor that follows what it is used with to its device.
+class ConstantTensor {
+ public:
+  ConstantTensor() = default;
+  explicit ConstantTensor(const Tensor& values) : values_(values) {}
+  const Tensor& on(Device device) const;
+  bool defined() const { return values_.defined(); }
+
+ private:
+  mutable Tensor values_;
+};
+
+/// x + attention(x) and the feed-forward layer, with norms behind the sums or in front of the sublayers.
+class EncoderBlock : public nn::Module {
+ public:
+  /// @param config which must outlive this
+  EncoderBlock(Weights& weights, const std::string& name, const EncoderConfig& config, std::int64_t layer);
+  /// @param x [B, T, width] @return the same
+  Tensor forward(const Tensor& x, const EncoderSight& sight) const;
+
+  Owned<Norm> attention_norm;  ///< null in the first block where norms come first
+  Projection qkv;              ///< queries, keys and values, rows one below the other
+  Projection output;           ///< of attention
+  Norm ffn_norm;
+  DecoderFeedForward ffn;
+  nn::Dropout dropout;
+
+ private:
+  Tensor attend(const Tensor& x, const EncoderSight& sight) const;
+
+  const EncoderConfig& config_;
+  const bool windowed_;
+  ConstantTensor frequencies_;
+};
+
+/// output(norm(act(dense(x)))), from the vector of a text to its scores.
+class EncoderClassifier : public nn::UnaryModule {
+ public:
+  EncoderClassifier(Weights& weights, const std::string& name, const EncoderConfig& config);
+  /// @param x [..., width] @return [..., labels]
+  Tensor forward(const Tensor& x) const override;
+
+  Projection dense;
+  Owned<Norm> norm;
+  Projection output;
+
+ private:
+  const std::optional<Activation> activation_;
+};
+
+/// A text encoder: embeddings, blocks, and perhaps a classifier.
+///     models::EncoderModel model = models::load_encoder("all-MiniLM-L6-v2");
+///     Tensor vectors = pool_texts(model.encoder->hidden({tokens, lengths}), lengths, model.pooling);
+class Encoder : public nn::UnaryModule {
+ public:
+  Encoder(Encoder&&) = delete;
+  Encoder& operator=(Encoder&&) = delete;
+  /// @throws FormatError as EncoderConfig::check()
+  Encoder(const EncoderConfig& config, Weights& weights);
+  /// With FreshWeights, to be trained.
+  explicit Encoder(const EncoderConfig& config);
+
+  /// hidden() of rows that are one text each. @param tokens [B, T]
+  Tensor forward(const Tensor& tokens) const override { return hidden({tokens}); }
+  /// The vectors of all tokens; those behind the texts of a row mean nothing.
+  /// @return [B, T, width] @throws ShapeError for a row of one text that is longer than the context
+  Tensor hidden(const EncoderInput& input) const;
+  /// The classifier's scores. @return [B, N, labels] @throws Error for a model without one
+  Tensor classify(const EncoderInput& input) const;
+  /// True if some matrix is in a block format, so that it cannot be trained.
+  bool frozen() const { return token_embedding.frozen(); }
+
+  const EncoderConfig config;
+  Projection token_embedding;            ///< [vocabulary, embedding width]
+  Owned<Projection> position_embedding;  ///< [context + position_offset, embedding width], or null
+  Owned<Projection> type_embedding;      ///< [token types, embedding width], or null
+  Norm embedding_norm;
+  Owned<Projection> embedding_projection;  ///< null where embeddings are as wide as the rest
+  Owned<Projection> relative_bias;         ///< [buckets, heads], or null
+  nn::Dropout dropout;
+  nn::ModuleList<EncoderBlock> blocks;
+  Owned<Norm> norm;  ///< behind the last block, where norms come first
+  Owned<EncoderClassifier> classifier;
+
+ protected:
+  std::unique_ptr<nn::Module> another() const override;
+
+ private:
+  Tensor embedded(const EncoderInput& input, const Tensor& bounds) const;
+  EncoderSight sight(const EncoderInput& input, const Tensor& bounds) const;
+
+  ConstantTensor buckets_;
+};
+
+/// The vectors of texts from those of their tokens.
+/// @param hidden [B, T, W] @param lengths as EncoderInput::lengths, each at least 1
+/// @return [B, N, W]; N is 1 without lengths. A length of 0 gives 0
+Tensor pool_texts(const Tensor& hidden, const Tensor& lengths, Pooling pooling);
+
+/// An encoder from files, ready to run.
+struct EncoderModel {
+  std::string source;  ///< "GGUF", "safetensors"
+  std::unique_ptr<Encoder> encoder;
+  std::shared_ptr<const data::Tokenizer> tokenizer;  ///< null where there is none beside the weights
+};
+
+/// Reads an encoder from a GGUF file or a folder of Hugging Face. Heads that are not a classifier are named in a
+/// warning. @param options host_layers and split do not apply
+/// @throws FormatError naming the file for what is missing, damaged, or does not run here
+EncoderModel load_encoder(const FilePath& path, const LoadOptions& options = {});
+
+}  // namespace etna::models

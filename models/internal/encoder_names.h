@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+
+#include <etna/models/encoder.h>
+#include <etna/models/internal/weight_names.h>
+
+/// The names of an encoder's weights in each kind of file.
+namespace etna::models {
+
+/// What comes before the names of an encoder's tensors in files of models with heads ("bert."); empty in others.
+std::string encoder_prefix(const EncoderConfig& config, const HasTensor& has);
+/// Each takes an encoder's name ("blocks.0.qkv.weight") to its places in the file.
+/// @param config which must outlive the result
+StoredWeights::Locate encoder_places(const EncoderConfig& config, const std::string& prefix, const HasTensor& has);
+StoredWeights::Locate gguf_encoder_places(const EncoderConfig& config, const HasTensor& has);
+UnusedTensor encoder_unused(const std::string& prefix, const std::string& name);
+
+/// A GGUF file's name of an encoder's weight; queries, keys and values are "qkv", or "query", "key" and "value".
+std::string gguf_encoder_name(const std::string& name);
+
+}  // namespace etna::models
