@@ -88,7 +88,33 @@ std::vector<std::int32_t> ModelTokenizer::encode(std::string_view text, SpecialT
 
 std::vector<std::int32_t> ModelTokenizer::encode_prompt(std::string_view text, PromptOptions options) const {
   Ids ids = encode(text, options.special);
-  return options.add_special ? around(std::move(ids)) : ids;
+  if (options.add_special) return around(std::move(ids), options.most);
+  if (options.most > 0 && ids.size() > options.most) ids.resize(options.most);
+  return ids;
+}
+
+TokenPair ModelTokenizer::encode_pair(std::string_view first, std::string_view second, PromptOptions options) const {
+  if (plan_->pair.empty()) return Tokenizer::encode_pair(first, second, options);
+  Ids texts[2] = {encode(first, options.special), encode(second, options.special)};
+  std::size_t around = 0;
+  for (const PairPart& part : plan_->pair) around += options.add_special ? part.special.size() : 0;
+  if (options.most > 0) {
+    const std::size_t room = options.most - std::min(options.most, around);
+    const bool swapped = texts[0].size() > texts[1].size();
+    Ids &shorter = texts[swapped ? 1 : 0], &longer = texts[swapped ? 0 : 1];
+    if (shorter.size() + longer.size() > room) {
+      if (shorter.size() > room / 2) shorter.resize(room / 2);
+      longer.resize(room - shorter.size());
+    }
+  }
+  TokenPair pair;
+  for (const PairPart& part : plan_->pair) {
+    const Ids& ids = part.text < 0 ? part.special : texts[part.text];
+    if (part.text < 0 && !options.add_special) continue;
+    pair.ids.insert(pair.ids.end(), ids.begin(), ids.end());
+    pair.types.resize(pair.ids.size(), part.type);
+  }
+  return pair;
 }
 
 std::vector<std::int32_t> ModelTokenizer::encode_parts(std::span<const TextPart> parts, bool add_special) const {
@@ -103,7 +129,9 @@ std::vector<std::int32_t> ModelTokenizer::encode_parts(std::span<const TextPart>
   return add_special ? around(std::move(ids)) : ids;
 }
 
-std::vector<std::int32_t> ModelTokenizer::around(std::vector<std::int32_t> ids) const {
+std::vector<std::int32_t> ModelTokenizer::around(std::vector<std::int32_t> ids, std::size_t most) const {
+  const std::size_t special = plan_->prefix.size() + plan_->suffix.size();
+  if (most > 0 && ids.size() + special > most) ids.resize(most - std::min(most, special));
   // A template that already begins with BOS does not get another one.
   if (plan_->prefix.empty() || ids.empty() || ids[0] != plan_->prefix[0])
     ids.insert(ids.begin(), plan_->prefix.begin(), plan_->prefix.end());

@@ -15,7 +15,7 @@ namespace etna::data {
 struct TokenizerPlan;
 
 /// The tokenizer of a pretrained model: SentencePiece (BPE and unigram), byte-level BPE with the pre-tokenizers of many
-/// model families, or the pipeline that a tokenizer.json describes.
+/// model families, BERT's WordPiece, or the pipeline that a tokenizer.json describes.
 class ModelTokenizer : public Tokenizer {
  public:
   /// From the vocabulary of a GGUF file. @param name for errors @throws FormatError for an inconsistent vocabulary
@@ -29,6 +29,7 @@ class ModelTokenizer : public Tokenizer {
   std::vector<std::int32_t> encode(std::string_view text, SpecialTokens special = SpecialTokens::recognize,
                                    std::vector<std::string>* unknown = nullptr) const override;
   std::vector<std::int32_t> encode_prompt(std::string_view text, PromptOptions options = {}) const override;
+  TokenPair encode_pair(std::string_view first, std::string_view second, PromptOptions options = {}) const override;
   std::vector<std::int32_t> encode_parts(std::span<const TextPart> parts, bool add_special = true) const override;
   /// Special tokens decode to no text.
   std::string decode(std::span<const std::int32_t> ids) const override;
@@ -51,7 +52,7 @@ class ModelTokenizer : public Tokenizer {
   std::optional<std::int32_t> find(std::string_view spelling) const;
 
  private:
-  std::vector<std::int32_t> around(std::vector<std::int32_t> ids) const;
+  std::vector<std::int32_t> around(std::vector<std::int32_t> ids, std::size_t most = 0) const;
 
   Owned<const TokenizerPlan> plan_;
 };

@@ -25,7 +25,13 @@ constexpr std::size_t kLargestFile = std::size_t{256} << 20;
 void Tokenizer::save(const FilePath& file) const { io::write_file(file, json()); }
 
 std::vector<std::int32_t> Tokenizer::encode_prompt(std::string_view text, PromptOptions options) const {
-  return encode(text, options.special);
+  std::vector<std::int32_t> ids = encode(text, options.special);
+  if (options.most > 0 && ids.size() > options.most) ids.resize(options.most);
+  return ids;
+}
+
+TokenPair Tokenizer::encode_pair(std::string_view, std::string_view, PromptOptions) const {
+  throw FormatError(fmt::format("{}: the tokenizer does not say how pairs of texts are written", name()));
 }
 
 std::vector<std::int32_t> Tokenizer::encode_parts(std::span<const TextPart> parts, bool) const {
@@ -70,6 +76,10 @@ std::unique_ptr<Tokenizer> load_tokenizer(const FilePath& file) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   const std::string extension = std::filesystem::path(file).extension().string();
   if (extension == ".bin") return std::make_unique<ModelTokenizer>(parse_llama2c_tokenizer(text, name), name);
+  if (extension == ".txt") {
+    const std::string json = wordpiece_json(text, name);
+    return parse_tokenizer(with_tokenizer_config(json, file), name);
+  }
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   const bool json = first == std::string_view::npos || text[first] == '{' || text[first] == '[';
   if (extension == ".model" || (!json && text[0] == '\n')) {

@@ -26,6 +26,13 @@ enum class SpecialTokens { recognize, as_text };
 struct PromptOptions {
   SpecialTokens special = SpecialTokens::as_text;
   bool add_special = true;  ///< add the BOS and EOS tokens that the model was trained with
+  std::size_t most = 0;     ///< tokens at most, special ones included: the text's end is left out; 0: all
+};
+
+/// Two texts as one row of tokens, for a model that compares them.
+struct TokenPair {
+  std::vector<std::int32_t> ids;
+  std::vector<std::int32_t> types;  ///< of each token: as the model's template says, usually 0 and then 1
 };
 
 /// A part of a text, and whether special tokens are recognized in it.
@@ -70,6 +77,10 @@ class Tokenizer {
 
   /// The ids of a prompt, as a model expects them.
   virtual std::vector<std::int32_t> encode_prompt(std::string_view text, PromptOptions options = {}) const;
+  /// The ids of two texts, as a model that compares texts expects them. Where there are too many tokens, the end of the
+  /// longer text is left out, of both texts where both are long.
+  /// @throws FormatError where the tokenizer does not say how pairs are written
+  virtual TokenPair encode_pair(std::string_view first, std::string_view second, PromptOptions options = {}) const;
   /// Encodes a text given in parts. ModelTokenizer encodes them as one text, so that tokens may span parts. A special
   /// token is recognized only if it lies within one part that recognizes special tokens.
   virtual std::vector<std::int32_t> encode_parts(std::span<const TextPart> parts, bool add_special = true) const;
@@ -91,9 +102,9 @@ class Tokenizer {
   void save(const FilePath& file) const;
 };
 
-/// Reads a file written by Tokenizer::save(), a tokenizer.json of Hugging Face's tokenizers, a SentencePiece model, or
-/// a tokenizer.bin of llama2.c. Truncation and padding of a tokenizer.json are ignored: Hugging Face's transformers set
-/// both at each call.
+/// Reads a file written by Tokenizer::save(), a tokenizer.json of Hugging Face's tokenizers, a SentencePiece model, a
+/// vocab.txt of WordPiece, or a tokenizer.bin of llama2.c. Truncation and padding of a tokenizer.json are ignored:
+/// Hugging Face's transformers set both at each call.
 /// @throws FormatError for a missing, damaged or unsupported file
 std::unique_ptr<Tokenizer> load_tokenizer(const FilePath& file);
 /// Reads JSON in memory. @param name for errors

@@ -78,14 +78,14 @@ void refuses(Change&& change, const char* why) {
 }
 
 TEST(TokenizerJson, NamesWhatItDoesNotApply) {
-  refuses([](json& j) { j["normalizer"] = {{"type", "BertNormalizer"}}; }, "BertNormalizer");
+  refuses([](json& j) { j["normalizer"] = {{"type", "Nmt"}}; }, "Nmt");
   refuses([](json& j) { j["pre_tokenizer"] = {{"type", "UnicodeScripts"}}; }, "UnicodeScripts");
   refuses([](json& j) { j["pre_tokenizer"] = 3; }, "lacks the string 'type'");
   refuses([](json& j) { j["pre_tokenizer"] = {{"type", "Sequence"}}; }, "lacks the array 'pretokenizers'");
   refuses([](json& j) { j["post_processor"] = {{"type", "Magic"}}; }, "Magic");
   refuses([](json& j) { j["decoder"] = {{"type", "CTC"}}; }, "CTC");
   refuses([](json& j) { j["decoder"] = nullptr; }, "no decoder");
-  refuses([](json& j) { j["model"]["type"] = "WordPiece"; }, "WordPiece");
+  refuses([](json& j) { j["model"]["type"] = "WordLevel"; }, "WordLevel");
   refuses([](json& j) { j["model"]["dropout"] = 0.1; }, "dropout");
   refuses([](json& j) { j["model"]["end_of_word_suffix"] = "</w>"; }, "end_of_word_suffix");
   refuses([](json& j) { j["model"]["unk_token"] = "<unk>"; }, "not in the vocabulary");

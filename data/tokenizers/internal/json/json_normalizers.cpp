@@ -5,6 +5,7 @@
 #include <etna/data/tokenizers/internal/splits/regex_splitter.h>
 #include <etna/data/tokenizers/internal/unicode/charsmap.h>
 #include <etna/data/tokenizers/internal/unicode/unicode_normal.h>
+#include <etna/data/tokenizers/pieces/internal/bert_text.h>
 
 namespace etna::data {
 namespace {
@@ -78,6 +79,15 @@ Normalize replace(const JsonPart& part) {
   };
 }
 
+Normalize bert(const JsonPart& part) {
+  BertNormalizer normalizer;
+  normalizer.clean = part.flag("clean_text", true);
+  normalizer.spaces_ideographs = part.flag("handle_chinese_chars", true);
+  normalizer.lowercases = part.flag("lowercase", true);
+  normalizer.strips_accents = part.flag("strip_accents", normalizer.lowercases);
+  return normalizer;
+}
+
 }  // namespace
 
 Normalize read_normalizer(const JsonPart& part) {
@@ -88,7 +98,8 @@ Normalize read_normalizer(const JsonPart& part) {
   if (type == "NFKC") return form(NormalForm::nfkc);
   if (type == "NFKD") return form(NormalForm::nfkd);
   if (type == "Lowercase") return to_lowercase;
-  if (type == "StripAccents") return without_accents;
+  if (type == "StripAccents") return [](std::string_view text) { return without_accents(text); };
+  if (type == "BertNormalizer") return bert(part);
   if (type == "Precompiled") return precompiled(part);
   if (type == "Replace") return replace(part);
   if (type == "Strip")

@@ -4,6 +4,7 @@
 #include <etna/data/tokenizers/internal/splits/published_patterns.h>
 #include <etna/data/tokenizers/internal/splits/regex_splitter.h>
 #include <etna/data/tokenizers/internal/unicode/byte_characters.h>
+#include <etna/data/tokenizers/pieces/internal/bert_text.h>
 #include <etna/data/tokenizers/pieces/internal/piece_splits.h>
 #include <etna/data/tokenizers/pieces/internal/space_symbol.h>
 
@@ -77,6 +78,8 @@ void read_step(const JsonPart& part, JsonSplit& split) {
     split.steps.push_back(regex_split(published::kOnePunctuation, behavior(part), false, part.name()));
   } else if (type == "WhitespaceSplit") {
     split.steps.push_back(regex_split(published::kOneSpace, SplitBehavior::removed, false, part.name()));
+  } else if (type == "BertPreTokenizer") {
+    split.steps.push_back(bert_split(part.name()));
   } else if (type == "CharDelimiterSplit") {
     split.steps.push_back(
         regex_split(escape_regex(part.text("delimiter")), SplitBehavior::removed, false, part.name()));
@@ -110,6 +113,10 @@ void read_decoder_step(const JsonPart& part, bool& fused, JsonDecoder& decoder) 
   if (fused) part.refuse(fmt::format("has a {} after Fuse, which Etna does not support", type));
   if (type == "ByteLevel") {
     decoder.byte_level = true;
+  } else if (type == "WordPiece") {
+    decoder.word_pieces = {.prefix = part.text("prefix", "##"), .cleans = part.flag("cleanup", true)};
+    decoder.leading_space = LeadingSpace::count;
+    decoder.leading_spaces = 1;
   } else if (type == "ByteFallback") {
     decoder.byte_fallback = true;
   } else if (type == "Metaspace") {

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <etna/data/tokenizers/internal/json/json_fields.h>
+#include <etna/data/tokenizers/pieces/internal/bert_text.h>
 #include <etna/data/tokenizers/pieces/internal/tokenizer_plan.h>
 
 namespace etna::data {
@@ -23,6 +25,7 @@ JsonSplit read_pre_tokenizer(const JsonPart& part);
 struct JsonDecoder {
   bool byte_level = false;
   bool byte_fallback = false;  ///< tokens <0xNN> decode to bytes
+  std::optional<WordPieceText> word_pieces;
   std::vector<std::pair<std::string, std::string>> replaced;
   std::size_t strip_each = 0;  ///< leading spaces stripped from each token
   LeadingSpace leading_space = LeadingSpace::keep;

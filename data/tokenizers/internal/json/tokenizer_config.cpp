@@ -73,6 +73,52 @@ std::vector<std::int32_t> ids_in(const JsonPart& part, const char* field, std::s
 
 }  // namespace
 
+std::string wordpiece_json(std::string_view vocabulary, const std::string& name) {
+  const std::filesystem::path config = std::filesystem::path(name).parent_path() / "tokenizer_config.json";
+  std::error_code none;
+  const json settings = std::filesystem::is_regular_file(config, none)
+                            ? parse_json_object(read_text_file(config), config.string())
+                            : json::object();
+  const JsonPart part(settings, "tokenizer_config", name);
+  json vocab = json::object(), added = json::array();
+  std::int64_t id = 0;
+  for (std::size_t at = 0; at < vocabulary.size(); ++id) {
+    const std::size_t end = std::min(vocabulary.find('\n', at), vocabulary.size());
+    std::string token(vocabulary.substr(at, end - at));
+    if (token.ends_with('\r')) token.pop_back();
+    if (find_invalid_utf8(token) != std::string::npos)
+      throw FormatError(fmt::format("{}: not a vocabulary of WordPiece: line {} is not UTF-8", name, id + 1));
+    vocab[token] = id;  // of equal ones, the last counts, as in Hugging Face's transformers
+    at = end + 1;
+  }
+  const auto special = [&](const char* field, const char* usual) {
+    const json given = token_text(settings, field);
+    std::string token = given.is_string() ? given.get<std::string>() : usual;
+    const auto found = vocab.find(token);
+    if (found == vocab.end())
+      throw FormatError(fmt::format("{}: not a vocabulary of WordPiece: it has no token '{}'", name, token));
+    const bool known = std::any_of(added.begin(), added.end(), [&](const json& one) { return one["id"] == *found; });
+    if (!known) added.push_back({{"id", *found}, {"content", token}, {"special", true}, {"normalized", false}});
+    return json::array({token, *found});
+  };
+  const json unknown = special("unk_token", "[UNK]"), sep = special("sep_token", "[SEP]"),
+             cls = special("cls_token", "[CLS]");
+  for (const auto& [field, usual] : {std::pair{"pad_token", "[PAD]"}, {"mask_token", "[MASK]"}})
+    if (token_text(settings, field).is_string() || vocab.contains(usual)) special(field, usual);
+  const bool lowercase = part.flag("do_lower_case", true);
+  const json root = {{"added_tokens", added},
+                     {"normalizer",
+                      {{"type", "BertNormalizer"},
+                       {"lowercase", lowercase},
+                       {"strip_accents", part.flag("strip_accents", lowercase)},
+                       {"handle_chinese_chars", part.flag("tokenize_chinese_chars", true)}}},
+                     {"pre_tokenizer", {{"type", "BertPreTokenizer"}}},
+                     {"post_processor", {{"type", "BertProcessing"}, {"sep", sep}, {"cls", cls}}},
+                     {"decoder", {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", true}}},
+                     {"model", {{"type", "WordPiece"}, {"unk_token", unknown[0]}, {"vocab", vocab}}}};
+  return root.dump();
+}
+
 std::string with_tokenizer_config(std::string text, const FilePath& file) {
   const std::size_t brace = text.find('{');
   if (brace == std::string::npos || text.find("\"tokenizer_config\"") != std::string::npos) return text;

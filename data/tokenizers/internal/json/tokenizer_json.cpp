@@ -32,20 +32,24 @@ class JsonPlanner {
     const JsonPart part(*model, "model", name_);
     // Old files do not state the type of a BPE model.
     const std::string type = part.text("type", part.find("merges") != nullptr ? "BPE" : "Unigram");
-    if (type != "BPE" && type != "Unigram")
-      part.refuse(fmt::format("is a {}, which Etna does not support; wanted BPE or Unigram", json_brief(type)));
-    if (type == "BPE")
-      read_vocab(part);
-    else
+    if (type != "BPE" && type != "Unigram" && type != "WordPiece") {
+      part.refuse(
+          fmt::format("is a {}, which Etna does not support; wanted BPE, Unigram or WordPiece", json_brief(type)));
+    }
+    if (type == "Unigram")
       read_pieces(part);
+    else
+      read_vocab(part);
     read_added();
     for (std::size_t id = 0; id < plan_.tokens.size(); ++id)
       if (!present_[id]) plan_.types[id] = TokenType::unused;
     read_bytes();
     if (type == "BPE")
       plan_merges(part);
-    else
+    else if (type == "Unigram")
       plan_unigram(part);
+    else
+      plan_word_pieces(part);
     if (!split_.steps.empty()) plan_.split = sequence(std::move(split_.steps));
     if (const json* step = whole_.find("post_processor")) read_prompt({*step, "post_processor", name_});
     name_special_tokens();
@@ -152,6 +156,7 @@ class JsonPlanner {
         plan_.bytes.emplace_back();
         continue;
       }
+      if (decoder.word_pieces) text = (*decoder.word_pieces)(text);
       for (const auto& [from, to] : decoder.replaced) text = replace_all(text, from, to);
       const int byte = decoder.byte_fallback ? byte_token(text) : -1;
       if (byte >= 0) {
@@ -233,6 +238,19 @@ class JsonPlanner {
     plan_.model = make_unigram_model(plan_.tokens, scores_, types, options);
   }
 
+  void plan_word_pieces(const JsonPart& model) {
+    WordPieceOptions options;
+    options.prefix = model.text("continuing_subword_prefix", options.prefix);
+    const std::int64_t longest = model.integer("max_input_chars_per_word", static_cast<std::int64_t>(options.longest));
+    if (longest < 1) model.refuse(fmt::format("has max_input_chars_per_word = {}; wanted at least 1", longest));
+    options.longest = static_cast<std::size_t>(longest);
+    options.unknown = id_of(model, model.text("unk_token", "[UNK]"));
+    plan_.unk = options.unknown;
+    std::vector<bool> usable;
+    for (const std::string& token : plan_.tokens) usable.push_back(ids_.count(token) > 0);
+    plan_.model = make_wordpiece_model(plan_.tokens, usable, options);
+  }
+
   void add_special(const JsonPart& part, const json& special, std::vector<std::int32_t>& ids) const {
     const json* name = json_field(special, "id");
     if (name == nullptr || !name->is_string()) part.refuse("has a special token without a name");
@@ -267,6 +285,7 @@ class JsonPlanner {
           seen = true;
       }
       if (!seen) part.refuse("has a template without the text");
+      read_pair(part);
     } else if (type == "RobertaProcessing" || type == "BertProcessing") {
       for (const char* field : {"cls", "sep"}) {
         const json* pair = part.find(field);
@@ -274,11 +293,36 @@ class JsonPlanner {
           part.refuse(fmt::format("lacks a '{}' with a token", field));
         (std::string_view(field) == "cls" ? before : after).push_back(id_of(part, (*pair)[0].get<std::string>()));
       }
+      plan_.pair = type == "BertProcessing" ? bert_pair(before[0], after[0]) : roberta_pair(before[0], after[0]);
     } else {
       part.refuse(fmt::format("is a {}, which Etna does not support", type));
     }
     plan_.prefix.insert(plan_.prefix.begin(), before.begin(), before.end());
     plan_.suffix.insert(plan_.suffix.end(), after.begin(), after.end());
+  }
+
+  /// The template of two texts.
+  void read_pair(const JsonPart& part) {
+    if (part.find("pair") == nullptr) return;
+    plan_.pair.clear();
+    bool seen[2] = {};
+    for (const JsonPart& item : part.list("pair")) {
+      PairPart piece;
+      const json* special = item.find("SpecialToken");
+      const json* text = special != nullptr ? special : item.find("Sequence");
+      if (text == nullptr) part.refuse("has a template for pairs with more than texts and special tokens");
+      const JsonPart entry(*text, "post_processor", name_);
+      piece.type = static_cast<std::int32_t>(entry.integer("type_id", 0));
+      if (special != nullptr) {
+        add_special(part, *special, piece.special);
+      } else {
+        piece.text = entry.text("id", "A") == "B" ? 1 : 0;
+        seen[piece.text] = true;
+      }
+      plan_.pair.push_back(std::move(piece));
+    }
+    // A template that leaves one of them out is none for pairs.
+    if (!seen[0] || !seen[1]) plan_.pair.clear();
   }
 
   /// tokenizer.json does not state the roles of special tokens, so these are found by their usual spellings.

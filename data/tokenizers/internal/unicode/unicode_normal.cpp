@@ -1,6 +1,8 @@
 #include <etna/data/tokenizers/internal/unicode/unicode_normal.h>
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -18,6 +20,27 @@ namespace {
 
 bool is_ascii(std::string_view text) {
   return std::none_of(text.begin(), text.end(), [](char c) { return (c & 0x80) != 0; });
+}
+
+template <typename Change>
+std::string each_character(std::string_view text, Change&& change) {
+  std::string out;
+  out.reserve(text.size());
+  for (std::size_t at = 0; at < text.size();) {
+    const Utf8Character c = utf8_character(text, at);
+    if (!c.valid || !change(c.point, out)) out += text.substr(at, c.length);
+    at += c.length;
+  }
+  return out;
+}
+
+/// As Hugging Face's tokenizers have them, the gap in extension E included.
+bool is_ideograph(std::uint32_t c) {
+  constexpr std::pair<std::uint32_t, std::uint32_t> kRanges[] = {
+      {0x4E00, 0x9FFF},   {0x3400, 0x4DBF},   {0x20000, 0x2A6DF}, {0x2A700, 0x2B73F},
+      {0x2B740, 0x2B81F}, {0x2B920, 0x2CEAF}, {0xF900, 0xFAFF},   {0x2F800, 0x2FA1F}};
+  return std::any_of(std::begin(kRanges), std::end(kRanges),
+                     [c](const auto& range) { return range.first <= c && c <= range.second; });
 }
 
 }  // namespace
@@ -47,18 +70,6 @@ void append_normal(Points& points, bool compose, std::string& out) {
   for (utf8proc_ssize_t i = 0; i < count; ++i)
     append_utf8(out, static_cast<std::uint32_t>(points[static_cast<std::size_t>(i)]));
   points.clear();
-}
-
-template <typename Change>
-std::string each_character(std::string_view text, Change&& change) {
-  std::string out;
-  out.reserve(text.size());
-  for (std::size_t at = 0; at < text.size();) {
-    const Utf8Character c = utf8_character(text, at);
-    if (!c.valid || !change(c.point, out)) out += text.substr(at, c.length);
-    at += c.length;
-  }
-  return out;
 }
 
 }  // namespace
@@ -101,12 +112,22 @@ std::string to_lowercase(std::string_view text) {
   });
 }
 
-std::string without_accents(std::string_view text) {
-  return each_character(text, [](std::uint32_t point, std::string&) {
+std::string without_accents(std::string_view text, Accents accents) {
+  return each_character(text, [accents](std::uint32_t point, std::string&) {
     const utf8proc_category_t kind = utf8proc_category(static_cast<utf8proc_int32_t>(point));
-    return kind == UTF8PROC_CATEGORY_MN || kind == UTF8PROC_CATEGORY_MC || kind == UTF8PROC_CATEGORY_ME;
+    if (kind == UTF8PROC_CATEGORY_MN) return true;
+    return accents == Accents::all && (kind == UTF8PROC_CATEGORY_MC || kind == UTF8PROC_CATEGORY_ME);
   });
 }
+
+namespace {
+
+bool is_removed_control(std::uint32_t point) {
+  const utf8proc_category_t kind = utf8proc_category(static_cast<utf8proc_int32_t>(point));
+  return kind == UTF8PROC_CATEGORY_CC || kind == UTF8PROC_CATEGORY_CF || kind == UTF8PROC_CATEGORY_CO;
+}
+
+}  // namespace
 
 #else
 namespace {
@@ -134,12 +155,32 @@ std::string to_lowercase(std::string_view text) {
   return out;
 }
 
-std::string without_accents(std::string_view text) {
+std::string without_accents(std::string_view text, Accents) {
   if (!is_ascii(text)) throw refuse("removing accents");
   return std::string(text);
 }
 
 #endif
+
+std::string without_controls(std::string_view text) {
+  return each_character(text, [](std::uint32_t point, std::string& out) {
+    const bool line = point == '\t' || point == '\n' || point == '\r';
+    if (point == 0xFFFD || (!line && is_removed_control(point))) return true;
+    if (character_categories()[point] != Category::space) return false;
+    out += ' ';
+    return true;
+  });
+}
+
+std::string with_spaced_ideographs(std::string_view text) {
+  return each_character(text, [](std::uint32_t point, std::string& out) {
+    if (!is_ideograph(point)) return false;
+    out += ' ';
+    append_utf8(out, point);
+    out += ' ';
+    return true;
+  });
+}
 
 std::string strip(std::string_view text, bool left, bool right) {
   const auto is_space = [](const Utf8Character& c) {

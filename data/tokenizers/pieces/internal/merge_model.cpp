@@ -55,7 +55,7 @@ class MergeModel : public SegmentModel {
       const auto found = ids_.find(piece.substr(at, length));
       if (found != ids_.end()) {
         symbols.push_back({at, at + length, found->second});
-      } else {
+      } else if (!options_.bytes || options_.fallback.unknown >= 0) {  // a byte without a token is left out
         spare.clear();
         options_.fallback.append(piece.substr(at, length), spare);
         const bool by_bytes = spare.size() == length;

@@ -61,6 +61,17 @@ std::unique_ptr<SegmentModel> make_merge_model(const std::vector<std::string>& t
 std::unique_ptr<SegmentModel> make_score_model(const std::vector<std::string>& tokens, const std::vector<float>& scores,
                                                const std::vector<TokenType>& types, Fallback fallback);
 
+struct WordPieceOptions {
+  std::string prefix = "##";  ///< of tokens that go on within a word
+  std::size_t longest = 100;  ///< characters; a longer word is unknown
+  std::int32_t unknown = -1;
+};
+
+/// BERT's WordPiece: from the left, the longest token that fits. A word that tokens do not spell is unknown as a whole.
+/// @param usable for each token, whether text may be encoded to it
+std::unique_ptr<SegmentModel> make_wordpiece_model(const std::vector<std::string>& tokens,
+                                                   const std::vector<bool>& usable, WordPieceOptions options);
+
 struct UnigramOptions {
   /// Computes like SentencePiece: sums are rounded to f32, and a token of type user_defined beats all others.
   bool sentencepiece = true;

@@ -24,6 +24,13 @@ enum class LeadingSpace : std::uint8_t {
   first_token           ///< the first token loses all of its U+2581
 };
 
+/// A part of how a pair of texts is written: special tokens, or one of the texts.
+struct PairPart {
+  std::vector<std::int32_t> special = {};
+  int text = -1;          ///< 0: the first one, 1: the second, -1: special tokens
+  std::int32_t type = 0;  ///< of its tokens
+};
+
 /// The pipeline of a ModelTokenizer, read from any kind of file.
 struct TokenizerPlan {
   using Normalize = std::function<std::string(std::string_view)>;
@@ -44,6 +51,7 @@ struct TokenizerPlan {
   LeadingSpace leading_space = LeadingSpace::keep;
   std::size_t leading_spaces = 0;
   std::vector<std::int32_t> prefix, suffix;  ///< around every prompt
+  std::vector<PairPart> pair;                ///< empty: nobody says how pairs are written
   std::optional<std::int32_t> bos, eos, unk, pad;
   std::vector<std::int32_t> end_tokens;
   std::string chat_template;
@@ -54,6 +62,14 @@ struct TokenizerPlan {
 TokenizerPlan plan_vocabulary(VocabularyFields fields, const std::string& name);
 /// Reads a tokenizer.json of Hugging Face's tokenizers. @throws FormatError that names an unsupported step
 TokenizerPlan plan_tokenizer_json(std::string_view json, const std::string& name);
+
+/// A tokenizer.json of the vocabulary in a vocab.txt, which has a token of WordPiece a line. @throws FormatError
+std::string wordpiece_json(std::string_view vocabulary, const std::string& name);
+
+/// BERT's pairs: [CLS] first [SEP] second [SEP], where the second text and what ends it have type 1.
+std::vector<PairPart> bert_pair(std::int32_t begin, std::int32_t end);
+/// RoBERTa's: <s> first </s></s> second </s>, all of type 0.
+std::vector<PairPart> roberta_pair(std::int32_t begin, std::int32_t end);
 
 /// Whether a special token with this spelling ends a turn or a message in some model family.
 bool is_end_of_turn(std::string_view token);

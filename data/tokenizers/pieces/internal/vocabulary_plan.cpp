@@ -8,6 +8,7 @@
 
 #include <etna/data/tokenizers/internal/splits/split_patterns.h>
 #include <etna/data/tokenizers/internal/unicode/byte_characters.h>
+#include <etna/data/tokenizers/pieces/internal/bert_text.h>
 #include <etna/data/tokenizers/pieces/internal/piece_splits.h>
 #include <etna/data/tokenizers/pieces/internal/sentencepiece_normalizer.h>
 #include <etna/data/tokenizers/pieces/internal/space_symbol.h>
@@ -19,7 +20,10 @@ namespace {
 
 /// As `tokenizer.ggml.model` names them.
 constexpr std::pair<std::string_view, VocabularyKind> kVocabularyKinds[] = {
-    {"llama", VocabularyKind::sentencepiece_bpe}, {"t5", VocabularyKind::unigram}, {"gpt2", VocabularyKind::byte_bpe}};
+    {"llama", VocabularyKind::sentencepiece_bpe},
+    {"t5", VocabularyKind::unigram},
+    {"gpt2", VocabularyKind::byte_bpe},
+    {"bert", VocabularyKind::wordpiece}};
 
 /// A one-byte token takes some 100 bytes of memory. No published vocabulary has a tenth of this many tokens.
 constexpr std::size_t kMostTokens = 1 << 24;
@@ -31,12 +35,14 @@ class VocabularyPlanner {
   TokenizerPlan run() {
     if (!fields_.kind())
       refuse(
-          fmt::format("its tokenizer model is '{}'; wanted llama (SentencePiece BPE), t5 (unigram) or gpt2 (byte-level "
-                      "BPE)",
+          fmt::format("its tokenizer model is '{}'; wanted llama (SentencePiece BPE), t5 (unigram), gpt2 (byte-level "
+                      "BPE) or bert (WordPiece)",
                       fields_.model));
     read_types();
     if (fields_.kind() == VocabularyKind::byte_bpe)
       plan_bytes();
+    else if (fields_.kind() == VocabularyKind::wordpiece)
+      plan_word_pieces();
     else
       plan_sentencepiece();
     plan_prompt();
@@ -179,6 +185,39 @@ class VocabularyPlanner {
     plan_.split = regex_splits(rule.patterns, name_);
   }
 
+  void plan_word_pieces() {
+    plan_.kind = "wordpiece";
+    const auto named = [&](std::optional<std::int64_t>& id, const char* name) {
+      const auto found = std::find(fields_.tokens.begin(), fields_.tokens.end(), name);
+      if (!id && found != fields_.tokens.end()) id = found - fields_.tokens.begin();
+    };
+    named(fields_.bos, "[CLS]");
+    named(fields_.eos, "[SEP]");
+    named(fields_.unk, "[UNK]");
+    WordPieceOptions options;
+    options.unknown = checked(fields_.unk, "unknown token").value_or(-1);
+    const WordPieceText text_of{.prefix = options.prefix};
+    std::vector<std::string> spelled;
+    std::vector<bool> usable;
+    std::vector<AddedToken> special;
+    for (std::size_t id = 0; id < fields_.tokens.size(); ++id) {
+      const TokenType type = plan_.types[id];
+      const std::string& token = fields_.tokens[id];
+      const bool is_special = type == TokenType::control || type == TokenType::unknown;
+      if (is_special) special.push_back({.text = token, .id = static_cast<std::int32_t>(id), .special = true});
+      usable.push_back(type == TokenType::normal);
+      const bool begins = token.starts_with(kSpaceSymbol);
+      spelled.push_back(is_special ? token : begins ? token.substr(kSpaceSymbol.size()) : options.prefix + token);
+      plan_.bytes.push_back(type == TokenType::control ? std::string() : text_of(spelled.back()));
+    }
+    plan_.raw = AddedTokens(std::move(special));
+    plan_.normalize = BertNormalizer();
+    plan_.split = bert_split(name_);
+    plan_.leading_space = LeadingSpace::count;
+    plan_.leading_spaces = 1;
+    plan_.model = make_wordpiece_model(spelled, usable, options);
+  }
+
   std::vector<TokenMerge> read_merges() const {
     std::unordered_map<std::string_view, std::int32_t> ids;
     for (std::size_t id = 0; id < fields_.tokens.size(); ++id)
@@ -207,12 +246,15 @@ class VocabularyPlanner {
     const auto count = static_cast<std::int64_t>(fields_.tokens.size());
     if (fields_.pad && *fields_.pad >= 0 && *fields_.pad < count) plan_.pad = static_cast<std::int32_t>(*fields_.pad);
     const auto kind = fields_.kind();
-    const bool add_bos = fields_.add_bos.value_or(kind == VocabularyKind::sentencepiece_bpe && plan_.bos.has_value());
-    const bool add_eos = fields_.add_eos.value_or(kind == VocabularyKind::unigram && plan_.eos.has_value());
+    const bool pieces = kind == VocabularyKind::wordpiece, unigram = kind == VocabularyKind::unigram;
+    const bool add_bos =
+        fields_.add_bos.value_or((pieces || kind == VocabularyKind::sentencepiece_bpe) && plan_.bos.has_value());
+    const bool add_eos = fields_.add_eos.value_or((pieces || unigram) && plan_.eos.has_value());
     if (add_bos && !plan_.bos) refuse("prompts should begin with BOS, but it lacks a BOS token");
     if (add_eos && !plan_.eos) refuse("prompts should end with EOS, but it lacks an EOS token");
     if (add_bos) plan_.prefix.push_back(*plan_.bos);
     if (add_eos) plan_.suffix.push_back(*plan_.eos);
+    if (add_bos && add_eos) plan_.pair = (pieces ? bert_pair : roberta_pair)(*plan_.bos, *plan_.eos);
     if (plan_.eos) plan_.end_tokens.push_back(*plan_.eos);
     for (const std::int64_t id : fields_.end_tokens) plan_.end_tokens.push_back(*checked(id, "end token"));
     // Files name only one EOS token, but models also have one that ends a turn.
@@ -233,6 +275,14 @@ std::optional<VocabularyKind> VocabularyFields::kind() const {
   for (const auto& [name, kind] : kVocabularyKinds)
     if (name == model) return kind;
   return std::nullopt;
+}
+
+std::vector<PairPart> bert_pair(std::int32_t begin, std::int32_t end) {
+  return {{.special = {begin}}, {.text = 0}, {.special = {end}}, {.text = 1, .type = 1}, {.special = {end}, .type = 1}};
+}
+
+std::vector<PairPart> roberta_pair(std::int32_t begin, std::int32_t end) {
+  return {{.special = {begin}}, {.text = 0}, {.special = {end, end}}, {.text = 1}, {.special = {end}}};
 }
 
 bool is_end_of_turn(std::string_view token) {
