@@ -9,7 +9,6 @@
 #include <gtest/gtest.h>
 #include <nn/on_device.h>
 
-#include <etna/data/data_loader.h>
 #include <etna/tensor/ops.h>
 
 namespace etna::data {
