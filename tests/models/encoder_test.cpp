@@ -8,6 +8,7 @@
 
 #include <etna/autograd/autograd.h>
 #include <etna/optim/optim.h>
+#include <etna/tensor/capture.h>
 #include <nn/on_device.h>
 
 #include "small_encoders.h"
@@ -27,34 +28,34 @@ double largest_difference(const Tensor& a, const Tensor& b) { return (a - b).abs
 
 class Encoders : public OnDevice {};
 
-// Rows of one text each with padding behind it, and texts packed in one row, read as each text does alone.
+// Rows of one text each with padding behind it, and texts packed in one row, read as each text does alone on the CPU.
 TEST_P(Encoders, TextsDoNotSeeOthersNorPadding) {
   const std::vector<std::int64_t> sizes = {17, 5, 11};
   const std::int64_t longest = 17, all = 33;
   for (const char* family : families_on(device(), "modernbert")) {
     const auto model = small_encoder(small_encoder_config(family));
-    model->to(device());
     const NoGrad no_grad;
     std::vector<std::int32_t> padded, packed;
     std::vector<Tensor> alone;
     for (std::size_t i = 0; i < sizes.size(); ++i) {
       std::vector<std::int32_t> text = some_text(sizes[i] + 40, 97);
       text.erase(text.begin(), text.begin() + 40);
-      alone.push_back(model->forward(from_vector(text, {1, sizes[i]}, device())).select(0, 0));
+      alone.push_back(model->forward(from_vector(text, {1, sizes[i]})).select(0, 0));
       packed.insert(packed.end(), text.begin(), text.end());
       text.resize(static_cast<std::size_t>(longest), 3);
       padded.insert(padded.end(), text.begin(), text.end());
     }
     packed.resize(static_cast<std::size_t>(all) + 4, 9);
+    model->to(device());
     const Tensor lengths = from_vector(sizes, {3, 1}, device());
     const Tensor rows = model->hidden({from_vector(padded, {3, longest}, device()), lengths});
     const Tensor row =
         model->hidden({from_vector(packed, {1, all + 4}, device()), from_vector(sizes, {1, 3}, device())});
     std::int64_t at = 0;
     for (std::size_t i = 0; i < sizes.size(); ++i) {
-      const Tensor of_padded = rows.select(0, static_cast<std::int64_t>(i)).slice(0, 0, sizes[i]);
+      const Tensor of_padded = rows.select(0, static_cast<std::int64_t>(i)).slice(0, 0, sizes[i]).to(kCPU);
       EXPECT_LT(largest_difference(of_padded, alone[i]), 1e-4) << family << ", padded text " << i;
-      EXPECT_LT(largest_difference(row.select(0, 0).slice(0, at, at + sizes[i]), alone[i]), 1e-4)
+      EXPECT_LT(largest_difference(row.select(0, 0).slice(0, at, at + sizes[i]).to(kCPU), alone[i]), 1e-4)
           << family << ", packed text " << i;
       at += sizes[i];
     }
@@ -103,6 +104,26 @@ TEST_P(Encoders, PoolsTextsOfEachRow) {
   EXPECT_THAT(pooled({}, Pooling::mean), testing::ElementsAre(5, 6));
   EXPECT_THAT(pooled({}, Pooling::cls), testing::ElementsAre(0, 1));
   EXPECT_THAT(pooled({}, Pooling::last), testing::ElementsAre(10, 11));
+}
+
+// Other texts of other lengths are read by the same captured step.
+TEST_P(Encoders, StepsAreCaptured) {
+  const auto model = small_encoder(small_encoder_config("electra"));
+  model->to(device());
+  const NoGrad no_grad;
+  auto step = capture(
+      [&](const Tensor& tokens, const Tensor& lengths) {
+        return pool_texts(model->hidden({tokens, lengths}), lengths, Pooling::mean);
+      },
+      {.device = device()});
+  for (std::int64_t i = 0; i < 4; ++i) {
+    std::vector<std::int32_t> text = some_text(24 + i, 97);
+    text.erase(text.begin(), text.begin() + i);
+    const Tensor tokens = from_vector(text, {2, 12}, device());
+    const Tensor lengths = from_vector(std::vector<std::int64_t>{12 - i, 5 + i}, {2, 1}, device());
+    const Tensor wanted = pool_texts(model->hidden({tokens, lengths}), lengths, Pooling::mean);
+    EXPECT_LT(largest_difference(step(tokens, lengths), wanted), 1e-5) << "step " << i;
+  }
 }
 
 ETNA_ON_EVERY_DEVICE(Encoders);
