@@ -211,4 +211,68 @@ struct EncoderModel {
 /// @throws FormatError naming the file for what is missing, damaged, or does not run here
 EncoderModel load_encoder(const FilePath& path, const LoadOptions& options = {});
 
+/// How a model makes an embedding of a text.
+struct EmbeddingSettings {
+  Pooling pooling = Pooling::mean;
+  bool normalize = false;        ///< to length 1
+  std::string prefix;            ///< in front of each text
+  std::int64_t most_tokens = 0;  ///< of a text; 0: as many as the model reads
+};
+/// As the files of sentence-transformers beside the model say (modules.json, 1_Pooling/config.json,
+/// config_sentence_transformers.json, sentence_bert_config.json), or a GGUF file's pooling_type. Where nothing is said,
+/// encoders take the mean and decoders the last token.
+/// @throws FormatError for damaged files, and for what does not run here: a dense layer, for example
+EmbeddingSettings embedding_settings(const FilePath& path);
+
+/// Embeddings of texts, by an encoder or by a decoder.
+///     models::TextEmbedder embedder("all-MiniLM-L6-v2");
+///     Tensor vectors = embedder.embed(texts).vectors;
+class TextEmbedder {
+ public:
+  /// @param options as load_encoder(), and for a decoder as load_model() @throws FormatError as both, and for a model
+  /// without a tokenizer
+  explicit TextEmbedder(const FilePath& path, const LoadOptions& options = {});
+  ~TextEmbedder();
+
+  struct Result {
+    Tensor vectors;                   ///< [texts, width] f32, on the CPU
+    std::vector<std::size_t> cut;     ///< indices of texts whose ends were left out, since they are too long
+    std::vector<std::size_t> tokens;  ///< of each text, before that
+  };
+  /// @throws FormatError for a text of no tokens
+  Result embed(const std::vector<std::string>& texts) const;
+  std::int64_t width() const;
+  /// Tokens that a text may have.
+  std::int64_t most_tokens() const;
+
+  EmbeddingSettings settings;
+
+ private:
+  Tensor hidden(const Tensor& tokens, const Tensor& lengths) const;
+
+  EncoderModel encoder_;  ///< its encoder is null where the model is a decoder
+  Model decoder_;
+  Device device_;
+};
+
+/// Says how well texts answer a query, by an encoder with a classifier of one label (a cross-encoder).
+class Reranker {
+ public:
+  /// @throws FormatError as load_encoder(), and for a model without a tokenizer or with another classifier
+  explicit Reranker(const FilePath& path, const LoadOptions& options = {});
+
+  struct Result {
+    std::vector<double> scores;    ///< the classifier's, for each text; higher is better
+    std::vector<std::size_t> cut;  ///< indices of texts that, with the query, were too long
+  };
+  /// @throws FormatError where the tokenizer does not say how pairs are written
+  Result scores(const std::string& query, const std::vector<std::string>& texts) const;
+  /// Tokens that a query and a text may have together.
+  std::int64_t most_tokens() const { return model_.encoder->config.context; }
+
+ private:
+  EncoderModel model_;
+  Device device_;
+};
+
 }  // namespace etna::models

@@ -42,7 +42,8 @@ EncoderModel load_encoder_folder(const FilePath& path, const LoadOptions& option
   EncoderModel model{"safetensors", std::make_unique<Encoder>(config, weights), nullptr};
   check_unused(path.string(), weights.unused(file.names()),
                [&](const std::string& name) { return encoder_unused(prefix, name); });
-  for (const char* name : {"tokenizer.json", "vocab.txt", "sentencepiece.bpe.model", "tokenizer.model"}) {
+  // Not sentencepiece.bpe.model, whose ids are not those of XLM-R's table.
+  for (const char* name : {"tokenizer.json", "vocab.txt"}) {
     if (model.tokenizer == nullptr && is_file(path / name)) model.tokenizer = data::load_tokenizer(path / name);
   }
   return model;

@@ -19,4 +19,10 @@ UnusedTensor encoder_unused(const std::string& prefix, const std::string& name);
 /// A GGUF file's name of an encoder's weight; queries, keys and values are "qkv", or "query", "key" and "value".
 std::string gguf_encoder_name(const std::string& name);
 
+/// The number that GGUF files have for a pooling; kGgufRank is that of models with a classifier.
+constexpr std::int64_t kGgufRank = 4;
+constexpr std::int64_t gguf_pooling(Pooling pooling) {
+  return pooling == Pooling::mean ? 1 : pooling == Pooling::cls ? 2 : 3;
+}
+
 }  // namespace etna::models
