@@ -211,6 +211,12 @@ struct EncoderModel {
 /// @throws FormatError naming the file for what is missing, damaged, or does not run here
 EncoderModel load_encoder(const FilePath& path, const LoadOptions& options = {});
 
+/// Writes an encoder as a GGUF file, as llama.cpp names and orders things.
+/// @param format, tokenizer as save_gguf_model() @param pooling what the file says of it
+/// @throws FormatError for what a GGUF file cannot say
+void save_gguf_encoder(const FilePath& path, const Encoder& encoder, const data::Tokenizer* tokenizer,
+                       Pooling pooling = Pooling::mean, const quant::BlockFormat* format = nullptr);
+
 /// How a model makes an embedding of a text.
 struct EmbeddingSettings {
   Pooling pooling = Pooling::mean;

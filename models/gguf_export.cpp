@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <etna/models/internal/architecture.h>
+#include <etna/models/internal/gguf_vocabulary.h>
 #include <etna/models/internal/head_order.h>
 #include <etna/models/internal/weight_names.h>
 #include <etna/tensor/io/gguf.h>
@@ -363,69 +364,18 @@ void set_config(io::GgufWriter& to, const DecoderConfig& c, const DecoderConfig&
   if (std::abs(magnitude - 1) > 1e-7) real("rope.scaling.attn_factor", magnitude);
 }
 
-void set_vocabulary(io::GgufWriter& to, const data::VocabularyFields& fields) {
-  const auto key = [](const char* last) { return std::string("tokenizer.ggml.") + last; };
-  const auto id = [&](const char* last, const std::optional<std::int64_t>& value) {
-    if (value) to.set(key(last), static_cast<std::uint32_t>(*value));
-  };
-  const auto flag = [&](const char* last, const std::optional<bool>& value) {
-    if (value) to.set(key(last), *value);
-  };
-  to.set(key("model"), fields.model);
-  const bool bytes = fields.kind() == data::VocabularyKind::byte_bpe;
-  if (bytes) to.set(key("pre"), fields.pre.empty() ? "gpt-2" : fields.pre);
-  to.set(key("tokens"), fields.tokens);
-  std::vector<std::int32_t> types(fields.types);
-  types.resize(fields.tokens.size(), 1);
-  if (!bytes) {
-    std::vector<float> scores(fields.scores);
-    scores.resize(fields.tokens.size());
-    to.set(key("scores"), scores);
-  }
-  to.set(key("token_type"), types);
-  if (!fields.merges.empty()) to.set(key("merges"), fields.merges);
-  id("bos_token_id", fields.bos);
-  id("eos_token_id", fields.eos);
-  id("unknown_token_id", fields.unk);
-  id("padding_token_id", fields.pad);
-  flag("add_bos_token", fields.add_bos);
-  flag("add_eos_token", fields.add_eos);
-  flag("add_space_prefix", fields.add_space_prefix);
-  if (!fields.end_tokens.empty()) id("eot_token_id", fields.end_tokens[0]);
-  if (!fields.chat_template.empty()) to.set("tokenizer.chat_template", fields.chat_template);
-}
-
 }  // namespace
 
 void save_gguf_model(const FilePath& path, const Decoder& decoder, const data::Tokenizer* tokenizer,
                      const quant::BlockFormat* format) {
   decoder.require_whole("save_gguf_model");
-  std::optional<data::VocabularyFields> fields;
-  if (tokenizer != nullptr) {
-    fields = vocabulary_fields(*tokenizer);
-    if (!fields) {
-      throw FormatError(fmt::format("a GGUF file cannot hold a tokenizer of the kind '{}'; write the model without it",
-                                    tokenizer->name()));
-    }
-    if (static_cast<std::int64_t>(fields->tokens.size()) > decoder.config.vocabulary)
-      throw FormatError(
-          fmt::format("the tokenizer has {} tokens, the model {}", fields->tokens.size(), decoder.config.vocabulary));
-    // Tables are often padded; a vocabulary is not.
-    while (static_cast<std::int64_t>(fields->tokens.size()) < decoder.config.vocabulary) {
-      fields->types.resize(fields->tokens.size(), 1);
-      fields->types.push_back(5);
-      fields->tokens.push_back(fmt::format("[unused{}]", fields->tokens.size()));
-    }
-  }
+  const std::optional<data::VocabularyFields> fields = vocabulary_to_write(tokenizer, decoder.config.vocabulary);
   const DecoderConfig standard = standard_config(decoder.config);
   check_design(decoder.config, standard);
   const Exporter exporter(decoder, format);
   io::GgufWriter to(path);
   set_config(to, decoder.config, standard);
-  if (fields)
-    set_vocabulary(to, *fields);
-  else
-    to.set("tokenizer.ggml.model", "none");
+  set_vocabulary(to, fields);
   exporter.set_activations(to);
   exporter.declare(to);
   exporter.write(to);

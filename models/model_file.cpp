@@ -215,6 +215,10 @@ data::VocabularyFields vocabulary_of(const io::GgufFile& file) {
   if (there("merges")) fields.merges = file.strings(key("merges"));
   fields.bos = id("bos_token_id");
   fields.eos = id("eos_token_id");
+  if (fields.model == "bert") {
+    if (const auto begin = id("cls_token_id")) fields.bos = begin;
+    if (const auto end = id("seperator_token_id")) fields.eos = end;  // as llama.cpp spells it
+  }
   fields.unk = id("unknown_token_id");
   fields.pad = id("padding_token_id");
   for (const char* end : {"eot_token_id", "eom_token_id"})

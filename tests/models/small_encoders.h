@@ -21,12 +21,17 @@ inline EncoderConfig small_encoder_config(const std::string& family) {
   c.feed_forward = 48;
   c.token_types = family == "bert" || family == "electra" ? 2 : 0;
   if (family == "electra") c.embedding_width = 24;
+  if (family == "roberta") {
+    c.position_offset = 2;
+    c.token_types = 1;
+  }
   if (family == "mpnet") {
     c.position_offset = 2;
     c.relative_buckets = 32;
   }
   if (family == "modernbert" || family == "nomic_bert") {
     c.gated = true;
+    if (family == "nomic_bert") c.activation = Activation::silu;
     c.attention_bias = c.ffn_bias = false;
     c.positions = PositionKind::rotary;
     c.rope_size = 8;
