@@ -6,6 +6,7 @@
 
 #include <etna/data/text_file.h>
 #include <etna/device/error.h>
+#include <etna/models/encoder.h>
 #include <etna/models/model_file.h>
 #include <etna/tensor/io/gguf.h>
 #include <etna/tensor/quant/block_format.h>
@@ -53,6 +54,21 @@ bool round_by_text(const models::Model& model, const std::string& file, const qu
   return !interrupt.requested();
 }
 
+int convert_encoder(const ConvertOptions& options, const std::filesystem::path& path,
+                    const quant::BlockFormat* format) {
+  if (!options.adapter.empty() || !options.gptq.empty()) {
+    print_error("--adapter and --gptq go with language models; this is a text encoder");
+    return 2;
+  }
+  const models::EncoderModel model = models::load_encoder(path);
+  const data::Tokenizer* tokenizer = options.no_tokenizer ? nullptr : model.tokenizer.get();
+  models::save_gguf_encoder(options.out, *model.encoder, tokenizer, models::embedding_settings(path).pooling, format);
+  print_all(fmt::format("{}: {}, an encoder{}\n", printable(options.out),
+                        readable_bytes(std::filesystem::file_size(options.out)),
+                        tokenizer == nullptr ? ", no tokenizer" : ""));
+  return 0;
+}
+
 int convert(const ConvertOptions& options) try {
   namespace fs = std::filesystem;
   const quant::BlockFormat* format = options.to.empty() ? nullptr : writable_format(options.to);
@@ -66,7 +82,9 @@ int convert(const ConvertOptions& options) try {
     print_error("--gptq goes with --to q4_0 or q4_1");
     return 2;
   }
-  const models::Model model = models::load_model(model_path(options.model), {.trainable = calibrated});
+  const fs::path path = model_path(options.model);
+  if (models::is_encoder(path)) return convert_encoder(options, path, format);
+  const models::Model model = models::load_model(path, {.trainable = calibrated});
   if (!options.adapter.empty()) {
     require_plain_files(options.adapter);
     models::load_adapters(options.adapter, *model.decoder);

@@ -9,6 +9,7 @@
 #include <etna/device/error.h>
 #include <etna/device/memory.h>
 #include <etna/device/output_file.h>
+#include <etna/models/encoder.h>
 #include <etna/models/model_file.h>
 #include <etna/tensor/quant/block_format.h>
 #include <etna/train/progress.h>
@@ -49,8 +50,10 @@ struct Verdict {
 std::string obstacle_of(const std::string& file, bool& has_tokenizer) try {
   namespace fs = std::filesystem;
   if (std::string why = why_no_model(file); !why.empty()) return why;
-  const fs::path path = fs::path(file).extension() == ".json" ? fs::path(file).parent_path() : fs::path(file);
-  has_tokenizer = models::load_model(path.empty() ? "." : path).tokenizer != nullptr;
+  const fs::path given = fs::path(file).extension() == ".json" ? fs::path(file).parent_path() : fs::path(file);
+  const fs::path path = given.empty() ? "." : given;
+  has_tokenizer = models::is_encoder(path) ? models::load_encoder(path).tokenizer != nullptr
+                                           : models::load_model(path).tokenizer != nullptr;
   return "";
 } catch (const Error& error) {
   const std::string text = error.what();

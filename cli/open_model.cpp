@@ -10,6 +10,7 @@
 #include <etna/device/error.h>
 #include <etna/device/memory.h>
 #include <etna/dist/dist.h>
+#include <etna/models/encoder.h>
 #include <etna/models/model_file.h>
 #include <etna/tensor/io/gguf.h>
 #include <etna/train/checkpointer.h>
@@ -158,7 +159,7 @@ std::shared_ptr<const data::Tokenizer> open_tokenizer(const fs::path& path) {
   const fs::path beside = path.parent_path() / "tokenizer.bin";
   std::error_code none;
   if (kind == ".bin") return data::load_tokenizer(fs::exists(beside, none) ? beside : path);
-  if (kind == ".json" || kind == ".model") return data::load_tokenizer(path);
+  if (kind == ".json" || kind == ".model" || kind == ".txt") return data::load_tokenizer(path);
   if (kind == ".gguf") {
     // The vocabulary alone: the weights may be of a model that this build does not run.
     const io::GgufFile file(model_path(path));
@@ -167,9 +168,11 @@ std::shared_ptr<const data::Tokenizer> open_tokenizer(const fs::path& path) {
       return std::make_shared<data::ModelTokenizer>(models::vocabulary_of(file), path.string());
     throw FormatError(fmt::format("{}: contains no tokenizer", path.string()));
   }
-  models::Model model = models::load_model(model_path(path));
-  if (model.tokenizer == nullptr) throw FormatError(fmt::format("{}: contains no tokenizer", path.string()));
-  return model.tokenizer;
+  const fs::path model = model_path(path);
+  std::shared_ptr<const data::Tokenizer> tokenizer =
+      models::is_encoder(model) ? models::load_encoder(model).tokenizer : models::load_model(model).tokenizer;
+  if (tokenizer == nullptr) throw FormatError(fmt::format("{}: contains no tokenizer", path.string()));
+  return tokenizer;
 }
 
 LoadedModel open_model(const ModelOptions& options, std::int64_t slots) {
