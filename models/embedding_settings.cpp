@@ -22,7 +22,9 @@ EmbeddingJson json_of_file(const FilePath& file) {
 /// One of the kinds of pooling must be on.
 Pooling pooling_in(const data::JsonPart& part) {
   const std::string named = part.text("pooling_mode", "");
-  if (!named.empty()) return pooling_named(named == "lasttoken" ? "last" : named);
+  for (const Pooling pooling : {Pooling::mean, Pooling::cls, Pooling::last})
+    if (named == name(pooling) || (named == "lasttoken" && pooling == Pooling::last)) return pooling;
+  if (!named.empty()) part.refuse(fmt::format("has pooling_mode = '{}', which does not run here", named));
   constexpr std::pair<const char*, Pooling> kKinds[] = {{"pooling_mode_cls_token", Pooling::cls},
                                                         {"pooling_mode_mean_tokens", Pooling::mean},
                                                         {"pooling_mode_lasttoken", Pooling::last}};

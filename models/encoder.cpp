@@ -207,7 +207,7 @@ const char* name(Pooling pooling) {
 Pooling pooling_named(std::string_view given) {
   for (const Pooling pooling : {Pooling::mean, Pooling::cls, Pooling::last})
     if (given == name(pooling)) return pooling;
-  throw Error(fmt::format("the pooling '{}' is not known; there are mean, cls and last", given));
+  throw FormatError(fmt::format("the pooling '{}' is not known; there are mean, cls and last", given));
 }
 
 }  // namespace etna::models

@@ -28,7 +28,7 @@ TEST_F(EtnaModel, PipesAndDevicesEndWithASentence) {
                                   (folder_ / "zeros").string(), std::string("/dev/zero")}) {
     for (const std::string& command :
          {"inspect '" + path + "'", "run --device cpu --model '" + path + "'", "bench --device cpu '" + path + "'",
-          "convert --out " + quoted(folder_ / "x.gguf") + " '" + path + "'",
+          "convert --out " + quoted(folder_ / "x.gguf") + " '" + path + "'", "embed --device cpu -t x '" + path + "'",
           "quantize --to q8_0 --out " + quoted(folder_ / "x.gguf") + " '" + path + "'",
           with_model("run") + "--prompt x --adapter '" + path + "'",
           with_model("run") + "--prompt x --draft '" + path + "'",
@@ -48,6 +48,7 @@ TEST_F(EtnaModel, TextsWithoutEndAreRefused) {
        {with_model("run") + "--prompt-file " + quoted(sparse), with_model("perplexity") + "--file " + quoted(sparse),
         with_model("run") + "--prompt-file /dev/zero", with_model("run") + "< /dev/zero",
         with_model("perplexity") + "--file /dev/zero", with_model("perplexity") + "--file " + quoted(folder_ / "pipe"),
+        "embed --file /dev/zero " + quoted(model()), "embed --file " + quoted(folder_ / "pipe") + " " + quoted(model()),
         "data prepare --out " + quoted(folder_ / "out") + " /dev/zero",
         "data prepare --out " + quoted(folder_ / "out") + " " + quoted(folder_ / "pipe"), "inspect " + quoted(sparse),
         "run --device cpu --model " + quoted(sparse)}) {

@@ -1,6 +1,7 @@
 #include <data/temporary_folder.h>
 #include <etna/data/tokenizers/internal/chat/jinja_template.h>
 #include <etna/data/tokenizers/model_tokenizer.h>
+#include <etna/models/encoder.h>
 #include <etna/models/model_file.h>
 #include <etna/nn/linear.h>
 #include <etna/tensor/io/checkpoint.h>
@@ -55,6 +56,38 @@ TEST(FuzzReaders, DecoderConfigSurvivesDamage) {
       R"("tie_word_embeddings":false,"vocab_size":97})";
   const Damage result = damage(file, decoder_config);
   EXPECT_GT(result.refused, result.tried / 2);
+}
+
+TEST(FuzzReaders, EncoderConfigSurvivesDamage) {
+  const std::string file =
+      R"({"architectures":["ModernBertForSequenceClassification"],"model_type":"modernbert","hidden_size":64,)"
+      R"("intermediate_size":96,"max_position_embeddings":256,"num_attention_heads":4,"num_hidden_layers":2,)"
+      R"("layer_types":["full_attention","sliding_attention"],"local_attention":16,"classifier_pooling":"mean",)"
+      R"("rope_parameters":{"full_attention":{"rope_type":"default","rope_theta":160000.0}},"norm_eps":1e-05,)"
+      R"("id2label":{"0":"LABEL_0"},"vocab_size":97})";
+  const Damage result = damage(file, encoder_config);
+  EXPECT_GT(result.refused, result.tried / 2);
+}
+
+TEST(FuzzReaders, EncoderFileSurvivesDamage) {
+  const TemporaryFolder folder;
+  models::EncoderConfig config;
+  config.vocabulary = config.context = 5;
+  config.width = config.embedding_width = config.feed_forward = 4;
+  config.layers = config.token_types = 1;
+  config.heads = 2;
+  config.head_size = 2;
+  data::VocabularyFields fields;
+  fields.model = "bert";
+  fields.tokens = {"[UNK]", "[CLS]", "[SEP]",
+                   "\xE2\x96\x81"
+                   "a",
+                   "b"};
+  fields.types = {3, 3, 3, 1, 1};
+  const data::ModelTokenizer tokenizer(fields);
+  models::save_gguf_encoder(folder / "whole.gguf", models::Encoder(config), &tokenizer);
+  const Damage result = damage(training::read_bytes(folder / "whole.gguf"), encoder_file, 97, 200);
+  EXPECT_GT(result.refused, result.tried / 4);
 }
 
 TEST(FuzzReaders, DecoderFileSurvivesDamage) {
@@ -128,8 +161,8 @@ TEST(FuzzReaders, CheckpointSurvivesDamage) {
 }
 
 TEST(FuzzReaders, RefuseWhatIsNoFileAtAll) {
-  for (Target* target : {adapter_config, adapter_file, checkpoint, decoder_config, decoder_file, gguf, llama2c,
-                         safetensors, shard_index, tokenizer_config}) {
+  for (Target* target : {adapter_config, adapter_file, checkpoint, decoder_config, decoder_file, encoder_config,
+                         encoder_file, gguf, llama2c, safetensors, shard_index, tokenizer_config}) {
     EXPECT_FALSE(target(nullptr, 0));
     const std::string zeros(4096, '\0'), ones(4096, '\xff'), open(4096, '['), quotes(4096, '"');
     for (const std::string* text : {&zeros, &ones, &open, &quotes})

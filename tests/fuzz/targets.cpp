@@ -12,6 +12,7 @@
 #include <etna/data/tokenizers/model_tokenizer.h>
 #include <etna/device/error.h>
 #include <etna/models/decoder_config.h>
+#include <etna/models/encoder.h>
 #include <etna/models/model_file.h>
 #include <etna/nn/linear.h>
 #include <etna/tensor/io/checkpoint.h>
@@ -111,6 +112,25 @@ bool decoder_file(const std::uint8_t* data, std::size_t size) try {
   static const TemporaryFolder folder;
   const auto path = folder.write("model.gguf", {reinterpret_cast<const char*>(data), size});
   models::load_model(path);
+  return true;
+} catch (const FormatError& error) {
+  check_sentence(error);
+  return false;
+}
+
+bool encoder_config(const std::uint8_t* data, std::size_t size) try {
+  const std::vector<char> text(data, data + size);
+  models::encoder_config({text.data(), text.size()}, "config.json").check();
+  return true;
+} catch (const FormatError& error) {
+  check_sentence(error);
+  return false;
+}
+
+bool encoder_file(const std::uint8_t* data, std::size_t size) try {
+  static const TemporaryFolder folder;
+  const auto path = folder.write("encoder.gguf", {reinterpret_cast<const char*>(data), size});
+  models::load_encoder(path);
   return true;
 } catch (const FormatError& error) {
   check_sentence(error);

@@ -17,6 +17,9 @@ bool safetensors(const std::uint8_t* data, std::size_t size);
 bool decoder_config(const std::uint8_t* data, std::size_t size);
 /// A whole GGUF file as a decoder, written to a file first.
 bool decoder_file(const std::uint8_t* data, std::size_t size);
+bool encoder_config(const std::uint8_t* data, std::size_t size);
+/// A whole GGUF file as an encoder, written to a file first.
+bool encoder_file(const std::uint8_t* data, std::size_t size);
 bool shard_index(const std::uint8_t* data, std::size_t size);
 /// Low-rank adapters in a GGUF file, loaded into tiny_decoder().
 bool adapter_file(const std::uint8_t* data, std::size_t size);
