@@ -13,11 +13,11 @@
 #include <etna/tensor/ops/matmul/gemm/internal/cpu/signals_held.h>
 
 // A task is one head and one block of queries (forward), or a group of heads and one block of keys (backward: all heads
-// of a group add to the same dk and dv). Only the scores of 64 queries against 512 keys are in memory at once; they stay
-// in the L2 cache for any sequence length. Forward is an online softmax: it keeps each row's largest score and sum of
-// exponentials, and rescales the partial result when a larger score arrives. Backward reads the logsumexp. Key blocks
-// of forward begin and end where the first and the last key is that any query of the block attends to, by its triangle,
-// window and document; those of backward begin at multiples of 512.
+// of a group add to the same dk and dv). Only the scores of 64 queries against 512 keys are in memory at once; they
+// stay in the L2 cache for any sequence length. Forward is an online softmax: it keeps each row's largest score and sum
+// of exponentials, and rescales the partial result when a larger score arrives. Backward reads the logsumexp. Key
+// blocks of forward begin and end where the first and the last key is that any query of the block attends to, by its
+// triangle, window and document; those of backward begin at multiples of 512.
 namespace etna::attention {
 namespace {
 
