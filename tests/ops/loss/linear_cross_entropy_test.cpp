@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <etna/autograd/autograd.h>
+#include <etna/tensor/ops/kernel.h>
 
 #include "ops/numerics.h"
 
@@ -53,9 +54,10 @@ TEST_F(LinearCrossEntropyOnGpu, TakesRowsOfAnyLength) {
   }
 }
 
-// Hopper's gemm leaves the state of tiles: padding behind the last class, rows and classes that fill no tile.
+// On Hopper a gemm leaves the state of tiles: padding behind the last class, rows and classes that fill no tile.
 TEST_F(LinearCrossEntropyOnGpu, NarrowRowsWithManyClasses) {
-  const std::int64_t rows = 300, classes = 20011, width = 64;
+  const bool hopper = gpu::capabilities(kVulkan).cubin == 90;
+  const std::int64_t rows = hopper ? 300 : 20, classes = hopper ? 20011 : 2003, width = 64;
   for (const DType dtype : {bf16, f16}) {
     const Tensor x = values({rows, width}, 1), weight = values({classes, width}, 2);
     Tensor target = linear_cross_entropy_targets(rows, classes);
