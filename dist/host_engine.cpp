@@ -4,6 +4,7 @@
 #include <cstring>
 #include <map>
 #include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -114,6 +115,7 @@ void HostEngine::exchange_headers(const Header& mine, const std::vector<int>& pe
 void HostEngine::wait(const std::vector<int>& messages, const std::vector<int>& peers, const std::string& what) {
   const double began = os::steady_seconds();
   double looked = began, left_since = 0;
+  bool ended = false;
   for (std::int64_t round = 0;; ++round) {
     const std::string wrong = transport_->progress();
     std::vector<int> missing;
@@ -128,7 +130,9 @@ void HostEngine::wait(const std::vector<int>& messages, const std::vector<int>& 
     const double now = os::steady_seconds();
     if (!wrong.empty() || now - looked > 0.001) {
       looked = now;
-      if (meeting_.failed()) throw RankLost(fmt::format("{}: {}; the group has ended", what, meeting_.failure()));
+      // What a rank sent before it ended is read first: it may say why.
+      if (meeting_.failed() && std::exchange(ended, true))
+        throw RankLost(fmt::format("{}: {}; the group has ended", what, meeting_.failure()));
       if (!wrong.empty()) throw RankLost(fmt::format("{}: {} reports: {}", what, name(), wrong));
       const bool left =
           std::any_of(missing.begin(), missing.end(), [&](int peer) { return meeting_.left(world_rank(peer)); });
