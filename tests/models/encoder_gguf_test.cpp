@@ -28,12 +28,12 @@ TEST(EncoderGguf, GivesTheVectorsOfTheModelItWasWrittenFrom) {
     EXPECT_LT(gguf_difference(*model, *again.encoder), 1e-4) << family;
     EXPECT_EQ(again.encoder->config.context, 64) << family;
     EXPECT_EQ(embedding_settings(folder / "model.gguf").pooling, Pooling::cls);
-    // Again, from the file, in another format. (Processors with AVX-512 BF16 or AMX would round x, too.)
+    // Again, from the file, in another format.
     save_gguf_encoder(folder / "again.gguf", *again.encoder, nullptr, Pooling::mean, &quant::format_named("F16"));
     const EncoderModel halves = load_encoder(folder / "again.gguf");
     const Tensor& before = model->blocks[0].qkv.weight;
     EXPECT_LT((dequantize(halves.encoder->blocks[0].qkv.blocks()) - before).abs().max().item<double>(), 1e-3) << family;
-    EXPECT_LT(gguf_difference(*model, *halves.encoder), 0.3) << family;
+    EXPECT_LT(gguf_difference(*model, *halves.encoder), multiplies_exactly(kCPU, "F16") ? 3e-2 : 0.3) << family;
   }
 }
 

@@ -20,6 +20,7 @@
 #include <etna/tensor/ops.h>
 
 #include "data/temporary_folder.h"
+#include "small_models.h"
 
 // Small models of random weights, as their families' own code computes them: each folder of ETNA_MODELS holds
 // config.json, model.safetensors and expected.json with tokens, logits and the greedy text behind the tokens.
@@ -120,10 +121,10 @@ void for_each_design(Check check) {
   }
 }
 
-/// In f32, as those that are expected: products of weights in 16 bits round the other factor, too, on GPUs with matrix
-/// units and on processors with AVX-512 BF16 or AMX, and a mixture may then choose another expert.
-Model loaded_in_f32(const FilePath& path, Device device) {
-  return load_model(path, {.device = device, .trainable = true});
+/// With the file's weights where their products are exact, as those that are expected; else decoded to f32, since a
+/// mixture may choose another expert after rounding.
+Model loaded(const FilePath& path, Device device) {
+  return load_model(path, {.device = device, .trainable = !multiplies_exactly(device, "BF16")});
 }
 
 void expect_logits_and_text(Device device, const Model& model, const Expected& expected) {
@@ -149,13 +150,13 @@ TEST(PublishedDesigns, TrainableWeightsGiveTheLogitsOfTheirOwnCode) {
 
 TEST(PublishedDesigns, GenerateTheTextsOfTheirOwnCode) {
   for_each_design(
-      [](const Expected& expected) { expect_logits_and_text(kCPU, loaded_in_f32(expected.folder, kCPU), expected); });
+      [](const Expected& expected) { expect_logits_and_text(kCPU, loaded(expected.folder, kCPU), expected); });
 }
 
 TEST(PublishedDesigns, GenerateTheSameFromGguf) {
   const TemporaryFolder folder;
   for_each_design([&](const Expected& expected) {
-    const Model model = loaded_in_f32(expected.folder, kCPU);
+    const Model model = loaded(expected.folder, kCPU);
     try {
       save_gguf_model(folder / "model.gguf", *model.decoder, nullptr);
     } catch (const FormatError& error) {
@@ -163,7 +164,7 @@ TEST(PublishedDesigns, GenerateTheSameFromGguf) {
       std::printf("%-18s %s\n", expected.name.c_str(), error.what());
       return;
     }
-    expect_logits_and_text(kCPU, loaded_in_f32(folder / "model.gguf", kCPU), expected);
+    expect_logits_and_text(kCPU, loaded(folder / "model.gguf", kCPU), expected);
   });
 }
 
@@ -176,9 +177,8 @@ TEST(PublishedDesigns, EightSequencesAtOnceEqualOneByOne) {
 
 TEST(PublishedDesigns, GenerateTheTextsOfTheirOwnCodeOnVulkan) {
   if (std::getenv("ETNA_TEST_VULKAN") == nullptr) GTEST_SKIP() << "ETNA_TEST_VULKAN is not 1";
-  for_each_design([](const Expected& expected) {
-    expect_logits_and_text(kVulkan, loaded_in_f32(expected.folder, kVulkan), expected);
-  });
+  for_each_design(
+      [](const Expected& expected) { expect_logits_and_text(kVulkan, loaded(expected.folder, kVulkan), expected); });
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <etna/models/decoder.h>
 #include <etna/models/internal/architecture.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/quant/quantized_tensor.h>
 
 namespace etna::models {
 
@@ -82,6 +83,21 @@ inline std::vector<std::int32_t> some_text(std::int64_t count, std::int64_t voca
   for (std::int64_t i = 0; i < count; ++i)
     tokens.push_back(static_cast<std::int32_t>((i * i * 7 + 3 * i + 1) % vocabulary));
   return tokens;
+}
+
+/// Whether products of weights in a plain 16-bit format take x as it is on this device. GPUs with matrix units and
+/// processors with AVX-512 BF16 or AMX round it.
+inline bool multiplies_exactly(Device device, const char* format) {
+  const auto numbers = [&](std::int64_t rows) {
+    return sin(arange(0, rows * 64, 1, {f32, device})).reshape({rows, 64});
+  };
+  const QuantizedTensor weight = quantize(numbers(96), quant::format_named(format));
+  const Tensor decoded = dequantize(weight);
+  for (const std::int64_t rows : {1, 8, 48}) {
+    const Tensor x = numbers(rows) * 1.3;
+    if ((quantized_linear(x, weight) - matmul(x, decoded.t())).abs().max().item<double>() > 1e-4) return false;
+  }
+  return true;
 }
 
 }  // namespace etna::models
