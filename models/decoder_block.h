@@ -123,8 +123,6 @@ class ExpertRouter : public nn::Module {
   Tensor choice_bias;  ///< [experts], or undefined
 
  private:
-  Tensor for_choice(const Tensor& scores) const;
-
   const ExpertConfig& config_;
 };
 

@@ -1,7 +1,7 @@
 #include <etna/models/decoder_block.h>
 #include <etna/models/internal/model_split.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/quantized/internal/expert_linear.h>
+#include <etna/tensor/ops/quantized/internal/experts.h>
 
 // Feed-forward layers of a decoder: one for all positions, or a mixture of experts.
 namespace etna::models {
@@ -55,24 +55,15 @@ ChosenExperts ExpertRouter::choose(const Tensor& x, const ProjectionMode& mode) 
     const auto [second, second_share] = best_of_near(others, given, config_.jitter);
     return {cat({first, second}, -1), cat({first_share, second_share}, -1)};
   }
-  const Tensor scores = config_.router == RouterKind::softmax ? softmax(given, -1) : sigmoid(given);
-  const Tensor expert = topk(for_choice(scores), config_.chosen, -1).indices;
-  Tensor factor = gather(scores, -1, expert);
-  if (config_.normalized) factor = factor / (factor.sum(-1, true) + 1e-20);
-  return {expert, config_.scale == 1 ? factor : factor * config_.scale};
-}
-
-/// The scores that decide about the choice: 0 in groups that are not chosen. @param scores [R, E]
-Tensor ExpertRouter::for_choice(const Tensor& scores) const {
-  const Tensor biased = choice_bias.defined() ? scores + choice_bias : scores;
-  if (config_.groups == 1) return biased;
-  const std::int64_t rows = biased.size(0), groups = config_.groups;
-  const Tensor grouped = biased.reshape({rows, groups, -1});
-  const Tensor of_group = topk(grouped, config_.groups_by_best ? 1 : 2, -1).values.sum(-1);
-  const Tensor chosen = topk(of_group, config_.chosen_groups, -1).indices;
-  const Tensor kept =
-      scatter(zeros_like(of_group), -1, chosen, ones({rows, config_.chosen_groups}, {f32, biased.device()}));
-  return (grouped * kept.unsqueeze(-1)).reshape(biased.shape());
+  const ExpertChoice choice = choose_experts(given, choice_bias,
+                                             {.chosen = config_.chosen,
+                                              .sigmoid = config_.router == RouterKind::sigmoid,
+                                              .groups = config_.groups,
+                                              .chosen_groups = config_.chosen_groups,
+                                              .groups_by_best = config_.groups_by_best,
+                                              .normalized = config_.normalized,
+                                              .scale = config_.scale});
+  return {choice.expert, choice.factor};
 }
 
 DecoderFeedForward::DecoderFeedForward(Weights& weights, const std::string& name, const DecoderConfig& config,
@@ -123,9 +114,7 @@ Tensor DecoderFeedForward::mixture(const Tensor& x, const ProjectionMode& mode) 
   const auto [expert, factor] = router->choose(x, mode);
   const std::int64_t experts = router->logits.out;
   if (mode.generates || up.frozen()) {
-    const Tensor h = activate(expert_linear(x, gate->blocks(), expert, experts), activation_) *
-                     expert_linear(x, up.blocks(), expert, experts);
-    return (expert_linear(h, down.blocks(), expert, experts) * factor.unsqueeze(-1)).sum(1).to(x.dtype());
+    return expert_feed_forward(x, gate->blocks(), up.blocks(), down.blocks(), {expert, factor}, activation_, experts);
   }
   // Weights that are trained: each expert computes all rows, and those that did not choose it count 0 times.
   const Tensor factors = scatter(zeros({x.size(0), experts}, {f32, x.device()}), -1, expert, factor);

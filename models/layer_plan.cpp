@@ -47,6 +47,9 @@ ModelSizes sizes_for(const DecoderConfig& config) {
   return sizes;
 }
 
+/// Rows of an expert that a step computes at a time, at most.
+constexpr std::int64_t kExpertRows = 96;
+
 /// "5.1 of 8.0 GiB", in the unit of the second.
 std::string of_bytes(std::uint64_t part, std::uint64_t whole) {
   double unit = 1;
@@ -64,10 +67,12 @@ std::string of_bytes(std::uint64_t part, std::uint64_t whole) {
 std::uint64_t prompt_bytes(const DecoderConfig& config, std::int64_t tokens) {
   // The stream and its norm, queries, keys and values with their copy, and the feed-forward layer's three.
   const ExpertConfig& experts = config.experts;
-  const std::int64_t between =
-      std::max(config.feed_forward, experts.chosen * (experts.feed_forward + config.width) + experts.shared);
-  const std::int64_t columns = 4 * config.width + 2 * (config.query_rows() + 2 * config.kv_rows()) + 3 * between;
-  return static_cast<std::uint64_t>(tokens * columns) * sizeof(float);
+  const std::int64_t columns = 4 * config.width + 2 * (config.query_rows() + 2 * config.kv_rows()) +
+                               3 * std::max(config.feed_forward, experts.shared);
+  // A row of each chosen expert, in tiles that are not full: before and behind the expert, and between.
+  const std::int64_t rows = tokens * experts.chosen + experts.count * kExpertRows;
+  return static_cast<std::uint64_t>(tokens * columns + 2 * rows * (config.width + experts.feed_forward)) *
+         sizeof(float);
 }
 
 std::uint64_t ModelSizes::total() const { return std::accumulate(layers.begin(), layers.end(), others); }

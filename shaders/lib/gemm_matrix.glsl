@@ -24,6 +24,9 @@
 // to shared memory: 128 steps of k at a time, which are whole chunks in every format. This is for an a with few rows,
 // where decoding the whole weight to memory first would not pay.
 //
+// With EXPERTS, b is a weight of each expert, one below the other, and the rows of a tile have one expert
+// (quantized/expert_rows.comp); tiles behind the last have none.
+//
 // Operands are read eight elements at a time if their alignment allows it, otherwise two or one; elements past an edge
 // are 0. Results pass through shared memory, so that rows are written in long runs and the epilogue knows rows and
 // columns, which a cooperative matrix hides.
@@ -73,6 +76,9 @@ layout(push_constant, scalar) uniform Push {
   uint a_strides[2], b_strides[2];  // of the outer and inner batch dimension
   uint inner, batch;                // sizes: of the inner batch dimension, of both combined
   uint k_per_split;                 // a multiple of STEP
+#ifdef EXPERTS
+  uvec2 experts;  // i32, of each tile of rows; -1: none
+#endif
 } p;
 
 #include "epilogue_row.glsl"
@@ -144,9 +150,11 @@ uvec4 fetch(uvec2 address, uint offset, uint ld, uint k_neighbours, uint width, 
   }
 
 #ifdef BLOCKS
+uvec2 weight = p.b;
+
 // Sixteen elements of a row as four times four bf16.
 void fetch_chunk(uint row, uint c, float tail, out uvec2 halves[4]) {
-  Chunk k = decode_chunk(FORMAT, block_row(p.b, row, p.ldb, ALIGNED), c, p.k, tail);
+  Chunk k = decode_chunk(FORMAT, block_row(weight, row, p.ldb, ALIGNED), c, p.k, tail);
   [[unroll]] for (uint q = 0; q < 4; ++q) {
     vec4 v = k.scale[q] * k.quants[q];
     if (has_minimum(FORMAT)) v -= k.least[q];
@@ -202,6 +210,11 @@ void main() {
   // Tiles are ordered in bands of eight rows, so that tiles in flight share operands in the cache.
   uint band = tile / (8 * tiles_n), first = band * 8, height = min(8, tiles_m - first), inside = tile - first * tiles_n;
   uint row0 = (first + inside % height) * TILE_M, column0 = inside / height * TILE_N;
+#ifdef EXPERTS
+  int expert = BufferI32(p.experts).v[row0 / TILE_M];
+  if (expert < 0) return;
+  weight = address_of(p.b, uint(expert) * p.n, p.ldb);
+#endif
   uint sub_row = gl_SubgroupID % 2 * SUB_M, sub_column = gl_SubgroupID / 2 * SUB_N;
 
   uint a_offset = matrix / p.inner * p.a_strides[0] + matrix % p.inner * p.a_strides[1];

@@ -5,7 +5,11 @@
 // memory (kPitch, without bank conflicts), and what a thread of four takes of a row's step: eights of neighbouring
 // elements. load() reads what lies at `at` in shared memory; eight(j) has the two registers for each of two
 // instructions. x_first(), x_flip() and x_block() say where the same eights of x are.
-#include "epilogue.cuh"
+// Without CUDA, tests/hopper/emulator.h comes before.
+#ifdef __CUDACC__
+#include <cuda_fp16.h>
+#endif
+
 #include "hopper.cuh"
 
 namespace hopper {
@@ -19,7 +23,7 @@ __device__ __forceinline__ std::uint32_t x_place(std::uint32_t block, std::uint3
 /// f16 and bf16: a thread of four takes eights t and t + 4 of 64 elements.
 template <bool IS_F16>
 struct HalfRow {
-  static constexpr bool kF16 = IS_F16;
+  static constexpr bool kF16 = IS_F16, kDecodes = false;
   static constexpr int kElements = 64, kBytes = 128, kPitch = 128, kEights = 2;
   uint4 quads[2];
 
@@ -42,7 +46,7 @@ struct HalfRow {
 /// What formats in blocks share: a step has 256 elements, of which a thread of four takes 64.
 template <int BYTES, int PITCH = BYTES>
 struct BlockRow {
-  static constexpr bool kF16 = false;
+  static constexpr bool kF16 = false, kDecodes = true;
   static constexpr int kElements = 256, kBytes = BYTES, kPitch = PITCH, kEights = 8;
   static __device__ __forceinline__ std::uint32_t place(std::uint32_t row, std::uint32_t c) {
     return row * kPitch + c * 16;
@@ -56,11 +60,6 @@ struct BlockRow {
 };
 
 __device__ __forceinline__ std::uint32_t u32_at(const char* at) { return *reinterpret_cast<const std::uint32_t*>(at); }
-/// Two bf16, the first in the low half.
-__device__ __forceinline__ std::uint32_t bf16_pair(float low, float high) {
-  const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
-  return reinterpret_cast<const std::uint32_t&>(pair);
-}
 __device__ __forceinline__ float half_bits(std::uint32_t bits) {
   return __half2float(__ushort_as_half(static_cast<unsigned short>(bits)));
 }
@@ -79,7 +78,7 @@ struct Affine {
       const std::uint32_t bits = __byte_perm(quants, 0x43000000u, 0x7044 | i << 8);  // bytes 0, 0, the quant, 0x43
       v[i] = fmaf(__uint_as_float(bits), scale, offset);
     }
-    return make_uint2(bf16_pair(v[0], v[1]), bf16_pair(v[2], v[3]));
+    return make_uint2(pack<false>(v[0], v[1]), pack<false>(v[2], v[3]));
   }
 };
 
@@ -130,7 +129,8 @@ struct Q8Row : BlockRow<272> {
       const std::uint32_t bits = __byte_perm(from_0, 0x47000000u, 0x7404 | (byte % 4) << 4);
       v[i] = fmaf(__uint_as_float(bits), d, offset);
     }
-    return make_uint4(bf16_pair(v[0], v[1]), bf16_pair(v[2], v[3]), bf16_pair(v[4], v[5]), bf16_pair(v[6], v[7]));
+    return make_uint4(pack<false>(v[0], v[1]), pack<false>(v[2], v[3]), pack<false>(v[4], v[5]),
+                      pack<false>(v[6], v[7]));
   }
 };
 

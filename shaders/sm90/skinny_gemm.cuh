@@ -14,6 +14,7 @@
 //
 // With a gate, a warp owns eight rows of the gate and eight of the gated values, so that the two results to multiply
 // are in one thread.
+#include "epilogue.cuh"
 #include "skinny_formats.cuh"
 
 namespace hopper {
@@ -33,19 +34,11 @@ struct SkinnyParameters {
   std::uint32_t gate;                  ///< etna::Activation
 };
 
-__device__ __forceinline__ void copy_16(void* to, const void* from) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)), "l"(from) : "memory");
-}
 /// Writes zeros if `there` is false.
 __device__ __forceinline__ void copy_16_or_zeros(void* to, const void* from, bool there) {
   const int bytes = there ? 16 : 0;
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from), "r"(bytes)
                : "memory");
-}
-__device__ __forceinline__ void copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-template <int PENDING>
-__device__ __forceinline__ void copy_wait() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
 }
 /// Waits until at most the youngest `pending` groups are in flight.
 __device__ __forceinline__ void copy_wait_for_all_but(std::uint32_t pending) {

@@ -17,35 +17,13 @@
 #include <string>
 #include <vector>
 
+#include "hopper/cuda_numbers.h"
 #include "hopper/matrix_units.h"
 
 // Runs kernels of shaders/sm90/ on the CPU, so that machines without such a GPU test them: what indices, descriptors,
 // barriers and turns say, not how fast it is. Include it before the kernel. Each thread is a fiber. Products run when
 // they are waited for, and copies to memory too, so that what a kernel overwrites too early is seen. Blocks run in a
 // random order, as many at once as asked, and now and then a warp or a warpgroup pauses. bf16 only.
-
-#define __device__
-#define __forceinline__ inline
-
-struct int2 {
-  int x, y;
-};
-struct float2 {
-  float x, y;
-};
-struct alignas(16) float4 {
-  float x, y, z, w;
-};
-struct alignas(16) uint4 {
-  std::uint32_t x, y, z, w;
-};
-inline float2 make_float2(float x, float y) { return {x, y}; }
-inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
-inline uint4 make_uint4(std::uint32_t x, std::uint32_t y, std::uint32_t z, std::uint32_t w) { return {x, y, z, w}; }
-inline std::uint32_t min(std::uint32_t a, std::uint32_t b) { return std::min(a, b); }
-inline std::uint32_t max(std::uint32_t a, std::uint32_t b) { return std::max(a, b); }
-inline int min(int a, int b) { return std::min(a, b); }
-inline int max(int a, int b) { return std::max(a, b); }
 
 namespace emulated {
 
@@ -74,6 +52,9 @@ struct Fiber {
     std::vector<char> read = {};
   };
   std::vector<Store> stores;
+  using Copies = std::vector<std::pair<void*, const void*>>;
+  Copies copied;
+  std::deque<Copies> groups;  ///< that are under way
 };
 struct Warpgroup {
   Meeting meeting;
@@ -258,19 +239,6 @@ template <typename T>
 T __shfl_sync(std::uint32_t, T x, std::uint32_t lane) {
   return emulated::from_lane(x, lane);
 }
-inline std::uint32_t __float_as_uint(float x) {
-  std::uint32_t bits;
-  std::memcpy(&bits, &x, 4);
-  return bits;
-}
-inline bool isnan(float x) { return std::isnan(x); }
-/// Rounded, whatever follows.
-inline float __fmul_rn(float x, float y) {
-  const volatile float product = x * y;
-  return product;
-}
-inline float __log2f(float x) { return std::log2(x); }
-inline float __fdividef(float a, float b) { return a / b; }
 inline std::uint32_t atomicAdd(std::uint32_t* to, std::uint32_t n) { return (*to += n) - n; }
 
 namespace hopper {
@@ -342,6 +310,25 @@ inline void copy_box(std::uint32_t to, const TensorMap& map, std::uint32_t x, st
     }
   }
   came(barrier, map.box_rows * map.box_heads * 128);
+}
+inline void copy_box(std::uint32_t to, const TensorMap& map, int x, int y, int matrix, std::uint32_t barrier) {
+  copy_box(to, map, static_cast<std::uint32_t>(x), static_cast<std::uint32_t>(y), static_cast<std::uint32_t>(matrix), 0,
+           barrier);
+}
+inline void copy_16(void* to, const void* from) {
+  if (reinterpret_cast<std::uintptr_t>(from) % 16 != 0) emulated::fail("a copy that is not in units of 16 bytes");
+  emulated::state.fiber->copied.emplace_back(to, from);
+}
+inline void copy_commit() {
+  emulated::Fiber& fiber = *emulated::state.fiber;
+  fiber.groups.push_back(std::exchange(fiber.copied, {}));
+}
+template <int PENDING>
+void copy_wait() {
+  emulated::Fiber& fiber = *emulated::state.fiber;
+  for (; fiber.groups.size() > PENDING; fiber.groups.pop_front()) {
+    for (const auto& [to, from] : fiber.groups.front()) std::memcpy(to, from, 16);
+  }
 }
 inline void copy_bytes(std::uint32_t to, const void* from, int bytes, std::uint32_t barrier) {
   if (to % 16 != 0 || reinterpret_cast<std::uintptr_t>(from) % 16 != 0 || bytes % 16 != 0)

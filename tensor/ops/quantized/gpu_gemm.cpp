@@ -124,26 +124,6 @@ Rows gpu_gemm_prepared(const OpCall& call, const Tensor& x, DType dtype) {
   return {norm.defined() && x.numel() > 0 ? rms_norm(x, norm.to(x.dtype()), eps).to(dtype) : x.to(dtype)};
 }
 
-/// y = gate(left half) ⊙ right half + residual, in slices whose element indices fit in 32 bits.
-void gpu_gemm_apply_gate(const OpCall& call, Activation gate, const Tensor& gate_and_up, const Tensor& residual,
-                         const Tensor& y) {
-  const std::int64_t n = y.size(1), quads = (n + 3) / 4, most = std::max<std::int64_t>(1, (std::int64_t{1} << 30) / n);
-  for (std::int64_t first = 0; first < y.size(0); first += most) {
-    const std::int64_t rows = std::min(most, y.size(0) - first);
-    const auto slice = [&](const Tensor& t) { return t.defined() ? t.slice(0, first, first + rows) : t; };
-    const Tensor left = slice(gate_and_up), added = slice(residual), to = slice(y);
-    gpu::Kernel(shaders::quantized_gate, call)
-        .spec(gpu::u32(gate), gpu::u32(left.dtype()), added.defined() ? gpu::u32(added.dtype()) : 99u,
-              gpu_gemm_load_width({left, added, to}, n))
-        .spec(to.dtype())
-        .read(left)
-        .read(added)
-        .write(to)
-        .u32(rows, n)
-        .dispatch(gpu::grid(rows * quads, 256));
-  }
-}
-
 }  // namespace
 
 DType gemm_dtype(Device device, std::int64_t elements, std::span<const quant::BlockFormat* const> formats) {
@@ -170,6 +150,25 @@ void rows_in_16_bits(const OpCall& call, const Tensor& x, const Tensor& norm, do
   const Tensor rows = norm.defined() ? rms_norm(x, norm.to(f32), eps) : x;
   if (y.x.dtype() == f16) return scaled(call, rows, y);
   Tensor(y.x).copy_(rows);
+}
+
+void apply_gate(const OpCall& call, Activation gate, const Tensor& gate_and_up, const Tensor& residual,
+                const Tensor& y) {
+  const std::int64_t n = y.size(1), quads = (n + 3) / 4, most = std::max<std::int64_t>(1, (std::int64_t{1} << 30) / n);
+  for (std::int64_t first = 0; first < y.size(0); first += most) {
+    const std::int64_t rows = std::min(most, y.size(0) - first);
+    const auto slice = [&](const Tensor& t) { return t.defined() ? t.slice(0, first, first + rows) : t; };
+    const Tensor left = slice(gate_and_up), added = slice(residual), to = slice(y);
+    gpu::Kernel(shaders::quantized_gate, call)
+        .spec(gpu::u32(gate), gpu::u32(left.dtype()), added.defined() ? gpu::u32(added.dtype()) : 99u,
+              gpu_gemm_load_width({left, added, to}, n))
+        .spec(to.dtype())
+        .read(left)
+        .read(added)
+        .write(to)
+        .u32(rows, n)
+        .dispatch(gpu::grid(rows * quads, 256));
+  }
 }
 
 bool multiply_rows(const OpCall& call, const LinearAttrs& a, const Rows& rows, const gemm::Epilogue& behind,
@@ -253,7 +252,7 @@ bool linear_of_rows(const OpCall& call, const LinearAttrs& a, const Rows& rows, 
   }
   const Tensor products = empty({m, 2 * a.rows[0]}, {wide ? f32 : y.dtype(), y.device()});
   if (!multiply_rows(call, a, rows, {.bias = bias}, products)) return false;
-  gpu_gemm_apply_gate(call, a.gate, products, residual, y);
+  apply_gate(call, a.gate, products, residual, y);
   return true;
 }
 

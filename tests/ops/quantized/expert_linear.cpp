@@ -21,7 +21,7 @@ Sample chosen(const char* name, DType dtype, Shape x, std::int64_t choices, std:
 }
 
 /// Integers, which Q8_0 holds exactly and no device rounds.
-Sample in_blocks(const char* name, Shape x, std::int64_t experts, std::int64_t rows) {
+Sample in_blocks(const char* name, Shape x, std::int64_t choices, std::int64_t experts, std::int64_t rows) {
   const std::int64_t columns = x.back();
   std::vector<double> list;
   for (std::int64_t i = 0; i < experts * rows * columns; ++i)
@@ -42,7 +42,7 @@ Sample in_blocks(const char* name, Shape x, std::int64_t experts, std::int64_t r
       .as(u8)
       .constant()
       .dense()
-      .index({x[0], 2}, 0, static_cast<double>(experts), i32)
+      .index({x[0], choices}, 0, static_cast<double>(experts), i32)
       .calls([=, &format](const TensorList& in) {
         return expert_linear(in[0], {format, {experts * rows, columns}, in[1]}, in[2], experts);
       })
@@ -55,10 +55,13 @@ std::vector<Sample> samples_in_expert_linear() {
   return {chosen("rows", f32, {5, 8}, 2, 3, 6),
           chosen("prime sizes", f32, {7, 67}, 3, 5, 131),
           chosen("a row for each choice", f32, {3, 2, 24}, 2, 4, 5),
+          chosen("sorted rows", f32, {29, 19}, 3, 5, 23),
+          chosen("a row for each choice, sorted", f32, {10, 2, 24}, 2, 4, 5),
           chosen("weights in f16", f16, {3, 40}, 2, 4, 7),
           chosen("one expert", f32, {4, 16}, 1, 1, 9),
           chosen("no rows", f32, {0, 16}, 2, 4, 5),
-          in_blocks("in blocks", {3, 64}, 4, 10)};
+          in_blocks("in blocks", {3, 64}, 2, 4, 10),
+          in_blocks("in blocks, sorted", {9, 64}, 1, 4, 10)};
 }
 
 }  // namespace etna::conformance

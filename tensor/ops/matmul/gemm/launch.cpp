@@ -26,8 +26,8 @@ void launch_tiled(const OpCall& call, const GemmParams& p, const TiledShader& ke
   std::int64_t a_width = width_of(p.a), b_width = width_of(p.b), y_width = epilogue.width;
   // A software rasterizer takes half a second to compile each combination, and gains nothing from wide loads.
   if (limited_loops) a_width = b_width = y_width = std::min({a_width, b_width, y_width});
-  gpu::Kernel(kernel.shader, call)
-      .spec(kernel.first)
+  gpu::Kernel launch(kernel.shader, call);
+  launch.spec(kernel.first)
       .spec(a_along_k, b_along_k, a_width, b_width)
       .spec(p.m % kernel.tile_m == 0, p.n % kernel.tile_n == 0, p.k % kernel.step == 0)
       .spec(y_width, epilogue.flags, epilogue.y, epilogue.bias, epilogue.aux, epilogue.residual)
@@ -38,8 +38,9 @@ void launch_tiled(const OpCall& call, const GemmParams& p, const TiledShader& ke
       .arguments(split ? partial_sum_arguments(partial, p.n) : epilogue_arguments(p))
       .u32(p.m, p.n, p.k, p.a.leading, p.b.leading)
       .u32(p.a.strides[0], p.a.strides[1], p.b.strides[0], p.b.strides[1])
-      .u32(p.inner, matrices, k_per_split)
-      .dispatch(gpu::grid(tiles * matrices * split_k));
+      .u32(p.inner, matrices, k_per_split);
+  if (kernel.experts) launch.read(kernel.experts);
+  launch.dispatch(gpu::grid(tiles * matrices * split_k));
   if (split) add_split_k(call, p, partial, split_k);
 }
 

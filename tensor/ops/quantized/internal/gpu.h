@@ -70,6 +70,10 @@ void rows_in_16_bits(const OpCall& call, const Tensor& x, const Tensor& norm, do
 /// x · [w₀; w₁; ...]ᵀ with the bias, the residual and the SplitSums of an epilogue. The weights are those of the call.
 bool multiply_rows(const OpCall& call, const LinearAttrs& a, const Rows& rows, const gemm::Epilogue& behind,
                    const Tensor& y);
+/// y = gate(left half) ⊙ right half + residual, in slices whose element indices fit in 32 bits.
+/// @param gate_and_up [rows, 2 N] @param residual [rows, N] or undefined @param y [rows, N]
+void apply_gate(const OpCall& call, Activation gate, const Tensor& gate_and_up, const Tensor& residual,
+                const Tensor& y);
 /// The same with the bias, the gate and the residual of the call. @param wide whether the operands of a gate are f32
 /// @param sums as in gemm::Epilogue; not for a gate @param largest as in skinny_gemm(), if that is called
 bool linear_of_rows(const OpCall& call, const LinearAttrs& a, const Rows& rows, bool wide, const Tensor& y,

@@ -1,0 +1,165 @@
+#include <vector>
+
+#include <fmt/format.h>
+
+#include <etna/tensor/ops.h>
+#include <etna/tensor/ops/indexing/internal/rows.h>
+#include <etna/tensor/ops/quantized/internal/expert_products.h>
+#include <etna/tensor/ops/quantized/internal/experts.h>
+
+// expert_feed_forward: the layers of a mixture of experts.
+namespace etna {
+namespace {
+
+using namespace quantized;
+
+enum FeedForwardInput { kFeedX, kGateBlocks, kUpBlocks, kDownBlocks, kFeedExpert, kFeedFactor };
+
+struct ExpertFeedForwardAttrs {
+  std::int64_t experts = 0, width = 0, hidden = 0;
+  std::uint8_t gate = 0, up = 0, down = 0;  ///< formats
+  Activation activation = Activation::silu;
+};
+
+template <typename Call>
+ExpertFeedForward layer_of(const Call& call) {
+  const auto a = call.template as<ExpertFeedForwardAttrs>();
+  const auto matrices = [&](FeedForwardInput blocks, std::uint8_t format, std::int64_t rows, std::int64_t columns) {
+    return ExpertMatrices{&quant::block_formats()[format], call.in[blocks], a.experts, rows, columns};
+  };
+  return {.x = call.in[kFeedX],
+          .gate = matrices(kGateBlocks, a.gate, a.hidden, a.width),
+          .up = matrices(kUpBlocks, a.up, a.hidden, a.width),
+          .down = matrices(kDownBlocks, a.down, a.width, a.hidden),
+          .expert = call.in[kFeedExpert],
+          .factor = call.in[kFeedFactor],
+          .activation = a.activation,
+          .y = {}};
+}
+
+std::vector<OutputSpec> expert_feed_forward_infer(const OpCall& call) {
+  const auto a = call.as<ExpertFeedForwardAttrs>();
+  const Tensor &x = call.in[kFeedX], &expert = call.in[kFeedExpert], &factor = call.in[kFeedFactor];
+  indexing::check_index_dtype(call.op.name, expert);
+  for (const Tensor* t : {&x, &factor}) {
+    if (!is_floating(t->dtype()))
+      throw DtypeError(fmt::format("{}: {} is {}; wanted a floating dtype", call.op.name, t == &x ? "x" : "a factor",
+                                   name(t->dtype())));
+  }
+  if (x.dim() != 2 || x.size(1) != a.width || expert.dim() != 2 || expert.size(0) != x.size(0) ||
+      factor.shape() != expert.shape()) {
+    throw ShapeError(fmt::format("{}: x is {}, the choice of experts {}, factors {}; wanted [R, {}], [R, C] and [R, C]",
+                                 call.op.name, str(x.shape()), str(expert.shape()), str(factor.shape()), a.width));
+  }
+  return {{x.shape(), x.dtype()}};
+}
+
+TensorList expert_feed_forward_reference(const OpCall& call) {
+  const ExpertFeedForward f = layer_of(call);
+  const Tensor h =
+      activate(products_by_choice(f.x, f.gate, f.expert), f.activation) * products_by_choice(f.x, f.up, f.expert);
+  const Tensor y = products_by_choice(h, f.down, f.expert);
+  return {(y * f.factor.to(y.dtype()).unsqueeze(-1)).sum(1).to(f.x.dtype())};
+}
+
+/// The rows of each expert together.
+void expert_feed_forward_cpu(const OpCall& call, std::span<Tensor> out) {
+  const ExpertFeedForward f = layer_of(call);
+  const auto choices = choices_of(call.op.name, f.expert, f.gate.experts);
+  if (out[0].numel() == 0) return;
+  const std::int64_t rows = f.expert.size(0), chosen = f.expert.size(1);
+  const DType row = f.x.dtype() == f64 ? f64 : f32;
+  const Tensor x = f.x.to(row);
+  Tensor y = empty({rows * chosen, f.down.rows}, {row});
+  for (std::size_t e = 0; e < choices.size(); ++e) {
+    if (choices[e].empty()) continue;
+    std::vector<std::int64_t> from;
+    for (const std::int64_t choice : choices[e]) from.push_back(choice / chosen);
+    const Tensor own = index_select(x, 0, from_vector(from));
+    const auto number = static_cast<std::int64_t>(e);
+    const Tensor h =
+        activate(quantized_linear(own, f.gate.of(number)), f.activation) * quantized_linear(own, f.up.of(number));
+    y.index_put_({Index(from_vector(choices[e]))}, quantized_linear(h, f.down.of(number)));
+  }
+  out[0].copy_((y.reshape({rows, chosen, f.down.rows}) * f.factor.to(row).unsqueeze(-1)).sum(1));
+}
+
+bool expert_feed_forward_gpu(const OpCall& call, std::span<Tensor> out) {
+  ExpertFeedForward f = layer_of(call);
+  if (out[0].dtype() == f64 || f.factor.dtype() == f64) return false;
+  for (const ExpertMatrices* w : {&f.gate, &f.up, &f.down})
+    if (!has_expert_kernel(*w)) return false;
+  if (out[0].numel() == 0) return true;
+  if (f.gate.rows == 0 || f.expert.numel() == 0) {
+    out[0].zero_();
+    return true;
+  }
+  for (Tensor* t : {&f.x, &f.expert, &f.factor}) *t = t->contiguous();
+  f.y = out[0];
+  feed_forward_gpu(call, f);
+  return true;
+}
+
+/// Expert by expert, of all rows: those that did not choose an expert count 0 times. So only the matrices of one expert
+/// are decoded at a time, and the host need not know the choice.
+TensorList expert_feed_forward_vjp(const VjpCall& call) {
+  const ExpertFeedForward f = layer_of(call);
+  const DType row = f.x.dtype() == f64 ? f64 : f32;
+  const Tensor x = f.x.to(row), dy = call.grad[0].to(row), factor = f.factor.to(row);
+  Tensor dx, dfactor;
+  const auto add = [](Tensor& sum, const Tensor& part) { sum = sum.defined() ? sum + part : part; };
+  for (std::int64_t e = 0; e < f.gate.experts; ++e) {
+    const Tensor gate = dequantize(f.gate.of(e), row), up = dequantize(f.up.of(e), row),
+                 down = dequantize(f.down.of(e), row);
+    const Tensor chose = (f.expert == e).to(row);  // [R, C]
+    const Tensor g = linear(x, gate), u = linear(x, up), a = activate(g, f.activation);
+    if (call.needs[kFeedX]) {
+      const Tensor dh = matmul(dy * (factor * chose).sum(-1, true), down);
+      add(dx, matmul(activation_backward(dh * u, g, f.activation), gate) + matmul(dh * a, up));
+    }
+    if (call.needs[kFeedFactor]) add(dfactor, chose * (dy * linear(a * u, down)).sum(-1, true));
+  }
+  TensorList grads(call.in.size());
+  if (dx.defined()) grads[kFeedX] = dx.to(f.x.dtype());
+  if (dfactor.defined()) grads[kFeedFactor] = dfactor.to(f.factor.dtype());
+  return grads;
+}
+
+const OpDef kExpertFeedForward = {.name = "expert_feed_forward",
+                                  .infer = expert_feed_forward_infer,
+                                  .cpu = expert_feed_forward_cpu,
+                                  .gpu = expert_feed_forward_gpu,
+                                  .reference = expert_feed_forward_reference,
+                                  .vjp = expert_feed_forward_vjp,
+                                  .saved = Saved::inputs};
+
+}  // namespace
+
+Tensor expert_feed_forward(const Tensor& x, const QuantizedTensor& gate, const QuantizedTensor& up,
+                           const QuantizedTensor& down, const ExpertChoice& choice, Activation activation,
+                           std::int64_t experts) {
+  constexpr const char* kName = "expert_feed_forward";
+  for (const Tensor* t : {&x, &choice.expert, &choice.factor}) detail::require_defined(kName, *t);
+  require_expert_matrices(kName, "the gates", gate, experts);
+  require_expert_matrices(kName, "the up projections", up, experts);
+  require_expert_matrices(kName, "the down projections", down, experts);
+  const std::int64_t hidden = gate.size(0) / experts, width = gate.size(1);
+  if (up.shape() != gate.shape() || down.shape() != Shape{experts * width, hidden}) {
+    throw ShapeError(
+        fmt::format("{}: the gates are {}, the up projections {}, the down projections {}; wanted {} and "
+                    "[{}, {}] for {} experts",
+                    kName, str(gate.shape()), str(up.shape()), str(down.shape()), str(gate.shape()), experts * width,
+                    hidden, experts));
+  }
+  const ExpertFeedForwardAttrs a{
+      experts, width, hidden, place_of(gate.format()), place_of(up.format()), place_of(down.format()), activation};
+  return apply1(kExpertFeedForward, {x, gate.blocks(), up.blocks(), down.blocks(), choice.expert, choice.factor},
+                Attrs::of(a));
+}
+
+std::span<const OpDef* const> ops_in_expert_feed_forward() {
+  static const OpDef* const list[] = {&kExpertFeedForward};
+  return list;
+}
+
+}  // namespace etna

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#include <etna/tensor/dtype.h>
+
+// Vectors of numbers and functions of CUDA that kernels of shaders/sm90/ use.
+#define __device__
+#define __forceinline__ inline
+
+struct int2 {
+  int x, y;
+};
+struct float2 {
+  float x, y;
+};
+struct alignas(8) uint2 {
+  std::uint32_t x, y;
+};
+struct alignas(16) float4 {
+  float x, y, z, w;
+};
+struct alignas(16) uint4 {
+  std::uint32_t x, y, z, w;
+};
+inline float2 make_float2(float x, float y) { return {x, y}; }
+inline uint2 make_uint2(std::uint32_t x, std::uint32_t y) { return {x, y}; }
+inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+inline uint4 make_uint4(std::uint32_t x, std::uint32_t y, std::uint32_t z, std::uint32_t w) { return {x, y, z, w}; }
+inline std::uint32_t min(std::uint32_t a, std::uint32_t b) { return std::min(a, b); }
+inline std::uint32_t max(std::uint32_t a, std::uint32_t b) { return std::max(a, b); }
+inline int min(int a, int b) { return std::min(a, b); }
+inline int max(int a, int b) { return std::max(a, b); }
+
+inline std::uint32_t __float_as_uint(float x) {
+  std::uint32_t bits;
+  std::memcpy(&bits, &x, 4);
+  return bits;
+}
+inline float __uint_as_float(std::uint32_t bits) { return std::bit_cast<float>(bits); }
+/// Bytes of a (0 to 3) and b (4 to 7), as the digits of `which` say.
+inline std::uint32_t __byte_perm(std::uint32_t a, std::uint32_t b, std::uint32_t which) {
+  const std::uint64_t all = std::uint64_t{b} << 32 | a;
+  std::uint32_t bytes = 0;
+  for (int i = 0; i < 4; ++i) bytes |= static_cast<std::uint32_t>(all >> (which >> 4 * i & 7) * 8 & 0xff) << 8 * i;
+  return bytes;
+}
+inline std::uint32_t __funnelshift_r(std::uint32_t low, std::uint32_t high, std::uint32_t by) {
+  return static_cast<std::uint32_t>((std::uint64_t{high} << 32 | low) >> (by & 31));
+}
+inline float __expf(float x) { return std::exp(x); }
+inline std::uint16_t __ushort_as_half(std::uint16_t bits) { return bits; }
+inline float __half2float(std::uint16_t bits) {
+  etna::Half half;
+  half.bits = bits;
+  return static_cast<float>(half);
+}
+inline bool isnan(float x) { return std::isnan(x); }
+/// Rounded, whatever follows.
+inline float __fmul_rn(float x, float y) {
+  const volatile float product = x * y;
+  return product;
+}
+inline float __log2f(float x) { return std::log2(x); }
+inline float __fdividef(float a, float b) { return a / b; }
