@@ -42,7 +42,7 @@ layout(push_constant, scalar) uniform Push {
 #ifdef ROTATED
   uvec2 frequencies, query_norm, key_norm;
 #endif
-  uint steps, groups, width, blocks, chunks, window, span;  // span: positions per workgroup
+  uint steps, groups, width, blocks, chunks, limit, span;  // limit: as in oldest_of(); span: positions per workgroup
   float scale, softcap;
 #ifdef ROTATED
   uint pairs;
@@ -180,7 +180,7 @@ void main() {
   int position = ETNA_UNIFORM(BufferI32(p.positions).v[batch]) + int(row % p.steps);
   uint first = chunk * p.span, row_bytes = cache_row_bytes(SIZE, CACHE_DTYPE);
   uint end = position < 0 ? 0 : min(uint(position) + 1, p.width * CACHE_BLOCK);
-  uint begin = p.window > 0 && end > 0 && uint(position) + 1 > p.window ? uint(position) + 1 - p.window : 0;
+  uint begin = oldest_of(uint(max(position, 0)), p.limit);
   uint head = row * p.groups * HEADS * SPLIT + gl_WorkGroupID.y * HEADS;
   uint part = ((row * p.groups + group) * p.chunks + chunk) * HEADS * SPLIT + split * HEADS;
   part *= SIZE + 2;

@@ -2,7 +2,8 @@
 #extension GL_GOOGLE_include_directive : require
 // Combines the partial results of paged attention. A workgroup owns a head of a query; chunks that the query does not
 // attend to have written nothing and are not read. Bound by latency: weights are computed once, a chunk a thread, so
-// that the loads of values depend on nothing; threads that a head leaves over sum other chunks.
+// that the loads of values depend on nothing; threads that a head leaves over sum other chunks. A sink adds to the sum
+// of weights.
 //
 // variant: paged_attention_merge
 
@@ -12,10 +13,12 @@
 layout(local_size_x = 128) in;
 layout(constant_id = 0) const uint DTYPE = 1;
 layout(constant_id = 1) const uint BALANCED = 0;  // chunks are those of balanced_span()
+layout(constant_id = 2) const uint SINKS = 0;     // there are sinks
 
 layout(push_constant, scalar) uniform Push {
-  uvec2 partial, positions, y;
-  uint steps, groups, heads, chunks, chunk, size, width, window;  // heads: heads of queries per head of keys
+  uvec2 partial, positions, sinks, y;
+  // heads: heads of queries per head of keys; limit: as in oldest_of()
+  uint steps, groups, heads, chunks, chunk, size, width, limit;
 } p;
 
 const uint THREADS = 128, COLUMNS = 2;  // columns of a thread, of at most 256
@@ -27,9 +30,9 @@ void main() {
   uint h = gl_WorkGroupID.x % p.heads, group = gl_WorkGroupID.x / p.heads % p.groups;
   int past = ETNA_UNIFORM(BufferI32(p.positions).v[row / p.steps]), position = past + int(row % p.steps);
   uint end = position < 0 ? 0 : min(uint(position) + 1, p.width);
-  uint begin = p.window > 0 && end > 0 && uint(position) + 1 > p.window ? uint(position) + 1 - p.window : 0;
+  uint begin = oldest_of(uint(max(position, 0)), p.limit);
   Span span = Span(0, p.chunk);
-  if (BALANCED != 0) span = balanced_span(past, p.steps, p.window, p.width, p.chunks, p.chunk);
+  if (BALANCED != 0) span = balanced_span(past, p.steps, p.limit, p.width, p.chunks, p.chunk);
   uint first = (max(begin, span.base) - span.base) / span.size;
   uint last = (max(end, span.base) - span.base + span.size - 1) / span.size;
   uint head = (row * p.groups + group) * p.heads, stride = p.size + 2, from = head * p.chunks + h;
@@ -45,6 +48,8 @@ void main() {
   }
   most = weights[0];
   bool none = most == uintBitsToFloat(0xff800000u);
+  float sink = SINKS != 0 ? BufferF32(p.sinks).v[group * p.heads + h] : 0.0;
+  if (SINKS != 0 && !none) most = m_max(most, sink);
 
   uint lanes = max(THREADS / p.size, 1), lane = thread / p.size, column = lanes > 1 ? thread % p.size : thread;
   float value[COLUMNS], total = 0.0;
@@ -77,6 +82,7 @@ void main() {
       value[0] += sums[l * p.size + column];
     }
   }
+  if (SINKS != 0) total += exp(sink - most);
   for (uint i = 0; i < COLUMNS; ++i) {
     uint own = column + i * THREADS;
     if (own < p.size && (lanes == 1 || lane == 0))

@@ -38,16 +38,24 @@ vec4 load_cached(uvec2 block, uint row, uint size, uint i, uint dtype, uint widt
   return load_cached(block, row, size, i, 4, dtype, width);
 }
 
+// The first position that a query attends to. `limit`: a window of so many positions, 0: none; with the bit CHUNKED,
+// chunks of so many.
+const uint CHUNKED = 0x80000000u;
+uint oldest_of(uint position, uint limit) {
+  if (limit > CHUNKED) return position - position % (limit - CHUNKED);
+  return limit > 0 && position >= limit ? position + 1 - limit : 0;
+}
+
 // The positions that the queries of a prompt attend to, in `chunks` parts: from `base` on, `size` in each.
 struct Span {
   uint base, size;
 };
 // @param past position of the first of `steps` queries @param reach positions that the table has
 // @param least the fewest positions of a part @param chunks so many parts are enough for any position
-Span balanced_span(int past, uint steps, uint window, uint reach, uint chunks, uint least) {
+Span balanced_span(int past, uint steps, uint limit, uint reach, uint chunks, uint least) {
   int newest = past + int(steps) - 1;
   uint end = newest < 0 ? 0 : min(uint(newest) + 1, reach);
-  uint begin = window > 0 && past >= int(window) ? uint(past) + 1 - window : 0;
+  uint begin = oldest_of(uint(max(past, 0)), limit);
   uint base = min(begin, end) / CACHE_BLOCK * CACHE_BLOCK;
   uint blocks = (end - base + CACHE_BLOCK - 1) / CACHE_BLOCK;
   return Span(base, max(least, (blocks + chunks - 1) / chunks * CACHE_BLOCK));

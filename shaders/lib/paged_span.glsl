@@ -13,7 +13,8 @@
 
 layout(push_constant, scalar) uniform Push {
   uvec2 q, keys, values, table, positions, y, partial;
-  uint steps, groups, width, blocks, chunks, window, span;  // span: the fewest positions of a chunk
+  // limit: as in oldest_of(); span: the fewest positions of a chunk
+  uint steps, groups, width, blocks, chunks, limit, span;
   float scale, softcap;
   uint shape;  // heads per group, head size << 16
 } p;
@@ -39,15 +40,15 @@ bool find_span(uint first, uint last) {
   past = SAME_FOR_ALL(BufferI32(p.positions).v[gl_WorkGroupID.z]);
   int newest = position_of(min(last, rows() - 1)), oldest = position_of(first);
   uint reach = p.width * CACHE_BLOCK, end = newest < 0 ? 0 : min(uint(newest) + 1, reach);
-  uint begin = p.window > 0 && oldest >= int(p.window) ? uint(oldest) + 1 - p.window : 0;
-  Span span = balanced_span(past, p.steps, p.window, reach, p.chunks, p.span);
+  uint begin = oldest_of(uint(max(oldest, 0)), p.limit);
+  Span span = balanced_span(past, p.steps, p.limit, reach, p.chunks, p.span);
   first_key = max(begin / CACHE_BLOCK * CACHE_BLOCK, span.base + chunk_of() * span.size);
   end_key = min(end, span.base + (chunk_of() + 1) * span.size);
   return first_key < end_key;
 }
 
 bool attends_from(int position, uint key) {
-  return key < end_key && int(key) <= position && (p.window == 0 || position - int(key) < int(p.window));
+  return key < end_key && int(key) <= position && (p.limit == 0 || key >= oldest_of(uint(position), p.limit));
 }
 
 // Where the partial result of a row is: its values, their logsumexp, and 1 as the sum that paged_attention_merge reads.

@@ -46,7 +46,9 @@ void attention_check_mask(const OpCall& call) {
                                  str(mask.shape()), str(scores)));
 }
 
-std::vector<OutputSpec> attention_infer(const OpCall& call) {
+}  // namespace
+
+std::vector<OutputSpec> attention::infer(const OpCall& call) {
   const Tensor &q = call.in[0], &k = call.in[1], &v = call.in[2];
   for (int i = 0; i < 3; ++i) {
     DType t = call.in[static_cast<std::size_t>(i)].dtype();
@@ -74,6 +76,8 @@ std::vector<OutputSpec> attention_infer(const OpCall& call) {
   rows.erase(q.dim() - 1);
   return {{q.shape(), q.dtype()}, {rows, attention::row_dtype(q.dtype())}};
 }
+
+namespace {
 
 std::vector<OutputSpec> attention_backward_infer(const OpCall& call) {
   std::vector<OutputSpec> specs;
@@ -127,7 +131,7 @@ TensorList attention_vjp(const VjpCall& call) {
 }
 
 const OpDef kAttention = {.name = kAttentionName,
-                          .infer = attention_infer,
+                          .infer = attention::infer,
                           .cpu = attention::forward_cpu,
                           .gpu = attention::forward_gpu,
                           .reference = attention_reference,
@@ -136,7 +140,7 @@ const OpDef kAttention = {.name = kAttentionName,
 
 }  // namespace
 
-Tensor attention::fused(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask, const Tensor& documents,
+Tensor attention::fused(const Tensor& q, const Tensor& k, const Tensor& v, const Extras& extras,
                         AttentionAttrs attributes, std::optional<double> scale) {
   detail::require_defined("scaled_dot_product_attention", q, k, v);
   Tensor a = detail::lowered(q), b = detail::lowered(k), c = detail::lowered(v);
@@ -156,13 +160,15 @@ Tensor attention::fused(const Tensor& q, const Tensor& k, const Tensor& v, const
   }
   if (q.dim() > 1 && attributes.window >= q.size(-2)) attributes.window = 0;
   attributes.scale = scale ? *scale : size > 0 ? 1 / std::sqrt(size) : 1;
-  const Tensor y = apply1(kAttention, {a, b, c, mask, documents}, Attrs::of(attributes));
+  const Tensor y = extras.sinks.defined()
+                       ? fused_with_sinks(a, b, c, extras, attributes)
+                       : apply1(kAttention, {a, b, c, extras.mask, extras.documents}, Attrs::of(attributes));
   return y.size(-1) == of_values ? y : y.slice(-1, 0, of_values);
 }
 
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask, bool causal,
                                     std::optional<double> scale) {
-  return attention::fused(q, k, v, mask, {}, {.causal = causal}, scale);
+  return attention::fused(q, k, v, {.mask = mask}, {.causal = causal}, scale);
 }
 
 std::span<const OpDef* const> ops_in_attention() {

@@ -25,7 +25,7 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
 Tensor self_attention(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads = 0, bool causal = false,
                       std::optional<double> scale = {});
 struct AttentionSettings;
-/// The same with a window, a soft cap and documents. @throws Error for a mask and for dropout, which need
+/// The same with a window, a chunk, a soft cap and documents. @throws Error for a mask, dropout and sinks, which need
 /// dot_product_attention()
 Tensor self_attention(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const AttentionSettings& settings);
 
@@ -56,14 +56,16 @@ struct AttentionSettings {
   double softcap = 0;       ///< above 0: scores become softcap · tanh(scores / softcap), before the mask (Gemma 2)
   double dropout = 0;       ///< of the weights; the caller passes 0 outside training
   std::int64_t window = 0;  ///< above 0, causal: a query attends to so many keys, its own included
+  std::int64_t chunk = 0;   ///< above 0, causal, no documents: queries attend within chunks of so many keys (Llama 4)
   Tensor documents = {};    ///< of document_bounds(), [..., T, 2]: texts of a row do not attend to each other
+  Tensor sinks = {};        ///< [H], floating: a score of each head beside those of keys, without a value (gpt-oss)
 };
 /// scaled_dot_product_attention() with more settings. dropout computes all weights. Everything else runs the fused op,
 /// which skips keys outside of windows and documents: heads of v with another size are padded with zeros, and what
 /// comes together with a mask, and causal_from_end, become a mask [T, S].
 /// @param q [..., H, T, D] @param k [..., G, S, D] @param v [..., G, S, E] @return [..., H, T, E]
-/// @throws ShapeError, DtypeError, and Error for a window that is negative or without causal, and for a softcap that is
-/// negative or not finite
+/// @throws ShapeError, DtypeError, and Error for a window or a chunk that is negative or without causal, and for a
+/// softcap that is negative or not finite
 Tensor dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionSettings& settings = {});
 
 /// The bounds of documents that are packed in rows of T positions, as AttentionSettings takes them: for each position,
@@ -128,6 +130,8 @@ struct PagedAttentionSettings {
   double scale = 0;         ///< factor of scores; 0: 1/√D
   double softcap = 0;       ///< as in AttentionSettings
   std::int64_t window = 0;  ///< number of positions a query attends to, including its own; 0: all
+  std::int64_t chunk = 0;   ///< above 0, in place of a window: as in AttentionSettings
+  Tensor sinks = {};        ///< as in AttentionSettings, on the cache's device
 };
 
 /// Causal attention of T new queries to the keys of their sequence, including their own, which rotate_and_cache_() has

@@ -35,6 +35,27 @@ Tensor document_bounds(const Tensor& lengths, std::int64_t positions) {
 
 namespace attention {
 
+AttentionSettings with_chunk_as_documents(const char* op, const AttentionSettings& settings, const Shape& leading,
+                                          std::int64_t queries, std::int64_t keys, Device device) {
+  AttentionSettings s = settings;
+  s.chunk = 0;
+  if (settings.chunk == 0) return s;
+  if (settings.chunk < 0 || !(s.causal || s.causal_from_end) || s.documents.defined()) {
+    throw Error(fmt::format("{}: got a chunk of {}{}; wanted at least 1, or 0 for none, with causal and no documents",
+                            op, settings.chunk, s.documents.defined() ? " and documents" : ""));
+  }
+  if (queries != keys)
+    throw ShapeError(fmt::format("{}: got a chunk, {} queries and {} keys; wanted as many", op, queries, keys));
+  if (settings.chunk >= queries) return s;
+  const auto size = static_cast<double>(settings.chunk), last = static_cast<double>(queries);
+  const Tensor at = positions_on(device, queries), begin = at - at % size;
+  Shape all = leading;
+  all.push_back(queries);
+  all.push_back(2);
+  s.documents = stack({begin, clamp_max(begin + size, last)}, -1).expand(all);
+  return s;
+}
+
 void check_limits(const char* op, const AttentionAttrs& attributes, const Tensor& documents, const Shape& leading,
                   std::int64_t queries, std::int64_t keys) {
   if (attributes.window < 0)

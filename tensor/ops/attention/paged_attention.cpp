@@ -1,10 +1,12 @@
 #include <etna/tensor/ops/attention/attention.h>
 
 #include <cmath>
+#include <limits>
 
 #include <fmt/format.h>
 
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/attention/internal/attention.h>
 #include <etna/tensor/ops/attention/internal/paged.h>
 #include <etna/tensor/ops/kernel.h>
 #include <etna/tensor/ops/quantized/internal/fusion.h>
@@ -106,6 +108,7 @@ std::vector<OutputSpec> paged_attention_infer(const OpCall& call) {
                                  q.size(2), keys.size(1)));
   }
   check_places(call, call.in[kTable], call.in[kPositions], q.size(0));
+  if (call.in[kSinks].defined()) attention::checked_sinks(call.in[kSinks], q.size(2));
   return {{q.shape(), q.dtype()}};
 }
 
@@ -119,6 +122,7 @@ TensorList paged_attention_reference(const OpCall& call) {
   const Tensor key = arange(0, keys, 1, {i64, q.device()}).reshape({1, 1, keys});
   Tensor seen = key <= at;
   if (a.window > 0) seen = logical_and(seen, key > at - static_cast<double>(a.window));
+  if (a.chunk > 0) seen = logical_and(seen, key >= at - at % static_cast<double>(a.chunk));
   const Tensor there = repeat_interleave(table >= 0.0, kCacheBlock, 1).unsqueeze(1);
   seen = logical_and(seen, there).unsqueeze(1);
   // A block that no sequence owns may hold NaN, which a weight of 0 would not hide.
@@ -127,7 +131,8 @@ TensorList paged_attention_reference(const OpCall& call) {
   const Tensor k = where(any, cached_rows(call.in[kKeys], table, keys, row), 0.0),
                v = where(any, cached_rows(call.in[kValues], table, keys, row), 0.0);
   const Tensor y =
-      dot_product_attention(q.to(row).transpose(1, 2), k, v, {.mask = seen, .scale = a.scale, .softcap = a.softcap});
+      dot_product_attention(q.to(row).transpose(1, 2), k, v,
+                            {.mask = seen, .scale = a.scale, .softcap = a.softcap, .sinks = call.in[kSinks]});
   return {y.transpose(1, 2).contiguous().to(q.dtype())};
 }
 
@@ -148,6 +153,7 @@ std::vector<OutputSpec> rotate_and_attend_infer(const OpCall& call) {
     throw ShapeError(fmt::format("{}: {} heads of queries, {} of keys; the second must divide the first", call.op.name,
                                  a.heads, a.kv_heads));
   }
+  if (call.in[kStepSinks].defined()) attention::checked_sinks(call.in[kStepSinks], a.heads);
   const std::int64_t batch = call.in[kQkv].size(0), row = a.heads * a.size;
   out[0].shape = {batch, 1, row};
   if (call.as<StepAttrs>().quantizes) out.push_back({{batch, 1, quantized::activation_bytes(row)}, u8});
@@ -162,7 +168,7 @@ void rotate_and_attend_cpu(const OpCall& call, std::span<Tensor> out) {
   in[kQkv] = in[kQkv].to(dtype);
   Tensor rotated[] = {empty({out[0].size(0), 1, a.write.heads, a.write.size}, {dtype}), out[1], out[2]};
   rotate_and_cache_cpu({kWrite, in, Attrs::of(a.write)}, rotated);
-  const Tensor rows[] = {rotated[0], out[1], out[2], in[kWriteTable], in[kWritePositions]};
+  const Tensor rows[] = {rotated[0], out[1], out[2], in[kWriteTable], in[kWritePositions], in[kStepSinks]};
   Tensor y[] = {out[0].dtype() == dtype ? out[0] : empty(out[0].shape(), {dtype})};
   paged_attention_cpu({kPagedAttention, rows, Attrs::of(a.attention)}, y);
   if (out[0].dtype() != dtype) out[0].copy_(y[0]);
@@ -187,7 +193,7 @@ bool fuse_step(fusion::Calls calls, fusion::Fused& fused) {
   fused.out = step.out;
   fused.replaces = 1;
   if (*wanted == i8) {
-    if (!step_quantizes_gpu(step.in[kWriteTable], a.write.size))
+    if (step.in[kStepSinks].defined() || !step_quantizes_gpu(step.in[kWriteTable], a.write.size))
       return refuse("the kernel for this many positions cannot quantize its result");
     a.quantizes = true;
     fused.out.push_back(empty({y.size(0), 1, quantized::activation_bytes(y.size(2))}, {u8, y.device()}));
@@ -276,7 +282,13 @@ DType prompt_dtype(const PagedCache& cache) {
 
 AttentionAttrs attention_attrs(std::int64_t size, const PagedAttentionSettings& settings) {
   const bool given = settings.scale > 0 || size == 0;
-  return {given ? settings.scale : 1 / std::sqrt(static_cast<double>(size)), settings.softcap, settings.window};
+  if (settings.chunk < 0 || (settings.chunk > 0 && settings.window > 0))
+    throw Error(fmt::format("paged_attention: got a chunk of {} and a window of {}; wanted one of them, or 0",
+                            settings.chunk, settings.window));
+  // Those longer than a sequence can be hide nothing.
+  const auto held = [](std::int64_t limit) { return limit > std::numeric_limits<std::int32_t>::max() ? 0 : limit; };
+  return {given ? settings.scale : 1 / std::sqrt(static_cast<double>(size)), settings.softcap, held(settings.window),
+          held(settings.chunk)};
 }
 
 }  // namespace
@@ -317,7 +329,7 @@ Tensor rotate_and_attend_(const Tensor& qkv, PagedCache& cache, const CachePlace
     return merged(paged_attention(rotate_and_cache_(qkv, cache, places, queries), cache, places, attention));
   return apply(kStep,
                {qkv, rotary.frequencies, places.table, places.positions, rotary.query_norm, rotary.key_norm, cache.keys,
-                cache.values},
+                cache.values, attention.sinks},
                Attrs::of(StepAttrs{a, attention_attrs(a.size, attention)}))[0];
 }
 
@@ -329,7 +341,7 @@ Tensor cached_rows(const Tensor& cache, const Tensor& table, std::int64_t length
 Tensor paged_attention(const Tensor& q, const PagedCache& cache, const CachePlaces& places,
                        const PagedAttentionSettings& settings) {
   detail::require_defined("paged_attention", q, cache.keys, cache.values, places.table, places.positions);
-  return apply1(kPagedAttention, {q, cache.keys, cache.values, places.table, places.positions},
+  return apply1(kPagedAttention, {q, cache.keys, cache.values, places.table, places.positions, settings.sinks},
                 Attrs::of(attention_attrs(q.dim() == 0 ? 0 : q.size(-1), settings)));
 }
 

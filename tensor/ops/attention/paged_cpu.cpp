@@ -194,8 +194,10 @@ class RowsAttention {
   T* queries() { return queries_.data(); }
   const T* sums() const { return sums_.data(); }
 
-  void begin(std::int64_t rows) {
+  /// @param sinks of the rows' heads, repeated for each query; empty: none
+  void begin(std::int64_t rows, std::span<const T> sinks) {
     rows_ = rows;
+    sinks_ = sinks;
     cpu::scale(queries_.data(), static_cast<T>(a_.scale), rows * size_);
     std::fill_n(sums_.data(), rows * size_, T(0));
     std::fill_n(most_.data(), rows, kNone);
@@ -227,8 +229,15 @@ class RowsAttention {
   }
 
   void end() {
-    for (std::int64_t r = 0; r < rows_; ++r)
-      if (totals_.data()[r] != 0) cpu::scale(sums_.data() + r * size_, static_cast<T>(1 / totals_.data()[r]), size_);
+    for (std::int64_t r = 0; r < rows_; ++r) {
+      double total = totals_.data()[r];
+      if (total == 0) continue;
+      if (!sinks_.empty()) {
+        const T sink = sinks_[static_cast<std::size_t>(r) % sinks_.size()];
+        total += std::exp(static_cast<double>(sink) - static_cast<double>(most_.data()[r]));
+      }
+      cpu::scale(sums_.data() + r * size_, static_cast<T>(1 / total), size_);
+    }
   }
 
  private:
@@ -286,6 +295,7 @@ class RowsAttention {
   const AttentionAttrs a_;
   const std::int64_t size_;
   std::int64_t rows_ = 0;
+  std::span<const T> sinks_;
   cpu::Scratch<T> queries_, sums_, scores_, block_, most_;
   cpu::Scratch<double> totals_;
 };
@@ -309,6 +319,7 @@ void paged_attention_cpu(const OpCall& call, std::span<Tensor> out) {
     using T = std::conditional_t<std::is_same_v<decltype(zero), double>, double, float>;
     const BlockTable places(table, keys);
     const std::int32_t* starts = positions.host<std::int32_t>();
+    const Tensor sinks = call.in[kSinks].defined() ? call.in[kSinks].to(dtype_of<T>()).contiguous() : Tensor();
     cpu::parallel_for(q.size(0) * parts * groups, 1, [&](std::int64_t begin, std::int64_t end) {
       RowsAttention<T> attention(a, at_once * shared, size);
       for (std::int64_t r = begin; r < end; ++r) {
@@ -320,16 +331,18 @@ void paged_attention_cpu(const OpCall& call, std::span<Tensor> out) {
           const T* in = rows::read(q, row_at(i), 1, shared * size, query);
           if (in != query) std::copy_n(in, shared * size, query);
         }
-        attention.begin(count * shared);
+        const auto heads_at_once = static_cast<std::size_t>(shared);
+        attention.begin(count * shared, sinks.defined()
+                                            ? std::span<const T>(sinks.template host<T>() + g * shared, heads_at_once)
+                                            : std::span<const T>());
         const std::int64_t last = position + count - 1;
-        const std::int64_t first = a.window > 0 ? std::max<std::int64_t>(0, position + 1 - a.window) : 0;
-        for (std::int64_t i = first / kCacheBlock; last >= 0 && i <= last / kCacheBlock; ++i) {
+        for (std::int64_t i = a.oldest(position) / kCacheBlock; last >= 0 && i <= last / kCacheBlock; ++i) {
           const std::int64_t block = places.block(b, i);
           if (block < 0) continue;
           attention.add_block(keys, values, (block * groups + g) * kCacheBlock, [&](std::int64_t row) {
-            const std::int64_t own = position + row / shared - i * kCacheBlock;
-            const std::int64_t from = a.window > 0 ? std::max<std::int64_t>(0, own + 1 - a.window) : 0;
-            return Span{std::min(from, kCacheBlock), std::min(own + 1, kCacheBlock)};
+            const std::int64_t own = position + row / shared, first = i * kCacheBlock;
+            const std::int64_t from = std::max<std::int64_t>(0, a.oldest(own) - first);
+            return Span{std::min(from, kCacheBlock), std::min(own + 1 - first, kCacheBlock)};
           });
         }
         attention.end();

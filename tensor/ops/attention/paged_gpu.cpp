@@ -58,12 +58,15 @@ bool attends_in_tiles(const Tensor& q, const Tensor& keys) {
          keys.size(1) <= 65535 && q.size(0) <= 65535 && q.numel() < std::int64_t{1} << 32;
 }
 
+Tensor sinks_of(const Tensor& given) { return given.defined() ? given.to(f32).contiguous() : given; }
+
 /// The arguments that all kernels of paged attention share.
 struct Attention {
   Tensor q, keys, values, table, positions, y;
   AttentionAttrs attrs;
+  Tensor sinks = {};  ///< [H] f32, added where parts are merged
   std::int64_t rows = 0, steps = 1, shared = 1, split = 1, size = 0, span = 0, chunks = 1;
-  Tensor parts = {};
+  Tensor parts = {};  ///< undefined where one chunk writes the result
 
   /// @param shape of the queries, [B, T, H, D]
   void measure(const Shape& shape) {
@@ -80,7 +83,8 @@ struct Attention {
     make_parts();
   }
   void make_parts() {
-    if (chunks > 1) parts = empty({rows * keys.size(1) * shared, chunks, size + 2}, {f32, q.device()});
+    if (chunks > 1 || sinks.defined())
+      parts = empty({rows * keys.size(1) * shared, chunks, size + 2}, {f32, q.device()});
   }
 
   void plan(const Shape& shape) {
@@ -115,6 +119,8 @@ struct Attention {
           ceil_div(all.tiles * c, compute_units()) * (ceil_div(blocks, c) + tile_cost + (c > 1 ? part_cost : 0));
       if (cost < least) least = cost, chunks = c;
     }
+    // Of one chunk the kernel writes the result itself, which knows no sinks.
+    if (sinks.defined()) chunks = std::max<std::int64_t>(chunks, 2);
     span = kPositionsPerSpan;
     if (overrides().split_keys) {
       chunks = std::max<std::int64_t>(1, table.size(1));
@@ -126,14 +132,17 @@ struct Attention {
   void begin(gpu::Kernel& kernel) const {
     kernel.spec(q.dtype(), keys.dtype(), size, shared / split)
         .spec(load_width(q, size), std::min(load_width(keys, size), load_width(values, size)))
-        .spec(chunks == 1, split, y.dtype());
+        .spec(is_whole(), split, y.dtype());
   }
+  bool is_whole() const { return !parts.defined(); }
+  /// The window, or the chunk with the bit that shaders/lib/paged.glsl knows it by.
+  std::uint32_t limit() const { return attrs.chunk > 0 ? gpu::u32(attrs.chunk) | 1u << 31 : gpu::u32(attrs.window); }
   /// @param bytes is bound in place of the partial results if there are none
   void places(gpu::Kernel& kernel, const Tensor& bytes = {}) const {
-    kernel.read(table).read(positions).write(chunks == 1 ? y : Tensor()).write(chunks == 1 ? bytes : parts);
+    kernel.read(table).read(positions).write(is_whole() ? y : Tensor()).write(is_whole() ? bytes : parts);
   }
   void numbers(gpu::Kernel& kernel) const {
-    kernel.u32(steps, keys.size(1), table.size(1), keys.size(0), chunks, attrs.window, span)
+    kernel.u32(steps, keys.size(1), table.size(1), keys.size(0), chunks, limit(), span)
         .f32(static_cast<float>(attrs.scale))
         .f32(static_cast<float>(attrs.softcap));
   }
@@ -143,13 +152,14 @@ struct Attention {
   }
   /// @param balanced the chunks of a sequence are equally long, however long it is
   void merge(const OpCall& call, bool balanced) const {
-    if (chunks == 1) return;
+    if (is_whole()) return;
     gpu::Kernel(shaders::paged_attention_merge, call)
-        .spec(y.dtype(), balanced)
+        .spec(y.dtype(), balanced, sinks.defined())
         .read(parts)
         .read(positions)
+        .read(sinks)
         .write(y)
-        .u32(steps, keys.size(1), shared, chunks, span, size, table.size(1) * kCacheBlock, attrs.window)
+        .u32(steps, keys.size(1), shared, chunks, span, size, table.size(1) * kCacheBlock, limit())
         .dispatch(gpu::u32(rows * keys.size(1) * shared));
   }
 };
@@ -165,8 +175,9 @@ bool attend_by_cubin(const OpCall& call, Attention& at) {
                      .parts = {},
                      .scale = at.attrs.scale,
                      .window = at.attrs.window};
+  if (at.attrs.softcap > 0 || at.attrs.chunk > 0) return false;
   const std::optional<PagedTiles> tiles = cubin_prompt_tiles(prompt);
-  if (!tiles || at.attrs.softcap > 0) return false;
+  if (!tiles) return false;
   at.plan_blocks(at.q.shape(), *tiles);
   prompt.parts = at.parts;
   prompt.chunks = at.chunks;
@@ -181,8 +192,6 @@ void attend_in_tiles(const OpCall& call, Attention& at) {
   const Shape& shape = at.q.shape();
   const std::int64_t shared = shape[2] / at.keys.size(1), size = shape[3];
   const bool capped = at.attrs.softcap > 0;
-  // A window as long as a sequence can be hides nothing.
-  if (at.attrs.window > std::numeric_limits<std::int32_t>::max()) at.attrs.window = 0;
   if (attend_by_cubin(call, at)) return;
   std::optional<MatrixKernel> matrix;
   const bool aligned = at.q.address() % 16 == 0 && at.keys.address() % 16 == 0 && at.values.address() % 16 == 0;
@@ -195,12 +204,12 @@ void attend_in_tiles(const OpCall& call, Attention& at) {
                                         : shaders::attention_paged_128;
   gpu::Kernel kernel(matrix ? *matrix->shader : plain, call);
   if (matrix) {
-    kernel.spec(matrix->spec()).spec(at.chunks == 1, capped, shared);
+    kernel.spec(matrix->spec()).spec(at.is_whole(), capped, shared);
   } else {
     const std::uint32_t width = std::min(load_width(at.keys, size), load_width(at.values, size));
     // No mask, and sums unrolled by 4.
     kernel.spec(at.q.dtype(), load_width(at.q, size) == 4 ? 4 : 1, 99, 4)
-        .spec(at.keys.dtype(), width, at.chunks == 1, shared);
+        .spec(at.keys.dtype(), width, at.is_whole(), shared);
   }
   kernel.read(at.q).read(at.keys).read(at.values);
   at.places(kernel);
@@ -269,7 +278,8 @@ bool paged_attention_gpu(const OpCall& call, std::span<Tensor> out) {
                call.in[kTable].contiguous(),
                call.in[kPositions].contiguous(),
                out[0],
-               call.as<AttentionAttrs>()};
+               call.as<AttentionAttrs>(),
+               sinks_of(call.in[kSinks])};
   if (tiles) {
     attend_in_tiles(call, at);
     return true;
@@ -303,7 +313,8 @@ bool rotate_and_attend_gpu(const OpCall& call, std::span<Tensor> out) {
                call.in[kWriteTable].contiguous(),
                call.in[kWritePositions].contiguous(),
                out[0],
-               a.attention};
+               a.attention,
+               sinks_of(call.in[kStepSinks])};
   at.plan({out[0].size(0), 1, a.write.heads, a.write.size});
   const HeadInputs heads(call);
   gpu::Kernel kernel(shaders::paged_attention_rotated, call);

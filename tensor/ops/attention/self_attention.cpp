@@ -119,12 +119,19 @@ const OpDef kSelfAttention = {.name = kSelfAttentionName,
 
 }  // namespace
 
-Tensor self_attention(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const AttentionSettings& s) {
+Tensor self_attention(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const AttentionSettings& settings) {
   detail::require_defined("self_attention", qkv);
-  if (s.mask.defined() || s.dropout > 0) {
+  if (settings.mask.defined() || settings.dropout > 0 || settings.sinks.defined()) {
     throw Error(fmt::format("{}: got {}; use dot_product_attention()", kSelfAttentionName,
-                            s.mask.defined() ? "a mask" : "dropout"));
+                            settings.mask.defined() ? "a mask"
+                            : settings.dropout > 0  ? "dropout"
+                                                    : "sinks"));
   }
+  const std::int64_t rows = qkv.dim() > 1 ? qkv.size(-2) : 0;
+  Shape leading = qkv.shape();
+  for (int i = 0; i < 2 && leading.rank() > 0; ++i) leading.erase(leading.rank() - 1);
+  const AttentionSettings s =
+      attention::with_chunk_as_documents(kSelfAttentionName, settings, leading, rows, rows, qkv.device());
   std::int64_t groups = kv_heads == 0 ? heads : kv_heads, all = all_heads(heads, groups);
   double size = qkv.dim() > 0 && all > 0 ? static_cast<double>(qkv.size(-1)) / static_cast<double>(all) : 1;
   return apply1(kSelfAttention, {detail::lowered(qkv), s.documents},

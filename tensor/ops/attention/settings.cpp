@@ -22,7 +22,8 @@ attention::AttentionAttrs limits_of(const AttentionSettings& s) {
   return {.causal = s.causal || s.causal_from_end, .window = s.window, .softcap = s.softcap};
 }
 
-void attention_settings_check(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionSettings& s) {
+/// @return the settings, with documents in place of chunks
+AttentionSettings checked_settings(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionSettings& s) {
   detail::require_defined(kAttentionSettingsName, q, k, v);
   const auto fail = [&](const char* wanted) {
     throw ShapeError(fmt::format("{}: q {}, k {}, v {}; {}", kAttentionSettingsName, str(q.shape()), str(k.shape()),
@@ -40,6 +41,7 @@ void attention_settings_check(const Tensor& q, const Tensor& k, const Tensor& v,
   Shape leading = q.shape();
   for (int i = 0; i < 3; ++i) leading.erase(leading.rank() - 1);
   attention::check_limits(kAttentionSettingsName, limits_of(s), s.documents, leading, q.size(-2), k.size(-2));
+  return attention::with_chunk_as_documents(kAttentionSettingsName, s, leading, q.size(-2), k.size(-2), q.device());
 }
 
 double scale_of(const Tensor& q, const AttentionSettings& s) {
@@ -69,8 +71,8 @@ Tensor repeat_heads(const Tensor& x, std::int64_t heads) {
 }  // namespace
 
 WeightedAttention attention_with_weights(const Tensor& q, const Tensor& k, const Tensor& v,
-                                         const AttentionSettings& s) {
-  attention_settings_check(q, k, v, s);
+                                         const AttentionSettings& settings) {
+  const AttentionSettings s = checked_settings(q, k, v, settings);
   const std::int64_t heads = q.size(-3);
   const Tensor mask = whole_mask(q, k, s);
   Tensor scores = matmul(detail::lowered(q), detail::lowered(repeat_heads(k, heads)).t());
@@ -88,19 +90,26 @@ WeightedAttention attention_with_weights(const Tensor& q, const Tensor& k, const
     const Tensor nothing = mask.defined() ? eq(max(scores, {-1}, true), kAttentionSettingsMinusInfinity) : Tensor();
     weights = softmax(mask.defined() ? masked_fill(scores, nothing, 0.0) : scores, -1);
     if (mask.defined()) weights = masked_fill(weights, nothing, 0.0);
+    if (s.sinks.defined()) {
+      // What the keys have of all weights; the sink has the rest.
+      const Tensor sinks = attention::checked_sinks(s.sinks, heads).to(scores.dtype()).unsqueeze(-1);
+      weights = weights * sigmoid(logsumexp(scores, {-1}) - sinks).unsqueeze(-1);
+    }
   }
   weights = weights.to(t);
   const Tensor used = s.dropout > 0 ? dropout(weights, s.dropout) : weights;
   return {matmul(used, repeat_heads(v, heads).to(t)), weights};
 }
 
-Tensor dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionSettings& s) {
-  if (s.dropout > 0) return attention_with_weights(q, k, v, s).output;
-  attention_settings_check(q, k, v, s);
+Tensor dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionSettings& settings) {
+  // The fused op ends at heads of 256 elements.
+  const bool wide = q.defined() && v.defined() && q.dim() > 0 && v.dim() > 0 && std::max(q.size(-1), v.size(-1)) > 256;
+  if (settings.dropout > 0 || wide) return attention_with_weights(q, k, v, settings).output;
+  const AttentionSettings s = checked_settings(q, k, v, settings);
   const attention::AttentionAttrs limits = limits_of(s);
   if (!s.mask.defined() && (!s.causal_from_end || q.size(-2) == k.size(-2)))
-    return attention::fused(q, k, v, {}, s.documents, limits, s.scale);
-  return attention::fused(q, k, v, whole_mask(q, k, s), {}, {.softcap = limits.softcap}, s.scale);
+    return attention::fused(q, k, v, {{}, s.documents, s.sinks}, limits, s.scale);
+  return attention::fused(q, k, v, {whole_mask(q, k, s), {}, s.sinks}, {.softcap = limits.softcap}, s.scale);
 }
 
 Tensor swiglu(const Tensor& gate, const Tensor& up) { return silu(gate) * up; }

@@ -15,6 +15,7 @@ struct Case {
   std::vector<double> table;
   std::vector<double> positions;
   PagedAttentionSettings settings = {};
+  bool sinks = false;
 };
 
 Sample attention(const Case& c) {
@@ -34,8 +35,11 @@ Sample attention(const Case& c) {
       .values({batch}, c.positions)
       .as(i32)
       .constant()
-      .calls([settings](const TensorList& in) {
-        return paged_attention(in[0], {in[1], in[2]}, {in[3], in[4]}, settings);
+      .in({c.sinks ? c.q[2] : 0}, -1, 2)
+      .calls([settings, sinks = c.sinks](const TensorList& in) {
+        PagedAttentionSettings own = settings;
+        if (sinks) own.sinks = in[5];
+        return paged_attention(in[0], {in[1], in[2]}, {in[3], in[4]}, own);
       })
       .gradients(Gradients::none);
 }
@@ -90,12 +94,16 @@ Sample write(const Write& w) {
   });
 }
 
-Sample step(const Write& w, const PagedAttentionSettings& attention = {}) {
-  return with_new_rows("rotate_and_attend", w).calls([w, attention](const TensorList& in) {
-    PagedCache into{in[1], in[2]};
-    const Tensor y = rotate_and_attend_(in[0], into, {in[3], in[4]}, settings_of(w, in), attention);
-    return TensorList{y, into.keys, into.values};
-  });
+Sample step(const Write& w, const PagedAttentionSettings& attention = {}, bool sinks = false) {
+  return with_new_rows("rotate_and_attend", w)
+      .in({sinks ? w.settings.heads : 0}, -1, 2)
+      .calls([w, attention, sinks](const TensorList& in) {
+        PagedCache into{in[1], in[2]};
+        PagedAttentionSettings own = attention;
+        if (sinks) own.sinks = in[7];
+        const Tensor y = rotate_and_attend_(in[0], into, {in[3], in[4]}, settings_of(w, in), own);
+        return TensorList{y, into.keys, into.values};
+      });
 }
 
 Sample paged_attention_rows(const char* name, Shape cache, Shape table, std::vector<double> blocks, std::int64_t length,
@@ -119,6 +127,11 @@ std::vector<Sample> samples_in_paged_attention() {
       attention({"four chunks", {1, 2, 2, 8}, 8, 1, {7, 6, 5, 4, 3, 2, 1, 0}, {440}}),
       attention({"a window", {1, 2, 2, 8}, 8, 1, {7, 6, 5, 4, 3, 2, 1, 0}, {300}, {.window = 77}}),
       attention({"softcap", {1, 2, 3, 4}, 1, 3, {0}, {20}, {.scale = 0.7, .softcap = 2}}),
+      attention({"chunks", {1, 5, 2, 8}, 4, 1, {3, 2, 1, 0}, {150}, {.chunk = 51}}),
+      attention({"chunks of a prompt", {2, 40, 2, 4}, 4, 1, {3, 2, 1, 0}, {3, 75}, {.chunk = 16}}),
+      attention({"sinks", {2, 3, 6, 12}, 4, 2, {0, 1, 3, 2}, {5, 100}, {}, true}),
+      attention({"sinks of a prompt", {1, 33, 4, 4}, 2, 2, {1, 0}, {40}, {.window = 20}, true}),
+      attention({"sinks of nothing", {2, 1, 2, 4}, 1, 1, {-1, 0}, {3, -1}, {}, true}),
       attention({"nothing to see", {2, 1, 2, 4}, 1, 1, {-1, 0}, {3, -1}}),
       attention({"no sequences", {0, 1, 2, 4}, 1, 1, {}, {}}),
       paged_attention_rows("two sequences", {4, 2, kCacheBlock, 8}, {2, 2}, {3, 0, 1, 2}, 100),
@@ -144,6 +157,9 @@ std::vector<Sample> samples_in_paged_attention() {
       step({"parts", {1, 1, 32}, {.heads = 2, .kv_heads = 1}, {8, 7, 6, 5, 4, 3, 2, 1, 0}, {530}, 4}, {.scale = 0.1}),
       step({"a window and a cap", {1, 1, 32}, {.heads = 2, .kv_heads = 1}, {3, 2, 1, 0}, {200}, 4},
            {.scale = 0.7, .softcap = 2, .window = 70}),
+      step({"sinks", {2, 1, 32}, {.heads = 2, .kv_heads = 1}, {0, 1, 2, -1}, {65, 5}, 4}, {}, true),
+      step({"sinks and parts", {1, 1, 48}, {.heads = 4, .kv_heads = 1}, {8, 7, 6, 5, 4, 3, 2, 1, 0}, {530}, 4},
+           {.chunk = 90}, true),
       step({"without a block", {3, 1, 12}, {.heads = 1, .kv_heads = 1}, {-1, 0, 1}, {4, 70, -1}, 2}),
       step({"no sequences", {0, 1, 12}, {.heads = 1, .kv_heads = 1}, {}, {}, 2}),
   };

@@ -13,6 +13,7 @@ std::vector<Sample> samples_in_settings() {
   };
   attention("wider values, keys of a cache", {.causal_from_end = true}, {1, 2, 2, 2}, {1, 1, 4, 2}, {1, 1, 4, 3});
   attention("softcap, causal", {.causal = true, .softcap = 2}, {1, 2, 3, 2}, {1, 1, 3, 2}, {1, 1, 3, 2});
+  attention("chunks", {.causal = true, .chunk = 2}, {2, 2, 5, 2}, {2, 1, 5, 2}, {2, 1, 5, 2});
   attention("no queries", {.softcap = 2}, {1, 1, 0, 2}, {1, 1, 3, 2}, {1, 1, 3, 2});
   auto rotary = [](const TensorList& in) { return apply_rotary(in[0], in[1], in[2], true); };
   all.push_back(

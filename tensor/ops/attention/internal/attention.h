@@ -3,6 +3,7 @@
 #include <optional>
 
 #include <etna/tensor/op.h>
+#include <etna/tensor/ops/attention/attention.h>
 
 /// Scaled dot-product attention and its gradient: the implementation of the ops scaled_dot_product_attention and
 /// self_attention and of their gradients.
@@ -20,13 +21,28 @@ struct AttentionAttrs {
 /// @throws Error, ShapeError, DtypeError that name `op`
 void check_limits(const char* op, const AttentionAttrs& attributes, const Tensor& documents, const Shape& leading,
                   std::int64_t queries, std::int64_t keys);
+/// Settings whose chunk has become documents. @param leading sizes of q before its heads @param queries, keys rows of q
+/// and k @throws Error for a chunk that is negative or without causal, or together with documents
+AttentionSettings with_chunk_as_documents(const char* op, const AttentionSettings& settings, const Shape& leading,
+                                          std::int64_t queries, std::int64_t keys, Device device);
 /// What queries attend to by triangle, window and documents: bool [T, S] or [..., 1, T, S]; undefined: all.
 /// @param past how many keys come before the first query's own
 Tensor attended(const AttentionAttrs& attributes, const Tensor& documents, std::int64_t queries, std::int64_t keys,
                 std::int64_t past, Device device);
+/// What is beside q, k and v; each may be undefined.
+struct Extras {
+  Tensor mask = {}, documents = {}, sinks = {};
+};
 /// scaled_dot_product_attention() with what else the op knows. @param scale 1/√D by default
-Tensor fused(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask, const Tensor& documents,
-             AttentionAttrs attributes, std::optional<double> scale);
+Tensor fused(const Tensor& q, const Tensor& k, const Tensor& v, const Extras& extras, AttentionAttrs attributes,
+             std::optional<double> scale);
+/// @return sinks @throws ShapeError, DtypeError unless they are [H], floating
+const Tensor& checked_sinks(const Tensor& sinks, std::int64_t heads);
+/// The same with sinks, of operands in one dtype. @param extras with sinks [H] @return the result
+Tensor fused_with_sinks(const Tensor& q, const Tensor& k, const Tensor& v, const Extras& extras,
+                        const AttentionAttrs& attributes);
+/// Of scaled_dot_product_attention: the result and logsumexp. @throws ShapeError, DtypeError
+std::vector<OutputSpec> infer(const OpCall& call);
 
 /// Row statistics are f32, or f64 for f64 inputs.
 constexpr DType row_dtype(DType t) { return t == f64 ? f64 : f32; }
@@ -59,6 +75,11 @@ struct Kept {
 void forward_cpu(const OpCall& call, std::span<Tensor> out);
 bool forward_gpu(const OpCall& call, std::span<Tensor> out);
 
+/// Multiplies rows by what their keys have of the weights beside the sink, and adds the sink to logsumexp, in place.
+/// @param y [..., H, T, D] @param logsumexp [..., H, T], both dense @param sinks [H], dtype of logsumexp
+void add_sinks_cpu(Tensor& y, Tensor& logsumexp, const Tensor& sinks);
+void add_sinks_gpu(const OpCall& call, Tensor& y, Tensor& logsumexp, const Tensor& sinks);
+
 /// Inputs q, k, v, mask, documents, result, logsumexp, gradient of the result. @param out dq, dk, dv
 void backward_cpu(const OpCall& call, std::span<Tensor> out);
 bool backward_gpu(const OpCall& call, std::span<Tensor> out);
@@ -74,13 +95,14 @@ bool self_backward_gpu(const OpCall& call, std::span<Tensor> out);
 
 /// Operands of the composed op.
 struct Operands {
-  Tensor q, k, v, mask, documents;
+  Tensor q, k, v, mask, documents, sinks = {};
 };
 /// Attention composed of base ops. Rows that attend to nothing give 0.
 Tensor composed(const Operands& in, const AttentionAttrs& attributes);
-/// logsumexp of each row's scores.
+/// logsumexp of each row's scores, the sink's included.
 Tensor composed_logsumexp(const Operands& in, const AttentionAttrs& attributes);
-/// dq, dk, dv and, if it is floating, dmask; composed of base ops from the inputs and the result's gradient.
+/// dq, dk, dv, dmask if the mask is floating, and dsinks if there are sinks; composed of base ops from the inputs and
+/// the result's gradient.
 TensorList composed_gradients(const Operands& in, const Tensor& gradient, const AttentionAttrs& attributes);
 
 }  // namespace etna::attention

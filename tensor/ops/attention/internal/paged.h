@@ -8,7 +8,17 @@
 
 namespace etna::attention::paged {
 
-enum WriteInput { kQkv, kFrequencies, kWriteTable, kWritePositions, kQueryNorm, kKeyNorm, kKeysOut, kValuesOut };
+enum WriteInput {
+  kQkv,
+  kFrequencies,
+  kWriteTable,
+  kWritePositions,
+  kQueryNorm,
+  kKeyNorm,
+  kKeysOut,
+  kValuesOut,
+  kStepSinks  ///< of rotate_and_attend only
+};
 struct WriteAttrs {
   std::int64_t heads = 0, kv_heads = 0, size = 0;
   float eps = 0, magnitude = 1;
@@ -16,10 +26,16 @@ struct WriteAttrs {
   DType dtype = DType::f32;  ///< dtype of the returned queries
 };
 
-enum AttentionInput { kQ, kKeys, kValues, kTable, kPositions };
+enum AttentionInput { kQ, kKeys, kValues, kTable, kPositions, kSinks };
 struct AttentionAttrs {
   double scale = 0, softcap = 0;
-  std::int64_t window = 0;
+  std::int64_t window = 0, chunk = 0;  ///< at most one of them is not 0; below 2^31
+
+  /// The first position that a query attends to.
+  std::int64_t oldest(std::int64_t position) const {
+    if (chunk > 0 && position > 0) return position - position % chunk;
+    return window > 0 && position >= window ? position + 1 - window : 0;
+  }
 };
 
 /// Inputs are those of WriteInput. Outputs are the attention's, [B, 1, H · D], then the cache, then, if the op
