@@ -45,7 +45,7 @@ TEST(BlockFormats, DecodeBitForBitAsGgml) {
     }
     ++checked;
   }
-  EXPECT_EQ(checked, 15);
+  EXPECT_EQ(checked, 23);
 }
 
 TEST(BlockFormats, HaveDistinctNamesAndNumbers) {

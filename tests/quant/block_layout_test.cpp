@@ -142,7 +142,8 @@ TEST(BlockLayout, IsThatOfThePicturesInTheDocs) {
   std::mt19937 random(3);
   std::size_t compared = 0;
   for (const BlockFormat& format : block_formats()) {
-    if (format.elements == 1) continue;  // unquantized
+    // Those that are unquantized; and points of grids, which have no picture: ggml's values of them are compared.
+    if (format.elements == 1 || !format.can_quantize()) continue;
     ASSERT_TRUE(elements().count(format.name)) << format.name << " has no picture";
     const Element& element = elements().at(format.name);
     for (int trial = 0; trial < 50; ++trial) {
