@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <etna/autograd/autograd.h>
+#include <etna/models/internal/decoder_parts.h>
 #include <etna/models/internal/model_split.h>
 #include <etna/models/internal/table_rows.h>
 #include <etna/tensor/internal/fusion.h>
@@ -24,6 +25,12 @@ T& lasting(T&& object) {
   return object;
 }
 
+/// Whether blocks read more than the residual stream.
+bool needs_pass(const DecoderConfig& config) {
+  return config.layer_inputs.size > 0 ||
+         std::any_of(config.each_layer.begin(), config.each_layer.end(), [](auto& one) { return one.shares >= 0; });
+}
+
 Tensor moved_to(Device device, const Tensor& x) { return x.device() == device ? x : x.to(device); }
 
 }  // namespace
@@ -38,6 +45,9 @@ Decoder::Decoder(const DecoderConfig& given, Weights& weights, const ModelSplit&
           config.positions == PositionKind::learned
               ? std::make_unique<Projection>(weights, "position_embedding", config.width, config.context, false)
               : nullptr),
+      layer_inputs(config.layer_inputs.size > 0 ? std::make_unique<LayerInputs>(weights, "layer_inputs", config)
+                                                : nullptr),
+      streams(config.streams.count > 1 ? std::make_unique<StreamEnds>(weights, "streams", config) : nullptr),
       dropout(config.dropout),
       norm(weights, "norm", config.norm, config.width, config.norm_eps, config.norm_bias),
       output(config.tied ? nullptr
@@ -45,6 +55,8 @@ Decoder::Decoder(const DecoderConfig& given, Weights& weights, const ModelSplit&
                                                         config.head_bias)) {
   register_module("token_embedding", token_embedding);
   if (position_embedding) register_module("position_embedding", *position_embedding);
+  if (layer_inputs) register_module("layer_inputs", *layer_inputs);
+  if (streams) register_module("streams", *streams);
   register_module("dropout", dropout);
   register_module("blocks", blocks);
   for (std::int64_t i = 0; i < config.layers; ++i)
@@ -54,6 +66,8 @@ Decoder::Decoder(const DecoderConfig& given, Weights& weights, const ModelSplit&
 }
 
 Decoder::Decoder(const DecoderConfig& config) : Decoder(config, lasting(FreshWeights(config))) {}
+
+Decoder::~Decoder() = default;
 
 std::unique_ptr<nn::Module> Decoder::another() const {
   require_whole("clone");
@@ -87,28 +101,62 @@ Tensor Decoder::embedded(const Tensor& tokens) const {
   return token_rows(tokens) + table_rows(table, arange(0, tokens.size(-1), 1, {i64, tokens.device()}));
 }
 
+/// @param embedded tokens
+Decoder::Inputs Decoder::inputs(const Tensor& tokens, const Tensor& embedded) const {
+  return {streams ? streams->divided(embedded) : embedded,
+          layer_inputs ? layer_inputs->forward(tokens, embedded) : Tensor()};
+}
+
+/// One stream of all. @param x the last block's output
+Tensor Decoder::joined(const Tensor& x) const { return streams ? streams->joined(x) : x; }
+
 Tensor Decoder::hidden(const Tensor& tokens, const Tensor& adapters) const {
-  Tensor x = dropout(embedded(tokens));
-  if (adapters.defined()) {
-    AdapterMasks masks;
-    Device device = adapters.device();
-    for (const DecoderBlock& block : blocks) {
-      if (block.device() != device) masks = {};
-      device = block.device();
-      const DecoderCache none{nullptr, {}, moved_to(device, adapters), &masks};
-      x = block.forward(moved_to(block.device(), x), &none);
-    }
-    return norm(moved_to(norm.weight.device(), x));
-  }
-  if (!config.recompute_blocks || !grad_enabled()) {
-    for (const DecoderBlock& block : blocks) x = block(moved_to(block.device(), x));
-    return norm(moved_to(norm.weight.device(), x));
-  }
+  const Inputs first = inputs(tokens, dropout(embedded(tokens)));
+  const bool recomputes = config.recompute_blocks && grad_enabled() && !adapters.defined();
+  AdapterMasks masks;
+  std::map<std::int64_t, AttentionRows> shared;
+  DecoderCache pass{nullptr, {}, {}, &masks, {}, &shared};
+  Tensor x = first.x;
   // Frozen embeddings give no input that requires grad, and nothing inside a checkpoint would be differentiated.
-  if (!x.requires_grad()) x = x.detach().requires_grad_();
-  for (const DecoderBlock& block : blocks)
-    x = autograd::checkpoint([&block](const TensorList& in) { return TensorList{block(in[0])}; }, {x})[0];
-  return norm(x);
+  if (recomputes && !x.requires_grad()) x = x.detach().requires_grad_();
+  Device device = x.device();
+  std::int64_t index = 0;
+  for (const DecoderBlock& block : blocks) {
+    if (block.device() != device) masks = {};
+    device = block.device();
+    if (adapters.defined()) pass.adapters = moved_to(device, adapters);
+    if (first.of_layers.defined()) pass.layer_inputs = moved_to(device, first.of_layers);
+    x = moved_to(device, x);
+    if (recomputes) {
+      x = checkpointed(block, index, x, pass);
+    } else {
+      x = adapters.defined() || needs_pass(config) ? block.forward(x, &pass) : block(x);
+    }
+    ++index;
+  }
+  return norm(moved_to(norm.weight.device(), joined(x)));
+}
+
+/// A block's output, of which only the inputs are kept for backward. @param pass gets keys that later blocks attend to
+Tensor Decoder::checkpointed(const DecoderBlock& block, std::int64_t index, const Tensor& x, DecoderCache& pass) const {
+  const std::int64_t source = config.layer(index).shares;
+  const bool reads = pass.layer_inputs.defined(), is_shared = config.is_shared(index);
+  TensorList all{x};
+  if (reads) all.push_back(pass.layer_inputs);
+  if (source >= 0) {
+    all.push_back(pass.shared->at(source).key);
+    all.push_back(pass.shared->at(source).value);
+  }
+  const auto call = [&block, index, source, reads, is_shared](const TensorList& in) {
+    std::map<std::int64_t, AttentionRows> shared;
+    if (source >= 0) shared[source] = {{}, in[in.size() - 2], in[in.size() - 1]};
+    const DecoderCache own{nullptr, {}, {}, nullptr, reads ? in[1] : Tensor(), &shared};
+    const Tensor y = block.forward(in[0], &own);
+    return is_shared ? TensorList{y, shared.at(index).key, shared.at(index).value} : TensorList{y};
+  };
+  const TensorList out = autograd::checkpoint(call, all);
+  if (is_shared) (*pass.shared)[index] = {{}, out[1], out[2]};
+  return out[0];
 }
 
 Tensor Decoder::capped(const Tensor& logits) const {
@@ -149,20 +197,26 @@ Tensor Decoder::extend_on_host(const Tensor& tokens, const DecoderCache& cache) 
     x = token_rows(tokens);
     if (position_embedding) x = x + table_rows(*position_embedding, positions);
   }
+  const Inputs first = inputs(tokens, x);
+  x = first.x;
+  const auto with_inputs = [&](const Tensor& y) {
+    return first.of_layers.defined() ? cat({y, first.of_layers}, -1) : y;
+  };
   const std::int64_t hosted = host_layers();
-  if (hosted == 0) return x;
+  if (hosted == 0) return with_inputs(x);
   const CachePlaces& places = cache.places;
   AdapterMasks masks;
   const DecoderCache on_host{cache.layers,
                              {places.table.to(kCPU), places.positions.to(kCPU)},
                              cache.adapters.defined() ? cache.adapters.to(kCPU) : Tensor(),
-                             &masks};
+                             &masks,
+                             first.of_layers.defined() ? first.of_layers.to(kCPU) : Tensor()};
   x = x.to(kCPU);
   {
     const fusion::OnCpu on_cpu(kCPU);
     for (std::int64_t i = 0; i < hosted; ++i) x = blocks[static_cast<std::size_t>(i)].forward(x, &on_host);
   }
-  return x.to(norm.weight.device());
+  return with_inputs(x.to(norm.weight.device()));
 }
 
 Tensor Decoder::extend_rest(const Tensor& x, const DecoderCache& cache) const {
@@ -172,8 +226,13 @@ Tensor Decoder::extend_rest(const Tensor& x, const DecoderCache& cache) const {
   DecoderCache step = cache;
   step.masks = &masks;
   Tensor y = x;
+  if (layer_inputs) {
+    const std::int64_t size = config.streams.count * config.width;
+    step.layer_inputs = x.slice(-1, size, x.size(-1));
+    y = x.slice(-1, 0, size);
+  }
   for (auto i = static_cast<std::size_t>(host_layers()); i < blocks.size(); ++i) y = blocks[i].forward(y, &step);
-  return y;
+  return joined(y);
 }
 
 Tensor Decoder::extend(const Tensor& tokens, const DecoderCache& cache) const {

@@ -10,6 +10,9 @@
 
 namespace etna::models {
 
+class LayerInputs;
+class StreamEnds;
+
 /// A decoder of the kind of GPT-2, Llama, or what else DecoderConfig makes of it: token embeddings, blocks, a norm and
 /// a head.
 ///     models::Decoder model(models::decoder_config("gpt2", {.vocabulary = 33278, .context = 64, .width = 128,
@@ -25,6 +28,7 @@ class Decoder : public nn::UnaryModule {
   Decoder(const DecoderConfig& config, Weights& weights, const ModelSplit& split = {});
   /// With FreshWeights, to be trained.
   explicit Decoder(const DecoderConfig& config);
+  ~Decoder() override;
 
   /// @param tokens [B, T] i64 or i32 @return logits [B, T, vocabulary]
   Tensor forward(const Tensor& tokens) const override;
@@ -33,7 +37,7 @@ class Decoder : public nn::UnaryModule {
   /// The head's input. @param adapters as ProjectionMode::adapters @return [B, T, width]
   Tensor hidden(const Tensor& tokens, const Tensor& adapters = {}) const;
 
-  /// The first block's input: token embeddings, with learned positions. @return [B, T, width]
+  /// Token embeddings, with learned positions: the first block's input where there is one stream. @return [B, T, width]
   Tensor embedded(const Tensor& tokens) const;
 
   /// As hidden(), for tokens behind those that the cache has, which takes them up. Without gradients and dropout.
@@ -43,7 +47,8 @@ class Decoder : public nn::UnaryModule {
   /// moves rows between them; the cache's first layers are on the CPU, too.
   std::int64_t host_layers() const;
   /// extend() in two parts: the embedding and the blocks on the CPU, which no step captured on a GPU may contain; and
-  /// the others, which get the result. Where no block is on the CPU, the first part is the embedding.
+  /// the others, which get the result; what blocks read besides is behind each row of it. Where no block is on the CPU,
+  /// the first part is the embedding.
   Tensor extend_on_host(const Tensor& tokens, const DecoderCache& cache) const;
   Tensor extend_rest(const Tensor& x, const DecoderCache& cache) const;
   /// The final norm, the head and the cap of logits. @param x [..., width] @return [..., vocabulary]
@@ -67,6 +72,8 @@ class Decoder : public nn::UnaryModule {
   const DecoderConfig own_config;        ///< of this rank's blocks; `config` where the model is whole
   Projection token_embedding;            ///< [part.vocabulary.size, width]
   Owned<Projection> position_embedding;  ///< [context, width], or null
+  Owned<LayerInputs> layer_inputs;       ///< null where blocks have no inputs of their own
+  Owned<StreamEnds> streams;             ///< null where there is one stream
   nn::Dropout dropout;                   ///< of the first block's input
   nn::ModuleList<DecoderBlock> blocks;
   Norm norm;
@@ -76,6 +83,13 @@ class Decoder : public nn::UnaryModule {
   std::unique_ptr<nn::Module> another() const override;
 
  private:
+  /// What the first block reads, and what all blocks read besides; empty where there is nothing besides.
+  struct Inputs {
+    Tensor x, of_layers;
+  };
+  Inputs inputs(const Tensor& tokens, const Tensor& embedded) const;
+  Tensor joined(const Tensor& x) const;
+  Tensor checkpointed(const DecoderBlock& block, std::int64_t index, const Tensor& x, DecoderCache& pass) const;
   Tensor token_rows(const Tensor& tokens) const;
   Tensor embedding_rows(const Tensor& tokens) const;
   Tensor logits(const Tensor& x, const ProjectionMode& mode) const;

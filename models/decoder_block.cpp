@@ -1,7 +1,10 @@
 #include <etna/models/decoder_block.h>
 
+#include <cmath>
+
 #include <fmt/format.h>
 
+#include <etna/models/internal/decoder_parts.h>
 #include <etna/models/internal/model_split.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/ops.h>
@@ -22,6 +25,24 @@ Owned<Projection> projection_if(bool there, Weights& weights, const std::string&
 
 /// Whether queries, keys and values have a projection each.
 bool has_projections(const DecoderConfig& config) { return !config.packed_qkv && config.latent.size == 0; }
+/// Whether a layer has keys of its own.
+bool has_keys(const LayerConfig& layer) { return layer.shares < 0; }
+
+/// A constant that follows what is computed to its device.
+const Tensor& constant_on(Device device, Tensor& constant) {
+  if (!constant.defined() || constant.device() == device) return constant;
+  const NotCaptured now;
+  return constant = constant.to(device);
+}
+
+/// Whether the feed-forward layer of all positions is a mixture of experts.
+bool is_mixture(const DecoderConfig& config, std::int64_t layer) {
+  return config.layer(layer).experts && !config.experts.beside_dense;
+}
+std::int64_t ffn_columns(const DecoderConfig& config, std::int64_t layer) {
+  const std::int64_t own = config.layer(layer).feed_forward;
+  return is_mixture(config, layer) ? config.experts.feed_forward : own > 0 ? own : config.feed_forward;
+}
 
 Owned<Norm> block_norm_if(bool there, Weights& weights, const std::string& name, const DecoderConfig& config) {
   return there ? std::make_unique<Norm>(weights, name, config.norm, config.width, config.norm_eps, config.norm_bias)
@@ -47,19 +68,27 @@ std::string Norm::extra_repr() const {
 
 DecoderAttention::DecoderAttention(Weights& weights, const std::string& name, const DecoderConfig& config,
                                    std::int64_t layer, const ModelSplit& split)
+    : DecoderAttention(weights, name, config, config.of_layer(layer), layer, split) {}
+
+DecoderAttention::DecoderAttention(Weights& weights, const std::string& name, const DecoderConfig& config,
+                                   const DecoderConfig& own, std::int64_t layer, const ModelSplit& split)
     : qkv(projection_if(config.packed_qkv, weights, name + ".qkv", config.query_rows() + 2 * config.kv_rows(), config)),
-      query(projection_if(has_projections(config), weights, name + ".query", config.query_rows(), config)),
-      key(projection_if(has_projections(config), weights, name + ".key", config.kv_rows(), config)),
-      value(projection_if(has_projections(config), weights, name + ".value", config.kv_rows(), config)),
+      query(projection_if(has_projections(config), weights, name + ".query", own.query_rows(), config)),
+      key(projection_if(has_projections(config) && has_keys(config.layer(layer)), weights, name + ".key", own.kv_rows(),
+                        config)),
+      value(projection_if(
+          has_projections(config) && has_keys(config.layer(layer)) && !config.layer(layer).keys_are_values, weights,
+          name + ".value", own.kv_rows(), config)),
       latent(config.latent.size > 0 ? std::make_unique<LatentProjections>(weights, name + ".latent", config) : nullptr),
-      output(weights, name + ".output", config.value_rows(), config.width, config.output_bias),
+      output(weights, name + ".output", own.value_rows(), config.width, config.output_bias),
       query_norm(rms_norm_if(config.query_key_norm, weights, name + ".query_norm",
-                             config.norms_all_heads ? config.query_rows() : config.head_size, config)),
-      key_norm(rms_norm_if(config.query_key_norm, weights, name + ".key_norm",
-                           config.norms_all_heads ? config.kv_rows() : config.head_size, config)),
-      sub_norm(rms_norm_if(config.sub_norms, weights, name + ".sub_norm", config.query_rows(), config)),
-      config_(config),
+                             config.norms_all_heads ? own.query_rows() : own.head_size, config)),
+      key_norm(rms_norm_if(config.query_key_norm && has_keys(config.layer(layer)), weights, name + ".key_norm",
+                           config.norms_all_heads ? own.kv_rows() : own.head_size, config)),
+      sub_norm(rms_norm_if(config.sub_norms, weights, name + ".sub_norm", own.query_rows(), config)),
+      config_(own),
       index_(layer),
+      is_shared_(config.is_shared(layer)),
       layer_(config.layer(layer)),
       split_(split) {
   if (qkv) {
@@ -68,28 +97,25 @@ DecoderAttention::DecoderAttention(Weights& weights, const std::string& name, co
     register_module("latent", *latent);
   } else {
     register_module("query", *query);
-    register_module("key", *key);
-    register_module("value", *value);
+    if (key) register_module("key", *key);
+    if (value) register_module("value", *value);
     concat_weights({query.get(), key.get(), value.get()});
   }
   register_module("output", output);
   if (query_norm) register_module("query_norm", *query_norm);
   if (key_norm) register_module("key_norm", *key_norm);
   if (sub_norm) register_module("sub_norm", *sub_norm);
+  if (config.value_norm || config.plain_query_key_norm) unit_ = ones({own.head_size});
+  if (config.sinks) sinks = weights.vector(name + ".sinks", config.heads);
+  register_parameter("sinks", &DecoderAttention::sinks);
   if (config.positions == PositionKind::rotary && layer_.rotary)
-    frequencies_ = from_vector(config.rope_frequencies(layer));
+    frequencies_ = from_vector(config_.rope_frequencies(layer));
 }
 
-Tensor DecoderAttention::frequencies_on(Device device) const {
-  if (!frequencies_.defined() || frequencies_.device() == device) return frequencies_;
-  const NotCaptured now;
-  return frequencies_ = frequencies_.to(device);
-}
-
-/// @param x [B, heads, T, D]
-Tensor DecoderAttention::rotated(const Tensor& x) const {
+/// @param x [B, heads, T, D] @param positions as for rope()
+Tensor DecoderAttention::rotated(const Tensor& x, const Tensor& positions) const {
   if (!frequencies_.defined()) return x;
-  const Tensor y = rope(x, frequencies_on(x.device()), {}, config_.rope.interleaved);
+  const Tensor y = rope(x, constant_on(x.device(), frequencies_), positions, config_.rope.interleaved);
   const double magnitude = config_.rope_magnitude(index_);
   const std::int64_t turned = config_.rope.size;
   if (magnitude == 1) return y;
@@ -112,45 +138,99 @@ Tensor DecoderAttention::normed(const Tensor& rows, const Owned<Norm>& norm) con
   return norm && config_.norms_all_heads ? (*norm)(rows) : rows;
 }
 
-AttentionSettings DecoderAttention::settings() const {
-  return {
-      .causal = true, .scale = config_.score_scale(), .softcap = config_.attention_softcap, .window = layer_.window};
+/// The weights of a norm of each head of queries or keys, [D]; undefined: there is none, or one of all heads.
+Tensor DecoderAttention::head_norm_weight(const Owned<Norm>& norm, Device device) const {
+  if (norm) return config_.norms_all_heads ? Tensor() : norm->weight;
+  // Rotation keeps the length of a pair, so that a norm without weights may come before it.
+  return config_.plain_query_key_norm && frequencies_.defined() ? constant_on(device, unit_) : Tensor();
 }
 
-/// Without a cache. @param query, key, value [B, T, heads · D]
-Tensor DecoderAttention::attend(const Tensor& query, const Tensor& key, const Tensor& value) const {
-  const std::int64_t batch = query.size(0), steps = query.size(1);
-  const bool by_head = query_norm && !config_.norms_all_heads;
-  const auto heads_of = [&](const Tensor& rows, const Norm* norm) {
-    const Tensor heads = rows.reshape({batch, steps, -1, config_.head_size});
-    return (norm == nullptr ? heads : (*norm)(heads)).transpose(1, 2);
-  };
-  const Tensor q = rotated(heads_of(query, by_head ? query_norm.get() : nullptr));
-  const Tensor k = rotated(heads_of(key, by_head ? key_norm.get() : nullptr));
-  return dot_product_attention(q, k, heads_of(value, nullptr), settings()).transpose(1, 2).reshape({batch, steps, -1});
+/// @param rows [B, T, heads · D] @param norm of each head, [D], or undefined @return [B, heads, T, D]
+Tensor DecoderAttention::heads_of(const Tensor& rows, const Tensor& norm) const {
+  const Tensor heads = rows.reshape({rows.size(0), rows.size(1), -1, config_.head_size});
+  return (norm.defined() ? rms_norm(heads, norm, config_.norm_eps) : heads).transpose(1, 2);
+}
+
+AttentionSettings DecoderAttention::settings() const {
+  return {.causal = true,
+          .scale = config_.score_scale(),
+          .softcap = config_.attention_softcap,
+          .window = layer_.window,
+          .chunk = layer_.chunk,
+          .sinks = sinks};
+}
+
+PagedAttentionSettings DecoderAttention::paged_settings() const {
+  return {.scale = config_.score_scale(),
+          .softcap = config_.attention_softcap,
+          .window = layer_.window,
+          .chunk = layer_.chunk,
+          .sinks = sinks};
+}
+
+/// Without a cache, as attention reads them: those of another layer, or normed and rotated ones, which later layers
+/// find in `cache`. @param rows [B, T, heads · D]
+AttentionRows DecoderAttention::rotated_rows(const AttentionRows& rows, const DecoderCache* cache) const {
+  const Device device = rows.query.device();
+  auto* shared = cache == nullptr ? nullptr : cache->shared;
+  AttentionRows all{rotated(heads_of(rows.query, head_norm_weight(query_norm, device))), {}, {}};
+  if (has_keys(layer_)) {
+    all.key = rotated(heads_of(rows.key, head_norm_weight(key_norm, device)));
+    all.value = heads_of(rows.value, {});
+    if (is_shared_ && shared != nullptr) (*shared)[index_] = {{}, all.key, all.value};
+    return all;
+  }
+  const bool there = shared != nullptr && shared->contains(layer_.shares);
+  if (!there)
+    throw Error(
+        fmt::format("DecoderAttention: layer {} attends to keys of layer {}, which this call does not have; "
+                    "call the whole decoder",
+                    index_, layer_.shares));
+  const AttentionRows& own = shared->at(layer_.shares);
+  all.key = own.key.to(device);
+  all.value = own.value.to(device);
+  return all;
+}
+
+/// Without a cache of earlier rows. @param rows [B, T, heads · D]
+Tensor DecoderAttention::attend(const AttentionRows& rows, const DecoderCache* cache) const {
+  const std::int64_t batch = rows.query.size(0), steps = rows.query.size(1);
+  const auto [q, k, v] = rotated_rows(rows, cache);
+  return dot_product_attention(q, k, v, settings()).transpose(1, 2).reshape({batch, steps, -1});
 }
 
 /// The same. @param qkv [B, T, (heads + 2 kv_heads) · D], read in place if attention has no more to it
 Tensor DecoderAttention::attend(const Tensor& qkv) const {
   if (!query_norm) return self_attention(qkv, config_.heads, config_.kv_heads, settings());
   const std::int64_t key_at = config_.query_rows(), value_at = key_at + config_.kv_rows();
-  return attend(normed(qkv.slice(-1, 0, key_at), query_norm), normed(qkv.slice(-1, key_at, value_at), key_norm),
-                qkv.slice(-1, value_at, qkv.size(-1)));
+  return attend({normed(qkv.slice(-1, 0, key_at), query_norm), normed(qkv.slice(-1, key_at, value_at), key_norm),
+                 qkv.slice(-1, value_at, qkv.size(-1))},
+                nullptr);
 }
 
 Tensor DecoderAttention::attend_to_cache(const Tensor& qkv, const DecoderCache& cache) const {
-  const bool by_head = query_norm && !config_.norms_all_heads;
   const RotarySettings rotary{.heads = config_.heads,
                               .kv_heads = config_.kv_heads,
-                              .frequencies = frequencies_on(qkv.device()),
+                              .frequencies = constant_on(qkv.device(), frequencies_),
                               .interleaved = config_.rope.interleaved,
                               .magnitude = frequencies_.defined() ? config_.rope_magnitude(index_) : 1,
-                              .query_norm = by_head ? query_norm->weight : Tensor(),
-                              .key_norm = by_head ? key_norm->weight : Tensor(),
+                              .query_norm = head_norm_weight(query_norm, qkv.device()),
+                              .key_norm = head_norm_weight(key_norm, qkv.device()),
                               .eps = config_.norm_eps};
-  return rotate_and_attend_(
-      qkv, (*cache.layers)[static_cast<std::size_t>(index_)], cache.places, rotary,
-      {.scale = config_.score_scale(), .softcap = config_.attention_softcap, .window = layer_.window});
+  return rotate_and_attend_(qkv, (*cache.layers)[static_cast<std::size_t>(index_)], cache.places, rotary,
+                            paged_settings());
+}
+
+/// To the keys that an earlier layer has cached. @param query [B, T, heads · D] @return the same
+Tensor DecoderAttention::attend_to_shared(const Tensor& query, const DecoderCache& cache) const {
+  const std::int64_t batch = query.size(0), steps = query.size(1);
+  const Tensor positions = cache.places.positions.to(i64).unsqueeze(1) + arange(0, steps, 1, {i64, query.device()});
+  // Positions differ between sequences, so all of their rows are those of one.
+  const Tensor heads = heads_of(query.reshape({1, batch * steps, -1}), head_norm_weight(query_norm, query.device()));
+  const Tensor q = rotated(heads, positions.reshape({batch * steps})).transpose(1, 2);
+  const Tensor y = paged_attention(q.reshape({batch, steps, config_.heads, config_.head_size}),
+                                   (*cache.layers)[static_cast<std::size_t>(index_)], cache.places, paged_settings());
+  return y.reshape({batch, steps, -1});
 }
 
 /// Where queries, keys and values are no single projection. @param cache as for tempered()
@@ -159,7 +239,13 @@ AttentionRows DecoderAttention::rows_of(const Tensor& x, const ProjectionMode& m
   // Not within the braces of the result: where one of them throws, GCC 12 deletes the others when their scope has
   // ended.
   const Tensor q = tempered(normed((*query)(x, mode), query_norm), cache);
-  const Tensor k = normed((*key)(x, mode), key_norm), v = (*value)(x, mode);
+  if (!key) return {q, {}, {}};
+  const Tensor own = (*key)(x, mode);
+  const Tensor given = value ? (*value)(x, mode) : own;
+  const Tensor v = config_.value_norm
+                       ? heads_of(given, constant_on(given.device(), unit_)).transpose(1, 2).reshape(given.shape())
+                       : given;
+  const Tensor k = normed(own, key_norm);
   return {q, k, v};
 }
 
@@ -170,11 +256,13 @@ Tensor DecoderAttention::forward(const Tensor& x, const DecoderCache* cache) con
   if (qkv) {
     rows = (*qkv)(x, mode);
   } else {
-    const auto [q, k, v] = rows_of(x, mode, mode.generates ? cache : nullptr);
-    if (mode.generates) {
-      rows = cat({q, k, v}, -1);
+    const AttentionRows all = rows_of(x, mode, mode.generates ? cache : nullptr);
+    if (!mode.generates) {
+      y = attend(all, cache);
+    } else if (all.key.defined()) {
+      rows = cat({all.query, all.key, all.value}, -1);
     } else {
-      y = attend(q, k, v);
+      y = attend_to_shared(all.query, *cache);
     }
   }
   if (!y.defined()) y = mode.generates ? attend_to_cache(rows, *cache) : attend(rows);
@@ -189,21 +277,35 @@ DecoderBlock::DecoderBlock(Weights& weights, const std::string& name, const Deco
       attention_post_norm(block_norm_if(config.post_norms, weights, name + ".attention_post_norm", config)),
       ffn_norm(block_norm_if(config.pre_norms && (!config.parallel || config.parallel_norms), weights,
                              name + ".ffn_norm", config)),
-      ffn(weights, name + ".ffn", config,
-          config.layer(layer).experts ? config.experts.feed_forward : config.feed_forward,
-          config.layer(layer).experts ? &config.experts : nullptr, split),
+      ffn(weights, name + ".ffn", config, ffn_columns(config, layer),
+          is_mixture(config, layer) ? &config.experts : nullptr, split, config.layer(layer).sparsity),
       ffn_post_norm(block_norm_if(config.post_norms, weights, name + ".ffn_post_norm", config)),
+      beside(config.layer(layer).experts && config.experts.beside_dense
+                 ? std::make_unique<ExpertsBeside>(weights, name + ".beside", config)
+                 : nullptr),
+      laurel(config.laurel_rank > 0 ? std::make_unique<Laurel>(weights, name + ".laurel", config) : nullptr),
+      mixer(config.streams.count > 1 ? std::make_unique<StreamMixer>(weights, name + ".mixer", config) : nullptr),
+      input(config.layer_inputs.size > 0 ? std::make_unique<BlockInput>(weights, name + ".input", config) : nullptr),
       dropout(config.dropout),
       parallel_(config.parallel),
-      residual_scale_(config.residual_scale) {
+      residual_scale_(config.residual_scale),
+      index_(layer) {
   if (attention_norm) register_module("attention_norm", *attention_norm);
   register_module("attention", attention);
   if (attention_post_norm) register_module("attention_post_norm", *attention_post_norm);
   if (ffn_norm) register_module("ffn_norm", *ffn_norm);
   register_module("ffn", ffn);
   if (ffn_post_norm) register_module("ffn_post_norm", *ffn_post_norm);
+  if (beside) register_module("beside", *beside);
+  if (laurel) register_module("laurel", *laurel);
+  if (mixer) register_module("mixer", *mixer);
+  if (input) register_module("input", *input);
+  if (config.block_scales) scale = weights.vector(name + ".scale", 1);
+  register_parameter("scale", &DecoderBlock::scale);
   register_module("dropout", dropout);
 }
+
+DecoderBlock::~DecoderBlock() = default;
 
 Device DecoderBlock::device() const { return attention.output.device(); }
 
@@ -230,7 +332,8 @@ std::vector<NamedProjection> DecoderBlock::projections(bool all) {
   return list;
 }
 
-Tensor DecoderBlock::forward(const Tensor& x, const DecoderCache* cache) const {
+/// Attention and feed-forward layer. @param x [B, T, width]
+Tensor DecoderBlock::sublayers(const Tensor& x, const DecoderCache* cache) const {
   const ProjectionMode mode = cache == nullptr ? ProjectionMode() : cache->mode();
   const auto normed = [](const Tensor& y, const Owned<Norm>& norm) { return norm ? (*norm)(y) : y; };
   const auto added = [&](const Tensor& y, const Owned<Norm>& post_norm) {
@@ -241,8 +344,33 @@ Tensor DecoderBlock::forward(const Tensor& x, const DecoderCache* cache) const {
     const Tensor n = normed(x, attention_norm), m = ffn_norm ? (*ffn_norm)(x) : n;
     return x + added(attention.forward(n, cache), nullptr) + added(ffn.forward(m, mode), nullptr);
   }
-  const Tensor y = x + added(attention.forward(normed(x, attention_norm), cache), attention_post_norm);
-  return y + added(ffn.forward(normed(y, ffn_norm), mode), ffn_post_norm);
+  const Tensor n = normed(x, attention_norm);
+  Tensor y = x + added(attention.forward(n, cache), attention_post_norm);
+  if (laurel) y = (y + laurel->forward(n, mode)) * std::sqrt(0.5);
+  const Tensor dense = ffn.forward(normed(y, ffn_norm), mode);
+  return y + added(beside ? beside->forward(dense, y, mode) : dense, ffn_post_norm);
+}
+
+/// The block's own input. @return [B, T, size]
+Tensor DecoderBlock::own_input(const DecoderCache* cache) const {
+  if (cache == nullptr || !cache->layer_inputs.defined())
+    throw Error(
+        fmt::format("DecoderBlock: block {} reads an input of its own, which this call does not have; call the "
+                    "whole decoder",
+                    index_));
+  return cache->layer_inputs.slice(-1, index_ * input->gate.out, (index_ + 1) * input->gate.out);
+}
+
+Tensor DecoderBlock::forward(const Tensor& x, const DecoderCache* cache) const {
+  const ProjectionMode mode = cache == nullptr ? ProjectionMode() : cache->mode();
+  if (mixer) {
+    const Tensor predicted = mixer->predicted(x, mode);
+    const Tensor all = mixer->corrected(predicted, sublayers(mixer->active(predicted), cache), mode);
+    return mixer->added(all, input->forward(mixer->scaled(all), own_input(cache), mode));
+  }
+  Tensor y = sublayers(x, cache);
+  if (input) y = y + input->forward(y, own_input(cache), mode);
+  return scale.defined() ? y * scale : y;
 }
 
 }  // namespace etna::models

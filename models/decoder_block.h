@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -24,19 +25,23 @@ class Norm : public nn::UnaryModule {
   Tensor weight, bias;
 };
 
-/// Where a decoder's layers keep keys and values while it generates, and the adapter of each sequence.
+/// Queries, keys and values of all heads: side by side, [B, T, heads · D] each, or as attention reads them.
+struct AttentionRows {
+  Tensor query, key, value;
+};
+
+/// Where a decoder's layers keep keys and values while it generates, the adapter of each sequence, and what blocks read
+/// besides the residual stream.
 struct DecoderCache {
-  std::vector<PagedCache>* layers = nullptr;  ///< null: nothing is kept, only adapters count
+  std::vector<PagedCache>* layers = nullptr;  ///< null: nothing is kept, only the others count
   CachePlaces places;
   Tensor adapters = {};           ///< as ProjectionMode::adapters
   AdapterMasks* masks = nullptr;  ///< of a step on one device
+  Tensor layer_inputs = {};       ///< [B, T, layers · DecoderConfig::layer_inputs.size]; undefined: there are none
+  /// By layer: rotated keys and values [B, G, T, D] that later layers attend to, where nothing is kept.
+  std::map<std::int64_t, AttentionRows>* shared = nullptr;
 
   ProjectionMode mode() const { return {layers != nullptr, adapters, masks}; }
-};
-
-/// Queries, keys and values of all heads side by side, [B, T, heads · D] each.
-struct AttentionRows {
-  Tensor query, key, value;
 };
 
 /// The projections of latent attention. Keys and values are cached whole, as those of other attention; values are
@@ -63,35 +68,44 @@ class LatentProjections : public nn::Module {
 /// Causal self-attention with shared keys, rotary positions and what DecoderConfig says.
 class DecoderAttention : public nn::Module {
  public:
-  /// @param config of the rank's part, which must outlive this
+  /// @param config of the rank's part
   DecoderAttention(Weights& weights, const std::string& name, const DecoderConfig& config, std::int64_t layer,
                    const ModelSplit& split = {});
   /// @param x [B, T, width] @param cache of earlier rows, which gets those of x; null: x is whole, and gradients flow
-  /// @return [B, T, width]
+  /// @return [B, T, width] @throws Error where it shares keys of a layer that `cache` does not have
   Tensor forward(const Tensor& x, const DecoderCache* cache = nullptr) const;
 
   Owned<Projection> qkv;                ///< all three, rows one below the other; null where they are separate
-  Owned<Projection> query, key, value;  ///< null where they are one, or latent
+  Owned<Projection> query, key, value;  ///< null where they are one, or latent; keys and values where there are none
   Owned<LatentProjections> latent;      ///< null where attention is not latent
   Projection output;
   Owned<Norm> query_norm, key_norm, sub_norm;  ///< null where the model has none
+  Tensor sinks;                                ///< [heads], or undefined
 
  private:
-  Tensor frequencies_on(Device device) const;
-  Tensor rotated(const Tensor& x) const;
+  /// @param own config.of_layer(layer)
+  DecoderAttention(Weights& weights, const std::string& name, const DecoderConfig& config, const DecoderConfig& own,
+                   std::int64_t layer, const ModelSplit& split);
+  Tensor rotated(const Tensor& x, const Tensor& positions = {}) const;
   Tensor tempered(const Tensor& query, const DecoderCache* cache) const;
   Tensor normed(const Tensor& rows, const Owned<Norm>& norm) const;
   AttentionRows rows_of(const Tensor& x, const ProjectionMode& mode, const DecoderCache* cache) const;
   AttentionSettings settings() const;
-  Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value) const;
+  PagedAttentionSettings paged_settings() const;
+  Tensor head_norm_weight(const Owned<Norm>& norm, Device device) const;
+  Tensor heads_of(const Tensor& rows, const Tensor& norm) const;
+  AttentionRows rotated_rows(const AttentionRows& rows, const DecoderCache* cache) const;
+  Tensor attend(const AttentionRows& rows, const DecoderCache* cache) const;
   Tensor attend(const Tensor& qkv) const;
   Tensor attend_to_cache(const Tensor& qkv, const DecoderCache& cache) const;
+  Tensor attend_to_shared(const Tensor& query, const DecoderCache& cache) const;
 
-  const DecoderConfig& config_;
+  const DecoderConfig config_;  ///< with the sizes of the layer
   const std::int64_t index_;
+  const bool is_shared_;  ///< later layers attend to its keys
   const LayerConfig layer_;
   const ModelSplit split_;
-  mutable Tensor frequencies_;  ///< follows x to its device
+  mutable Tensor frequencies_, unit_;  ///< unit_: [head_size] of 1; both follow x to its device
 };
 
 /// xIELU (Huang & Schlag 2025), whose quadratic and exponential parts have a learned factor each:
@@ -107,7 +121,7 @@ class Xielu : public nn::UnaryModule {
 
 /// Experts of each row of a batch, and what their results are multiplied by.
 struct ChosenExperts {
-  Tensor expert;  ///< [R, chosen] i64
+  Tensor expert;  ///< [R, chosen] i32 or i64
   Tensor factor;  ///< [R, chosen] f32
 };
 
@@ -131,9 +145,12 @@ class ExpertRouter : public nn::Module {
 class DecoderFeedForward : public nn::Module {
  public:
   /// @param columns between the matrices @param experts of a mixture, which must outlive this; null: one layer for all
+  /// @param sparsity as LayerConfig::sparsity
   DecoderFeedForward(Weights& weights, const std::string& name, const DecoderConfig& config, std::int64_t columns,
-                     const ExpertConfig* experts = nullptr, const ModelSplit& split = {});
+                     const ExpertConfig* experts = nullptr, const ModelSplit& split = {}, double sparsity = 0);
   Tensor forward(const Tensor& x, const ProjectionMode& mode = {}) const;
+  /// What chosen experts make of rows. @param x [R, width] @return the same
+  Tensor experts(const Tensor& x, const ChosenExperts& chosen, const ProjectionMode& mode) const;
 
   Owned<ExpertRouter> router;  ///< null where there are no experts
   Owned<Projection> gate;      ///< null where there is none
@@ -143,12 +160,21 @@ class DecoderFeedForward : public nn::Module {
   Owned<DecoderFeedForward> shared;  ///< beside the experts, for all positions; null where there is none
 
  private:
-  Tensor mixture(const Tensor& x, const ProjectionMode& mode) const;
   Tensor forward_part(const Tensor& x, const ProjectionMode& mode) const;
+  Tensor each_expert(const Tensor& x, const ChosenExperts& chosen) const;
+  Tensor between(const Tensor& gate, const Tensor& up) const;
+  Tensor cut_off(const Tensor& gate) const;
 
   const Activation activation_;
   const ModelSplit split_;
+  const double deviations_;               ///< of the gate's elements, below which one is 0; NaN: none is
+  const ExpertConfig* config_ = nullptr;  ///< null where there are no experts
 };
+
+class BlockInput;
+class ExpertsBeside;
+class Laurel;
+class StreamMixer;
 
 /// A projection and what its block calls it: "attention.query".
 struct NamedProjection {
@@ -163,8 +189,10 @@ class DecoderBlock : public nn::UnaryModule {
   /// @param config of the rank's part, which must outlive this
   DecoderBlock(Weights& weights, const std::string& name, const DecoderConfig& config, std::int64_t layer,
                const ModelSplit& split = {});
+  ~DecoderBlock() override;
   Tensor forward(const Tensor& x) const override { return forward(x, nullptr); }
-  /// @param cache as for DecoderAttention
+  /// @param x [B, T, width], or all streams side by side @param cache as for DecoderAttention
+  /// @throws Error where the block reads inputs that `cache` does not have
   Tensor forward(const Tensor& x, const DecoderCache* cache) const;
 
   /// Of its weights.
@@ -178,11 +206,20 @@ class DecoderBlock : public nn::UnaryModule {
   Owned<Norm> ffn_norm;  ///< null in blocks whose norms are behind, and in parallel ones with one norm
   DecoderFeedForward ffn;
   Owned<Norm> ffn_post_norm;
+  Owned<ExpertsBeside> beside;  ///< null where there are no experts besides ffn, as the next three
+  Owned<Laurel> laurel;
+  Owned<StreamMixer> mixer;
+  Owned<BlockInput> input;
+  Tensor scale;         ///< [1], or undefined
   nn::Dropout dropout;  ///< of what is added to x; not while generating
 
  private:
+  Tensor sublayers(const Tensor& x, const DecoderCache* cache) const;
+  Tensor own_input(const DecoderCache* cache) const;
+
   const bool parallel_;
   const double residual_scale_;
+  const std::int64_t index_;
 };
 
 }  // namespace etna::models

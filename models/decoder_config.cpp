@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <etna/models/internal/architecture.h>
+#include <etna/models/internal/config_parts.h>
 
 namespace etna::models {
 namespace {
@@ -28,6 +29,23 @@ LayerConfig DecoderConfig::layer(std::int64_t index) const {
           .rotary = true,
           .temperature = temperature.scale > 0,
           .experts = experts.count > 0};
+}
+
+DecoderConfig DecoderConfig::of_layer(std::int64_t index) const {
+  const LayerConfig own = layer(index);
+  DecoderConfig config = *this;
+  config.each_layer.clear();
+  config.window = own.window;
+  config.window_every = 1;
+  if (own.head_size > 0) config.head_size = own.head_size;
+  if (own.kv_heads > 0) config.kv_heads = own.kv_heads;
+  if (own.rope_size > 0) config.rope.size = own.rope_size;
+  if (own.feed_forward > 0) config.feed_forward = own.feed_forward;
+  return config;
+}
+
+bool DecoderConfig::is_shared(std::int64_t index) const {
+  return std::any_of(each_layer.begin(), each_layer.end(), [&](const LayerConfig& one) { return one.shares == index; });
 }
 
 double DecoderConfig::score_scale() const {
@@ -83,6 +101,7 @@ std::vector<float> DecoderConfig::rope_frequencies(std::int64_t layer) const {
       }
     }
     if (!local && !divisors.empty()) f /= static_cast<double>(divisors[static_cast<std::size_t>(i)]);
+    if (!local && i >= static_cast<std::int64_t>(static_cast<double>(pairs) * rope.turning)) f = 0;
     frequencies.push_back(static_cast<float>(f));
   }
   return frequencies;
@@ -100,6 +119,7 @@ std::int64_t DecoderConfig::num_parameters() const {
                                   experts.count * (width + (experts.choice_bias ? 1 : 0));
   std::int64_t ffn = 0;
   for (std::int64_t i = 0; i < layers; ++i) ffn += layer(i).experts ? of_experts : matrices * feed_forward;
+  const std::int64_t others = parameters_of_few(*this);
   const std::int64_t pre = !pre_norms ? 0 : parallel && !parallel_norms ? 1 : 2;
   const std::int64_t of_heads = norms_all_heads ? query_rows() + kv_rows() : 2 * head_size;
   const std::int64_t norms = (norm_bias ? 2 : 1) * width * (pre + (post_norms ? 2 : 0)) +
@@ -108,7 +128,7 @@ std::int64_t DecoderConfig::num_parameters() const {
                               (ffn_bias ? (gated ? 2 : 1) * feed_forward + width : 0);
   const std::int64_t tables = vocabulary * width * (tied ? 1 : 2) + (head_bias ? vocabulary : 0) +
                               (positions == PositionKind::learned ? context * width : 0);
-  return ffn + layers * (attention + norms + biases + (xielu ? 2 : 0)) + tables + (norm_bias ? 2 : 1) * width;
+  return ffn + layers * (attention + norms + biases + (xielu ? 2 : 0)) + tables + (norm_bias ? 2 : 1) * width + others;
 }
 
 void DecoderConfig::check() const {
@@ -188,6 +208,7 @@ void DecoderConfig::check() const {
     refuse(fmt::format("{} layers are described, but the model has {}", each_layer.size(), layers));
   for (const LayerConfig& one : each_layer)
     if (one.window < 0) refuse(fmt::format("a window of {} positions", one.window));
+  check_parts_of_few(*this);
   if (head_bias && logit_scale != 1) refuse("a head with biases has no factor of logits");
   if (!pre_norms && (parallel || !post_norms)) refuse("blocks without norms in front need norms behind each sublayer");
   if (parallel && post_norms) refuse("parallel blocks have no norms behind their sublayers");
@@ -212,7 +233,8 @@ void DecoderConfig::check() const {
                          e.scale, e.jitter));
     if (e.router == RouterKind::sparsemixer && (e.chosen != 2 || e.groups > 1))
       refuse(fmt::format("sparsemixer chooses two experts of all, not {} in {} groups", e.chosen, e.groups));
-    if (!gated || sub_norms || ffn_bias) refuse("experts are gated feed-forward layers without norms and biases");
+    if (!gated || sub_norms || (ffn_bias && !e.bias))
+      refuse("experts are gated feed-forward layers without norms, and with biases of all or none");
   }
   if (latent.size != 0) {
     if (latent.size < 0 || latent.size > 1 << 20 || latent.query_size < 0 || latent.query_size > 1 << 20 ||

@@ -32,6 +32,7 @@ enum class RopeScaling : std::uint8_t {
 struct RopeConfig {
   std::int64_t size = 0;  ///< elements of a head that are rotated, even; the others stay
   double base = 10000;
+  double turning = 1;        ///< share of the pairs that turn; the others have frequency 0 (Gemma 4)
   bool interleaved = false;  ///< pairs are neighbours, as in Meta's files and GGUF's of llama; else half a head apart
   RopeScaling scaling = RopeScaling::none;
   double factor = 1;
@@ -51,6 +52,12 @@ struct LayerConfig {
   bool rotary = true;        ///< queries and keys are rotated, where DecoderConfig::positions says so
   bool temperature = false;  ///< DecoderConfig::temperature scales its queries
   bool experts = false;      ///< its feed-forward layer is a mixture of experts
+  std::int64_t chunk = 0;    ///< above 0, without a window: a position attends within its chunk of so many (Llama 4)
+  /// Sizes as in DecoderConfig and RopeConfig; 0: as there.
+  std::int64_t head_size = 0, kv_heads = 0, rope_size = 0, feed_forward = 0;
+  std::int64_t shares = -1;      ///< the earlier layer whose keys and values it attends to; -1: its own (Gemma 3n)
+  bool keys_are_values = false;  ///< values are the keys before their norm and rotation (Gemma 4)
+  double sparsity = 0;           ///< share of the gate's elements that are 0, were they normal (Gemma 3n)
 };
 
 /// How the scores of experts follow from the router's logits.
@@ -81,6 +88,12 @@ struct ExpertConfig {
   bool normalized = false;                     ///< factors are divided by their sum
   double scale = 1;                            ///< of factors
   double jitter = 0;                           ///< sparsemixer: how far below the best a score still counts
+  bool bias = false;                           ///< of the router and of each expert's matrices (gpt-oss)
+  bool scales_input = false;                   ///< factors are of an expert's input, not of its result (Llama 4)
+  /// They are added to a feed-forward layer of all positions, each behind a norm of its own (Gemma 4). The router reads
+  /// the residual stream, normed without weights, and an expert has a factor of its own.
+  bool beside_dense = false;
+  double limit = 0;  ///< above 0: (up + 1) · gate · σ(1.702 · gate), gate at most this, up between it and -it (gpt-oss)
 };
 
 /// A factor of queries that grows with their position: 1 + scale · ln(1 + ⌊(position + offset) / floor⌋).
@@ -88,6 +101,21 @@ struct QueryTemperature {
   double scale = 0;        ///< 0: none
   std::int64_t floor = 1;  ///< positions
   std::int64_t offset = 0;
+};
+
+/// Inputs of each block besides the residual stream, by token and by the embedded token (Gemma 3n, 2025).
+struct LayerInputConfig {
+  std::int64_t size = 0;        ///< elements of a block's input; 0: there are none
+  std::int64_t vocabulary = 0;  ///< rows of their table; tokens from here on have those of token 0
+};
+
+/// Several residual streams, of which blocks compute one and predict and correct the others (AltUp, Baykal et al.
+/// 2023).
+struct StreamConfig {
+  std::int64_t count = 1;        ///< 1: there is one
+  std::int64_t active = 0;       ///< the one that blocks compute
+  bool scales_active = true;     ///< it is multiplied by weights where the block's own input joins
+  double coefficient_limit = 0;  ///< of weights that mix streams, either sign; 0: none
 };
 
 /// The design of a decoder: sizes and what its blocks are made of.
@@ -127,8 +155,16 @@ struct DecoderConfig {
   bool ternary_scales = false;     ///< each matrix has a scale of its own in the file (BitNet)
   bool rounds_to_ternary = false;  ///< matrices of blocks are rounded to -s, 0 and s when they are loaded (BitNet)
 
+  bool sinks = false;                 ///< attention has a sink for each head (gpt-oss)
+  bool value_norm = false;            ///< RMS norms without weights, of each head of values (Gemma 3n)
+  bool plain_query_key_norm = false;  ///< the same of queries and keys, in layers that rotate them (Llama 4)
+  bool block_scales = false;          ///< the result of a block is multiplied by a number among its weights (Gemma 4)
+  std::int64_t laurel_rank = 0;       ///< of a low-rank layer beside attention (LAuReL, Gemma 3n); 0: there is none
+
   ExpertConfig experts;
   LatentConfig latent;
+  LayerInputConfig layer_inputs;
+  StreamConfig streams;
 
   PositionKind positions = PositionKind::rotary;
   RopeConfig rope;
@@ -153,6 +189,10 @@ struct DecoderConfig {
   bool scaled_start = true;
 
   LayerConfig layer(std::int64_t index) const;
+  /// The same design with the sizes of one layer as those of all, and without a description of each.
+  DecoderConfig of_layer(std::int64_t index) const;
+  /// Whether a later layer attends to this one's keys and values.
+  bool is_shared(std::int64_t index) const;
   /// Whether a layer attends within the window only.
   bool has_window(std::int64_t index) const { return layer(index).window > 0; }
   std::int64_t query_rows() const { return heads * head_size; }

@@ -141,10 +141,11 @@ void read_gguf_experts(const Reader& read, const io::GgufFile& file, DecoderConf
   e.chosen = read.integer("expert_used_count");
   e.feed_forward = read.integer("expert_feed_forward_length", c.feed_forward);
   const std::int64_t gating = read.integer("expert_gating_func", 0);
-  if (gating > 2) throw FormatError(fmt::format("the gating function of experts is {}; known are 1 and 2", gating));
+  if (gating > 3) throw FormatError(fmt::format("the gating function of experts is {}; known are 1, 2 and 3", gating));
   if (gating > 0 && e.router != RouterKind::sparsemixer)
-    e.router = gating == 1 ? RouterKind::softmax : RouterKind::sigmoid;
-  e.normalized = read.boolean("expert_weights_norm", e.normalized);
+    e.router = gating == 2 ? RouterKind::sigmoid : RouterKind::softmax;
+  // A softmax over the chosen experts' logits is that over all of them, normalized.
+  e.normalized = read.boolean("expert_weights_norm", e.normalized || gating == 3);
   e.scale = read.number("expert_weights_scale", 1);
   if (e.scale == 0) e.scale = 1;
   e.groups = read.integer("expert_group_count", 1);

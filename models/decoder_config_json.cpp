@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <limits>
 #include <type_traits>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -77,6 +78,7 @@ constexpr std::pair<std::string_view, RopeScaling> kScalingNames[] = {
     {"su", RopeScaling::longrope},
     {"default", RopeScaling::none},
     {"mrope", RopeScaling::none},
+    {"proportional", RopeScaling::none},
     // The base grows with texts beyond the context. No text here is that long, and within it nothing is scaled.
     {"dynamic", RopeScaling::none}};
 
@@ -153,6 +155,9 @@ void decoder_config_json_read_rope(const Json& json, const Architecture& a, Deco
     if (full != nullptr && full->is_object()) scaling = full;
     rope.base = read(*scaling, "rope_theta", rope.base);
     part = read(*scaling, "partial_rotary_factor", part);
+    // All elements are in pairs, of which a part turns.
+    const bool proportional = read<std::string>(*scaling, "rope_type", "") == "proportional";
+    rope.turning = proportional ? std::exchange(part, 1) : 1;
   } else {
     scaling = field(json, "rope_scaling");
   }
@@ -189,8 +194,9 @@ void read_window(const Json& json, DecoderConfig& c) {
     return;
   }
   std::vector<bool> windowed;
+  const bool chunks = field(json, "attention_chunk_size") != nullptr && architecture_of(c).read_json != nullptr;
   for (const Json& kind : types->is_array() ? *types : Json::array({*types})) {
-    if (kind != "full_attention" && kind != "sliding_attention")
+    if (kind != "full_attention" && kind != "sliding_attention" && !(chunks && kind == "chunked_attention"))
       throw FormatError(fmt::format("'layer_types' has {}; known are \"full_attention\" and \"sliding_attention\"",
                                     data::json_brief(kind)));
     windowed.push_back(kind == "sliding_attention");
@@ -272,12 +278,19 @@ void read_bitnet(const Json& json, DecoderConfig& c) {
   }
 }
 
+/// Experts in blocks of 4-bit floats, which expert_tensors.h reads.
+void read_mxfp4(const Json&, DecoderConfig& c) {
+  if (!architecture_of(c).experts.in_by_out)
+    throw FormatError(fmt::format("weights of '{}' in MXFP4 do not run here; supported are those of experts of gpt_oss",
+                                  architecture_of(c).hugging_face));
+}
+
 /// Weights that a file of Hugging Face holds in another form than f32, f16 and bf16.
 struct QuantMethod {
   std::string_view name;  ///< 'quant_method' of quantization_config
   void (*read)(const Json& quantization, DecoderConfig& config);
 };
-constexpr QuantMethod kQuantMethods[] = {{"bitnet", read_bitnet}};
+constexpr QuantMethod kQuantMethods[] = {{"bitnet", read_bitnet}, {"mxfp4", read_mxfp4}};
 
 /// @param holder of the key, whose other methods must not be read as if their weights were plain
 void read_quantization(const Json& holder, const char* key, DecoderConfig& c) {
@@ -334,8 +347,10 @@ DecoderConfig decoder_config_json_read_config(const Json& whole) {
   c.heads = size("num_attention_heads", a.heads);
   c.kv_heads = if_given(json, key("num_key_value_heads"), a.kv_heads > 0 ? a.kv_heads : c.heads);
   c.head_size = if_given(json, key("head_dim"), a.head_size);
-  if (a.only_hugging_face) read_latent(json, c);
-  c.feed_forward = size("intermediate_size", a.feed_forward_per_width * c.width);
+  if (a.latent) read_latent(json, c);
+  const Json* columns = field(json, key("intermediate_size"));
+  const bool by_layer = a.read_json != nullptr && columns != nullptr && columns->is_array();
+  if (!by_layer) c.feed_forward = size("intermediate_size", a.feed_forward_per_width * c.width);
   c.context = size("max_position_embeddings", a.context);
   c.rope.base = a.rope_base;
   c.norm_eps = c.norm == NormKind::rms ? read(json, "rms_norm_eps", 1e-6) : read(json, key("layer_norm_eps"), 1e-5);
@@ -374,6 +389,7 @@ DecoderConfig decoder_config_json_read_config(const Json& whole) {
   set_layers(c, read_rotated(json, a, c));
   if (a.experts.there) read_experts(json, a.experts, c);
   if (c.positions == PositionKind::rotary) decoder_config_json_read_rope(json, a, c);
+  if (a.read_json != nullptr) a.read_json(json, c);
   // Beside the text's part, too; compressed-tensors' first files have the second name.
   for (const Json* holder : {&json, &whole})
     for (const char* name : {"quantization_config", "compression_config"}) read_quantization(*holder, name, c);

@@ -1,6 +1,10 @@
+#include <cmath>
+#include <limits>
+
 #include <etna/models/decoder_block.h>
 #include <etna/models/internal/model_split.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/quantized/internal/expert_linear.h>
 #include <etna/tensor/ops/quantized/internal/experts.h>
 
 // Feed-forward layers of a decoder: one for all positions, or a mixture of experts.
@@ -9,7 +13,22 @@ namespace {
 
 constexpr double kNoScore = -1e30;
 
+constexpr double kNotANumber = std::numeric_limits<double>::quiet_NaN();
+
 std::int64_t count_of(const ExpertConfig* experts) { return experts == nullptr ? 1 : experts->count; }
+bool has_bias(const DecoderConfig& config, const ExpertConfig* experts) {
+  return experts == nullptr ? config.ffn_bias : experts->bias;
+}
+
+/// How many standard deviations above the mean a share of normal numbers ends.
+double deviations_of(double share) {
+  return std::sqrt(2.0) * erfinv(full({1}, 2 * share - 1, {f64, kCPU})).item<double>();
+}
+
+/// The bias of the expert that a row chose. @param bias [experts · M] @param expert [R, C] @return [R, C, M]
+Tensor chosen_bias(const Tensor& bias, const Tensor& expert, std::int64_t experts) {
+  return embedding(bias.reshape({experts, -1}), expert);
+}
 
 /// A softmax over the scores that come near to the best one, and the best expert's share of it.
 /// @param scores [R, E] @param all the scores before any was taken out
@@ -41,7 +60,7 @@ Tensor Xielu::forward(const Tensor& x) const {
 }
 
 ExpertRouter::ExpertRouter(Weights& weights, const std::string& name, std::int64_t width, const ExpertConfig& config)
-    : logits(weights, name + ".logits", width, config.count, false), config_(config) {
+    : logits(weights, name + ".logits", width, config.count, config.bias), config_(config) {
   if (config.choice_bias) choice_bias = weights.vector(name + ".choice_bias", config.count);
   register_module("logits", logits);
   register_parameter("choice_bias", &ExpertRouter::choice_bias);
@@ -67,14 +86,15 @@ ChosenExperts ExpertRouter::choose(const Tensor& x, const ProjectionMode& mode) 
 }
 
 DecoderFeedForward::DecoderFeedForward(Weights& weights, const std::string& name, const DecoderConfig& config,
-                                       std::int64_t columns, const ExpertConfig* experts, const ModelSplit& split)
+                                       std::int64_t columns, const ExpertConfig* experts, const ModelSplit& split,
+                                       double sparsity)
     : router(experts == nullptr ? nullptr
                                 : std::make_unique<ExpertRouter>(weights, name + ".router", config.width, *experts)),
       gate(config.gated ? std::make_unique<Projection>(weights, name + ".gate", config.width,
-                                                       columns * count_of(experts), config.ffn_bias)
+                                                       columns * count_of(experts), has_bias(config, experts))
                         : nullptr),
-      up(weights, name + ".up", config.width, columns * count_of(experts), config.ffn_bias),
-      down(weights, name + ".down", columns, config.width * count_of(experts), config.ffn_bias),
+      up(weights, name + ".up", config.width, columns * count_of(experts), has_bias(config, experts)),
+      down(weights, name + ".down", columns, config.width * count_of(experts), has_bias(config, experts)),
       sub_norm(config.sub_norms
                    ? std::make_unique<Norm>(weights, name + ".sub_norm", NormKind::rms, columns, config.norm_eps)
                    : nullptr),
@@ -83,7 +103,9 @@ DecoderFeedForward::DecoderFeedForward(Weights& weights, const std::string& name
                  ? nullptr
                  : std::make_unique<DecoderFeedForward>(weights, name + ".shared", config, experts->shared)),
       activation_(config.activation),
-      split_(split) {
+      split_(split),
+      deviations_(sparsity > 0 ? deviations_of(sparsity) : kNotANumber),
+      config_(experts) {
   if (router) register_module("router", *router);
   if (gate) register_module("gate", *gate);
   register_module("up", up);
@@ -96,7 +118,8 @@ DecoderFeedForward::DecoderFeedForward(Weights& weights, const std::string& name
 
 Tensor DecoderFeedForward::forward(const Tensor& x, const ProjectionMode& mode) const {
   if (!router) return sum_of_parts(forward_part(x, mode), split_);
-  const Tensor y = mixture(x.reshape({-1, x.size(-1)}), mode).reshape(x.shape());
+  const Tensor rows = x.reshape({-1, x.size(-1)});
+  const Tensor y = experts(rows, router->choose(rows, mode), mode).reshape(x.shape());
   return shared ? y + shared->forward(x, mode) : y;
 }
 
@@ -104,29 +127,59 @@ Tensor DecoderFeedForward::forward_part(const Tensor& x, const ProjectionMode& m
   if (xielu) return down((*xielu)(up(x, mode)), mode);
   if (!mode.generates && !gate && !sub_norm && up.plain() && down.plain())
     return feed_forward(x, up.weight, up.bias, down.weight, down.bias, activation_);
-  Tensor h = activate(gate ? (*gate)(x, mode) : up(x, mode), activation_);
+  const Tensor first = gate ? (*gate)(x, mode) : up(x, mode);
+  Tensor h = activate(std::isnan(deviations_) ? first : cut_off(first), activation_);
   if (gate) h = h * up(x, mode);
   return down(sub_norm ? (*sub_norm)(h) : h, mode);
 }
 
-/// @param x [R, width]
-Tensor DecoderFeedForward::mixture(const Tensor& x, const ProjectionMode& mode) const {
-  const auto [expert, factor] = router->choose(x, mode);
-  const std::int64_t experts = router->logits.out;
-  if (mode.generates || up.frozen()) {
-    return expert_feed_forward(x, gate->blocks(), up.blocks(), down.blocks(), {expert, factor}, activation_, experts);
+/// What is above so many standard deviations of each row, the rest 0.
+Tensor DecoderFeedForward::cut_off(const Tensor& gate) const {
+  const Tensor centered = gate - gate.mean(-1, true);
+  return relu(centered - sqrt((centered * centered).mean(-1, true)) * deviations_);
+}
+
+/// Between the matrices of an expert.
+Tensor DecoderFeedForward::between(const Tensor& gate, const Tensor& up) const {
+  const double limit = config_->limit;
+  if (limit == 0) return activate(gate, activation_) * up;
+  const Tensor g = clamp_max(gate, limit);
+  return g * sigmoid(g * 1.702) * (clamp(up, -limit, limit) + 1.0);
+}
+
+Tensor DecoderFeedForward::experts(const Tensor& x, const ChosenExperts& chosen, const ProjectionMode& mode) const {
+  if (!mode.generates && !up.frozen()) return each_expert(x, chosen);
+  const std::int64_t count = router->logits.out;
+  if (config_->limit == 0 && !config_->scales_input && !gate->bias.defined() && !down.bias.defined()) {
+    return expert_feed_forward(x, gate->blocks(), up.blocks(), down.blocks(), {chosen.expert, chosen.factor},
+                               activation_, count);
   }
-  // Weights that are trained: each expert computes all rows, and those that did not choose it count 0 times.
-  const Tensor factors = scatter(zeros({x.size(0), experts}, {f32, x.device()}), -1, expert, factor);
-  const auto of = [&](const Tensor& weight, std::int64_t e) {
-    const std::int64_t rows = weight.size(0) / experts;
-    return weight.slice(0, e * rows, (e + 1) * rows);
+  const auto times = [&](const Tensor& rows, const Projection& layer) {
+    const Tensor y = expert_linear(rows, layer.blocks(), chosen.expert, count);
+    return layer.bias.defined() ? y + chosen_bias(layer.bias, chosen.expert, count) : y;
   };
+  const Tensor factor = chosen.factor.unsqueeze(-1);
+  const Tensor rows = config_->scales_input ? x.unsqueeze(1) * factor : x;
+  const Tensor y = times(between(times(rows, *gate), times(rows, up)), down);
+  return (config_->scales_input ? y : y * factor).sum(1).to(x.dtype());
+}
+
+/// Of weights that are trained: each expert computes all rows, and those that did not choose it count 0 times.
+Tensor DecoderFeedForward::each_expert(const Tensor& x, const ChosenExperts& chosen) const {
+  const std::int64_t count = router->logits.out;
+  const Tensor none = zeros({x.size(0), count}, {f32, x.device()});
+  const Tensor factors = scatter(none, -1, chosen.expert, chosen.factor).to(x.dtype());
   Tensor sum;
-  for (std::int64_t e = 0; e < experts; ++e) {
-    const Tensor h = activate(linear(x, of(gate->weight, e)), activation_) * linear(x, of(up.weight, e));
-    const Tensor y = linear(h, of(down.weight, e)) * factors.slice(1, e, e + 1).to(x.dtype());
-    sum = sum.defined() ? sum + y : y;
+  for (std::int64_t e = 0; e < count; ++e) {
+    const auto times = [&](const Tensor& rows, const Projection& layer) {
+      const std::int64_t size = layer.out / count;
+      const auto own = [&](const Tensor& all) { return all.slice(0, e * size, (e + 1) * size); };
+      return linear(rows, own(layer.weight), layer.bias.defined() ? own(layer.bias) : Tensor());
+    };
+    const Tensor factor = factors.slice(1, e, e + 1), rows = config_->scales_input ? x * factor : x;
+    const Tensor y = times(between(times(rows, *gate), times(rows, up)), down);
+    const Tensor counted = config_->scales_input ? y : y * factor;
+    sum = sum.defined() ? sum + counted : counted;
   }
   return sum;
 }

@@ -90,6 +90,7 @@ class Exporter {
         bias(name + "attention." + part, {layer});
       }
     }
+    if (a.sinks.defined()) plain(gguf_name(decoder_.config, name + "attention.sinks"), a.sinks);
     matrix(name + "attention.output", {&b.attention.output});
     bias(name + "attention.output", {&b.attention.output});
     for (const auto& [part, n] : {std::pair<const char*, const Norm*>{"attention_norm", b.attention_norm.get()},
@@ -115,12 +116,16 @@ class Exporter {
   void experts(const std::string& name, const DecoderFeedForward& ffn) {
     const std::int64_t count = ffn.router->logits.out;
     vector(file_name(name + "ffn.router.logits", ".weight"), ffn.router->logits.blocks());
+    bias(name + "ffn.router.logits", {&ffn.router->logits});
     if (ffn.router->choice_bias.defined())
       plain(file_name(name + "ffn.router", ".choice_bias"), ffn.router->choice_bias);
     for (const auto& [part, layer] : {std::pair<const char*, const Projection*>{"ffn.gate", ffn.gate.get()},
                                       {"ffn.up", &ffn.up},
-                                      {"ffn.down", &ffn.down}})
+                                      {"ffn.down", &ffn.down}}) {
       matrix(name + part, {layer}, false, count);
+      if (layer->bias.defined())
+        plain(file_name(name + part, ".bias"), layer->bias.reshape({count, layer->out / count}));
+    }
     if (!ffn.shared) return;
     for (const auto& [part, layer] : {std::pair<const char*, const Projection*>{"gate", ffn.shared->gate.get()},
                                       {"up", &ffn.shared->up},
@@ -258,11 +263,14 @@ void check_design(const DecoderConfig& c, const DecoderConfig& standard) {
         {"kind of positions", c.positions == standard.positions},
         {"order of rotated pairs",
          !rotary || c.rope.interleaved == standard.rope.interleaved || (turns && c.rope.size == c.head_size)},
+        {"set of pairs that YaRN keeps",
+         c.rope.scaling != RopeScaling::yarn || c.rope.whole_bounds == standard.rope.whole_bounds},
         {"factor of embeddings",
          architecture.factors == GgufFactors::all || c.embedding_scale == standard.embedding_scale},
         {"factor of the residual stream", architecture.factors == GgufFactors::all || c.residual_scale == 1},
         {"factor of logits", architecture.factors != GgufFactors::none || c.logit_scale == 1},
-        {"kind of attention", !architecture.only_hugging_face},
+        {"kind of attention", !architecture.only_hugging_face && c.sinks == standard.sinks},
+        {"kind of experts", c.experts.limit == standard.experts.limit && c.experts.bias == standard.experts.bias},
         {"set of layers with experts",
          c.experts.count == 0 || !architecture.experts.dense_first.empty() || c.layer(0).experts},
         {"factor of experts", c.experts.count == 0 || architecture.experts.scaled ||

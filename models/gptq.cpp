@@ -132,6 +132,11 @@ void quantize_gptq(Decoder& decoder, std::span<const std::vector<std::int32_t>> 
   const quant::BlockFormat& format =
       gptq_checked(options.format != nullptr ? *options.format : quant::format_named("Q4_0"));
   if (decoder.frozen()) throw Error("quantize_gptq: the decoder's weights are rounded already; load it trainable");
+  if (decoder.layer_inputs || decoder.streams)
+    throw Error(
+        fmt::format("quantize_gptq: blocks of '{}' read more than the residual stream; choose a format that "
+                    "rounds each weight on its own",
+                    decoder.config.architecture));
   if (texts.empty()) throw Error("quantize_gptq: there is no text; give it some like those the model is for");
   const NoGrad no_grad;
   std::vector<Tensor> streams;

@@ -29,11 +29,18 @@ std::string KvCacheStats::str() const {
                      100 * hit_rate());
 }
 
+std::int64_t cache_block_bytes(const DecoderConfig& config, std::int64_t layer, DType dtype) {
+  const LayerConfig own = config.layer(layer);
+  if (own.shares >= 0) return 0;
+  const std::int64_t size = own.head_size > 0 ? own.head_size : config.head_size;
+  const std::int64_t row = dtype == u8 ? cache_row_bytes(size) : size * static_cast<std::int64_t>(item_size(dtype));
+  return checked_product(2 * (own.kv_heads > 0 ? own.kv_heads : config.kv_heads) * kCacheBlock, row, "KvCache");
+}
+
 KvCache::KvCache(const DecoderConfig& config, Device device, const KvCacheOptions& options)
     : config_(config), device_(device), options_(options), contents_(std::make_unique<Contents>()) {
-  const std::int64_t row = options.dtype == u8 ? cache_row_bytes(config.head_size)
-                                               : config.head_size * static_cast<std::int64_t>(item_size(options.dtype));
-  const std::int64_t block = checked_product(2 * config.layers * config.kv_heads * kCacheBlock, row, "KvCache");
+  std::int64_t block = 0;
+  for (std::int64_t i = 0; i < config.layers; ++i) block += cache_block_bytes(config, i, options.dtype);
   if (options.tokens < 0)
     throw Error(fmt::format("KvCache: tokens is {}; wanted 0 (the model's context) or more", options.tokens));
   blocks_ = blocks_for(options.tokens > 0 ? options.tokens : config.context);
@@ -51,7 +58,13 @@ KvCache::KvCache(const DecoderConfig& config, Device device, const KvCacheOption
   }
   for (std::int64_t i = 0; i < config.layers; ++i) {
     const Device on = i < options.host_layers ? kCPU : device;
-    layers_.push_back(paged_cache(blocks_, config.kv_heads, config.head_size, {options.dtype, on}));
+    const LayerConfig layer = config.layer(i);
+    if (layer.shares >= 0) {
+      layers_.push_back(layers_[static_cast<std::size_t>(layer.shares)]);
+      continue;
+    }
+    layers_.push_back(paged_cache(blocks_, layer.kv_heads > 0 ? layer.kv_heads : config.kv_heads,
+                                  layer.head_size > 0 ? layer.head_size : config.head_size, {options.dtype, on}));
   }
   for (std::int64_t i = blocks_; i-- > 0;) free_.push_back(static_cast<std::int32_t>(i));
   stats_.blocks = blocks_;
@@ -252,7 +265,9 @@ void KvCache::unshare(Sequence& sequence, std::size_t first, std::size_t unwante
     to.push_back(block);
   }
   if (!to.empty()) {
-    for (PagedCache& layer : layers_) {
+    for (std::int64_t i = 0; i < config_.layers; ++i) {
+      if (config_.layer(i).shares >= 0) continue;
+      PagedCache& layer = layers_[static_cast<std::size_t>(i)];
       const Device on = layer.keys.device();
       const Tensor sources = from_vector(from, on), places = from_vector(to, on);
       layer.keys.index_put_({Index(places)}, index_select(layer.keys, 0, sources));
@@ -292,10 +307,11 @@ std::int64_t KvCache::drop_middle(Id id, std::int64_t used, std::int64_t keep, s
   const std::vector<std::int32_t> moved(
       sequence.own.begin() + static_cast<std::ptrdiff_t>(kept - sequence.prefix.size()), sequence.own.end());
   for (std::int64_t i = 0; i < config_.layers; ++i) {
-    if (!config_.layer(i).rotary) continue;
+    if (!config_.layer(i).rotary || config_.layer(i).shares >= 0) continue;
     Tensor& keys = layers_[static_cast<std::size_t>(i)].keys;
     const Device on = keys.device();
-    const Tensor blocks = from_vector(moved, on), frequencies = from_vector(config_.rope_frequencies(i), on);
+    const Tensor blocks = from_vector(moved, on),
+                 frequencies = from_vector(config_.of_layer(i).rope_frequencies(i), on);
     const Tensor back = etna::full({kCacheBlock}, -static_cast<double>(drop * kCacheBlock), {i32, on});
     const Tensor turned = rope(index_select(keys, 0, blocks), frequencies, back, config_.rope.interleaved);
     keys.index_put_({Index(blocks)}, turned);

@@ -17,6 +17,11 @@ constexpr const char* kCacheFormat = "etna kv cache 1";
 
 NamedTensors sorted_by_name(const std::map<std::string, Tensor>& tensors) { return {tensors.begin(), tensors.end()}; }
 
+/// Whether a layer's keys are its own, and not an earlier layer's.
+bool has_own_keys(const DecoderConfig& config, std::size_t layer) {
+  return config.layer(static_cast<std::int64_t>(layer)).shares < 0;
+}
+
 }  // namespace
 
 void KvCache::save(const FilePath& path, const std::string& model) const {
@@ -55,6 +60,7 @@ void KvCache::save(const FilePath& path, const std::string& model) const {
                    {"adapters", from_vector(adapters, {count})},
                    {"tokens", from_vector(tokens, {count, kCacheBlock})}};
   for (std::size_t i = 0; i < layers_.size(); ++i) {
+    if (!has_own_keys(config_, i)) continue;
     all.emplace_back(fmt::format("keys.{}", i), index_select(layers_[i].keys, 0, chosen).to(kCPU));
     all.emplace_back(fmt::format("values.{}", i), index_select(layers_[i].values, 0, chosen).to(kCPU));
   }
@@ -103,9 +109,14 @@ std::int64_t KvCache::load(const FilePath& path, const std::string& model) {
     return shape;
   };
   std::vector<PagedCache> blocks;
-  for (std::size_t i = 0; i < layers_.size(); ++i)
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    if (!has_own_keys(config_, i)) {
+      blocks.emplace_back();
+      continue;
+    }
     blocks.push_back({find_tensor(fmt::format("keys.{}", i), rows(layers_[i].keys), options_.dtype),
                       find_tensor(fmt::format("values.{}", i), rows(layers_[i].values), options_.dtype)});
+  }
   if (!options_.reuse_prefixes) return 0;
   return insert(parents, adapters, tokens, blocks);
 }
@@ -139,6 +150,7 @@ std::int64_t KvCache::insert(std::span<const std::int32_t> parents, std::span<co
   if (from.empty()) return 0;
   const Tensor sources = from_vector(from), places = from_vector(to, device_);
   for (std::size_t i = 0; i < layers_.size(); ++i) {
+    if (!has_own_keys(config_, i)) continue;
     layers_[i].keys.index_put_({Index(places)}, index_select(blocks[i].keys, 0, sources).to(device_));
     layers_[i].values.index_put_({Index(places)}, index_select(blocks[i].values, 0, sources).to(device_));
   }

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
+#include <etna/models/internal/cache_node.h>
 #include <etna/models/internal/file_config.h>
 #include <etna/models/internal/generator_slots.h>
 #include <etna/tensor/io/checkpoint.h>
@@ -50,6 +51,14 @@ ModelSizes sizes_for(const DecoderConfig& config) {
 /// Rows of an expert that a step computes at a time, at most.
 constexpr std::int64_t kExpertRows = 96;
 
+/// The first layer to whose keys later ones attend; that behind the last where there is none.
+std::int64_t first_shared(const DecoderConfig& config) {
+  std::int64_t first = config.layers;
+  for (const LayerConfig& one : config.each_layer)
+    if (one.shares >= 0) first = std::min(first, one.shares);
+  return first;
+}
+
 /// "5.1 of 8.0 GiB", in the unit of the second.
 std::string of_bytes(std::uint64_t part, std::uint64_t whole) {
   double unit = 1;
@@ -67,8 +76,12 @@ std::string of_bytes(std::uint64_t part, std::uint64_t whole) {
 std::uint64_t prompt_bytes(const DecoderConfig& config, std::int64_t tokens) {
   // The stream and its norm, queries, keys and values with their copy, and the feed-forward layer's three.
   const ExpertConfig& experts = config.experts;
-  const std::int64_t columns = 4 * config.width + 2 * (config.query_rows() + 2 * config.kv_rows()) +
-                               3 * std::max(config.feed_forward, experts.shared);
+  std::int64_t heads = config.query_rows() + 2 * config.kv_rows();
+  for (const LayerConfig& one : config.each_layer)
+    heads = std::max(heads, (config.heads + 2 * config.kv_heads) * one.head_size);
+  const std::int64_t streams = config.streams.count * config.width, inputs = config.layers * config.layer_inputs.size;
+  const std::int64_t columns =
+      4 * streams + 2 * inputs + 2 * heads + 3 * std::max(config.feed_forward, experts.shared);
   // A row of each chosen expert, in tiles that are not full: before and behind the expert, and between.
   const std::int64_t rows = tokens * experts.chosen + experts.count * kExpertRows;
   return static_cast<std::uint64_t>(tokens * columns + 2 * rows * (config.width + experts.feed_forward)) *
@@ -140,11 +153,11 @@ LayerPlan plan_layers(const ModelSizes& sizes, const LayerPlanOptions& options) 
   plan.available = options.available > 0 ? options.available : available_memory(options.device);
   const auto bytes = [](std::int64_t n) { return static_cast<std::uint64_t>(n); };
 
-  const std::int64_t row = options.cache == u8 ? cache_row_bytes(config.head_size)
-                                               : config.head_size * static_cast<std::int64_t>(item_size(options.cache));
   const std::int64_t tokens = options.cache_tokens > 0 ? options.cache_tokens : config.context;
   const std::int64_t blocks = (tokens + kCacheBlock - 1) / kCacheBlock;
-  const std::uint64_t cache_of_layer = bytes(2 * config.kv_heads * kCacheBlock) * bytes(row) * bytes(blocks);
+  const auto cache_of = [&](std::int64_t layer) {
+    return bytes(cache_block_bytes(config, layer, options.cache)) * bytes(blocks);
+  };
 
   // A chunk of a prompt, logits with two copies for sampling, and the largest matrix in 16 bits, which gemms of blocks
   // decode, at most 2^27 elements at once. Captured steps of prompts keep the same of their own.
@@ -161,26 +174,30 @@ LayerPlan plan_layers(const ModelSizes& sizes, const LayerPlanOptions& options) 
 
   const std::uint64_t fixed = sizes.others + working + captured;
   std::uint64_t needed = fixed;
-  for (const std::uint64_t layer : sizes.layers) needed += layer + cache_of_layer;
+  for (std::int64_t i = 0; i < config.layers; ++i) needed += sizes.layers[static_cast<std::size_t>(i)] + cache_of(i);
   plan.all = needed;
 
   std::int64_t gpu_layers = 0;
-  std::uint64_t weights = sizes.others;
+  std::uint64_t weights = sizes.others, cache = 0;
   const std::int64_t most = std::min(options.gpu_layers.value_or(config.layers), config.layers);
   while (gpu_layers < most) {
     // The last blocks go first, next to the head.
-    const std::uint64_t next = weights + sizes.layers[static_cast<std::size_t>(config.layers - 1 - gpu_layers)];
+    const std::int64_t layer = config.layers - 1 - gpu_layers;
+    const std::uint64_t next = weights + sizes.layers[static_cast<std::size_t>(layer)];
     // A twentieth is left to fragmentation.
     const std::uint64_t used = working + (gpu_layers + 1 == config.layers ? captured : 0);
-    const bool fits = next + cache_of_layer * bytes(gpu_layers + 1) + used <= plan.available / 20 * 19;
+    const bool fits = next + cache + cache_of(layer) + used <= plan.available / 20 * 19;
     if (!options.gpu_layers && !fits) break;
     weights = next;
+    cache += cache_of(layer);
     ++gpu_layers;
   }
+  // Layers that share keys are where these are.
+  if (gpu_layers < config.layers && first_shared(config) < config.layers - gpu_layers) gpu_layers = 0;
   plan.gpu_layers = gpu_layers;
   if (gpu_layers == 0) return plan;
   plan.weights = weights;
-  plan.cache = cache_of_layer * bytes(gpu_layers);
+  plan.cache = cache;
   plan.working = working + (gpu_layers == config.layers ? captured : 0);
   return plan;
 }

@@ -11,6 +11,7 @@
 
 #include <etna/data/tokenizers/tokenizer.h>
 #include <etna/models/internal/architecture.h>
+#include <etna/models/internal/expert_tensors.h>
 #include <etna/models/internal/file_config.h>
 #include <etna/models/internal/model_source.h>
 #include <etna/models/internal/weight_names.h>
@@ -93,7 +94,9 @@ Model load_folder(const FilePath& path, const LoadOptions& options) {
   const DecoderConfig config = folder_config(path);
   const io::ShardedSafetensors file(path);
   const HasTensor has = names_of(file);
-  StoredWeights weights(path.string(), tensors_of(file),
+  const ExpertRules& experts = architecture_of(config).experts;
+  StoredWeights weights(path.string(),
+                        experts.in_by_out ? experts_by_row(path.string(), tensors_of(file), experts) : tensors_of(file),
                         hugging_face_places(config, hugging_face_prefix(config, has), has), placement_of(options));
   weights.norm_offset = architecture_of(config).norm_offset;
   weights.rounds_to_ternary = config.rounds_to_ternary;
@@ -106,8 +109,9 @@ Model load_folder(const FilePath& path, const LoadOptions& options) {
   const ModelSplit split = weights.divide(config, options.split);
   Model model{"safetensors", std::make_unique<Decoder>(config, weights, split), nullptr};
   check_unused(path.string(), weights.unused(file.names()), [&](const std::string& name) {
-    return config.ternary_scales && name.ends_with("_scale") ? UnusedTensor::known
-                                                             : hugging_face_unused(config, has, name);
+    const bool known =
+        (config.ternary_scales && name.ends_with("_scale")) || (experts.in_by_out && is_part_of_experts(name));
+    return known ? UnusedTensor::known : hugging_face_unused(config, has, name);
   });
   for (const char* name : {"tokenizer.json", "tokenizer.model"}) {
     if (model.tokenizer == nullptr && is_file(path / name)) model.tokenizer = data::load_tokenizer(path / name);
@@ -237,6 +241,18 @@ data::VocabularyFields vocabulary_of(const io::GgufFile& file) {
 
 namespace {
 
+/// @throws Error where a layer on a GPU would attend to keys that are on the CPU
+void check_host_layers(const DecoderConfig& config, std::int64_t host_layers) {
+  for (std::int64_t i = host_layers; i < std::ssize(config.each_layer); ++i) {
+    const std::int64_t source = config.layer(i).shares;
+    if (source >= 0 && source < host_layers)
+      throw Error(
+          fmt::format("load_model: host_layers is {}, but layer {} attends to keys of layer {}; wanted at most "
+                      "{}, or all {} layers",
+                      host_layers, i, source, source, config.layers));
+  }
+}
+
 Model model_in(const FilePath& path, const LoadOptions& options) {
   if (path.string().empty()) throw FormatError("a model cannot be read: its path is empty");
   std::error_code ignored;
@@ -261,6 +277,7 @@ Model load_model(const FilePath& path, const LoadOptions& options) {
     throw Error(fmt::format("load_model: host_layers is {}; {} has {} layers", options.host_layers, path.string(),
                             model.decoder->config.layers));
   }
+  check_host_layers(model.decoder->config, options.host_layers);
   if (!options.trainable) model.decoder->requires_grad_(false);
   return model;
 }

@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include <etna/dist/dist.h>
+#include <etna/models/internal/config_parts.h>
 #include <etna/tensor/ops.h>
 
 namespace etna::models {
@@ -90,6 +91,7 @@ DecoderPart decoder_part(const DecoderConfig& config, const ModelSplit& split) {
         fmt::format("models of '{}' norm whole rows within attention and feed-forward, so they cannot be divided over "
                     "ranks; run it on one device",
                     config.architecture));
+  require_divisible(config);
   if (config.latent.size > 0)
     throw FormatError(
         fmt::format("models of '{}' with latent attention cannot be divided over ranks; run it on one device",

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <etna/autograd/autograd.h>
 #include <etna/data/tokenizers/internal/json/json_fields.h>
 #include <etna/models/encoder.h>
 #include <etna/models/internal/model_source.h>

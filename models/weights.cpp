@@ -21,7 +21,8 @@ Tensor FreshWeights::vector(const std::string& name, std::int64_t size) {
   const auto softplus_of = [](double factor) { return std::log(std::expm1(factor)); };
   for (const auto& [end, start] :
        {std::pair{".bias", 0.0}, std::pair{".alpha_p", softplus_of(0.8)}, std::pair{".alpha_n", softplus_of(0.3)},
-        std::pair{".beta", 0.5}, std::pair{".eps", -1e-6}})
+        std::pair{".beta", 0.5}, std::pair{".eps", -1e-6}, std::pair{".sinks", 0.0}, std::pair{".prediction", 0.0},
+        std::pair{".correction", 0.0}, std::pair{".mixer.scale", 0.0}})
     if (name.ends_with(end)) return full({size}, start);
   return ones({size});
 }

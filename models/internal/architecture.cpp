@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include <etna/models/internal/architecture_names.h>
+#include <etna/models/internal/architecture_rows.h>
 #include <etna/models/internal/encoder_family.h>
 
 namespace etna::models {
@@ -20,23 +21,6 @@ void llama(DecoderConfig& c) {
 }
 void qwen2(DecoderConfig& c) { c.query_bias = true; }
 void qwen3(DecoderConfig& c) { c.query_key_norm = true; }
-void gemma(DecoderConfig& c) {
-  c.activation = Activation::gelu_tanh;
-  c.tied = true;
-}
-void gemma2(DecoderConfig& c) {
-  gemma(c);
-  c.post_norms = true;
-  c.window_every = 2;
-  c.attention_softcap = 50;
-  c.logit_softcap = 30;
-}
-void gemma3(DecoderConfig& c) {
-  gemma(c);
-  c.post_norms = c.query_key_norm = true;
-  c.window_every = 6;
-  c.window_rope_base = 10000;
-}
 void gpt2(DecoderConfig& c) {
   c.norm = NormKind::layer;
   c.norm_bias = c.query_bias = c.output_bias = c.ffn_bias = c.tied = true;
@@ -134,36 +118,6 @@ void bitnet_squared(DecoderConfig& c) {
   c.activation = Activation::relu_squared;
 }
 
-constexpr Architecture gemma_row(std::string_view gguf, std::string_view hugging_face, void (*apply)(DecoderConfig&)) {
-  return {.gguf = gguf,
-          .hugging_face = hugging_face,
-          .apply = apply,
-          .norm_offset = 1,
-          .attention_bias = AttentionBias::all,
-          .fixed_activation = true,  // early files say gelu and mean its approximation
-          .scales_embeddings = true};
-}
-constexpr Architecture gemma2_row() {
-  Architecture row = gemma_row("gemma2", "gemma2", gemma2);
-  row.names = kGemmaNames;
-  row.wide_scores_at_layers = 46;
-  return row;
-}
-/// Published files leave out what Hugging Face's class takes by default.
-constexpr Architecture gemma3_row(std::string_view hugging_face) {
-  Architecture row = gemma_row("gemma3", hugging_face, gemma3);
-  row.names = kGemmaNames;
-  row.vocabulary = 262208;
-  row.heads = 8;
-  row.kv_heads = 4;
-  row.head_size = 256;
-  row.context = 131072;
-  row.rope_base = 1e6;
-  row.query_scalar = 256;
-  row.wide_scores_at_layers = 62;
-  return row;
-}
-
 constexpr Architecture kAll[] = {
     {.gguf = "llama",
      .hugging_face = "llama",
@@ -189,6 +143,10 @@ constexpr Architecture kAll[] = {
     gemma2_row(),
     gemma3_row("gemma3_text"),
     gemma3_row("gemma3"),
+    kGemma3nRow,
+    kGemma4Row,
+    kGptOssRow,
+    kLlama4Row,
     {.gguf = "phi2", .hugging_face = "phi", .apply = phi2, .names = kPhiNames, .rotary_part = 0.5},
     {.gguf = "phi3", .hugging_face = "phi3", .apply = plain, .packing = Packing::qkv_and_gate},
     {.gguf = "gpt2",
@@ -357,6 +315,7 @@ constexpr Architecture kAll[] = {
      .only_hugging_face = true,
      .apply = deepseek_v2,
      .neighbours_in_hugging_face = true,
+     .latent = true,
      .names = kLatentQueryNames,
      .experts = {.there = true,
                  .width = "moe_intermediate_size",
@@ -368,6 +327,7 @@ constexpr Architecture kAll[] = {
      .only_hugging_face = true,
      .apply = deepseek_v3,
      .neighbours_in_hugging_face = true,
+     .latent = true,
      .names = kLatentQueryNames,
      .experts = {.there = true,
                  .width = "moe_intermediate_size",
@@ -392,7 +352,7 @@ std::string translated(std::string_view part, std::initializer_list<PartNames> t
   return std::string(part);
 }
 
-std::vector<std::string_view> names_of(std::string_view Architecture::*field) {
+std::vector<std::string_view> distinct_names(std::string_view Architecture::*field) {
   std::vector<std::string_view> names;
   for (const Architecture& a : kAll)
     if (!(a.*field).empty() && !(field == &Architecture::gguf && a.only_hugging_face) &&
@@ -425,10 +385,10 @@ const Architecture* find_architecture_hugging_face(std::string_view name) {
   return found == std::end(kAll) ? nullptr : found;
 }
 
-std::vector<std::string_view> known_architectures() { return names_of(&Architecture::gguf); }
+std::vector<std::string_view> known_architectures() { return distinct_names(&Architecture::gguf); }
 std::string architecture_names() { return fmt::format("{}", fmt::join(known_architectures(), ", ")); }
 std::string hugging_face_type_names() {
-  return fmt::format("{}", fmt::join(names_of(&Architecture::hugging_face), ", "));
+  return fmt::format("{}", fmt::join(distinct_names(&Architecture::hugging_face), ", "));
 }
 
 const Architecture& architecture_of(const DecoderConfig& config) {

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include <etna/models/decoder_config.h>
 
 namespace etna::models {
@@ -54,6 +56,8 @@ struct ExpertRules {
   std::string_view dense_first = {};  ///< key of the number of layers without experts in front
   std::string_view last = {};         ///< key of the last layer with experts, -1: that of the model
   std::string_view every = {};        ///< key of n: layers n - 1, 2n - 1 ... of those have experts
+  /// Files of Hugging Face have [experts, in, out], gate and up side by side; interleaved: by turns.
+  bool in_by_out = false, interleaved = false;
 };
 
 /// All that is particular to one family of models. A family whose parts are there is one more row of the table in
@@ -73,6 +77,7 @@ struct Architecture {
   bool neighbours_in_gguf = false;
   bool neighbours_in_hugging_face = false;  ///< ... in both
   RotatedLayers rotated = RotatedLayers::all;
+  bool latent = false;        ///< attention is latent (LatentConfig)
   PartNames gguf_names = {};  ///< other than llama's
 
   // ---- tensors in files of Hugging Face
@@ -106,6 +111,8 @@ struct Architecture {
   bool plain_window_rope = false;  ///< rope of layers with a window is not scaled, and has the base of the others
 
   ExpertRules experts = {};
+  /// Fields of config.json that only this family has, when all others are read.
+  void (*read_json)(const nlohmann::json& json, DecoderConfig& config) = nullptr;
 
   // ---- scales that files do not say
   bool scales_embeddings = false;  ///< by √width

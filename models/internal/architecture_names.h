@@ -76,6 +76,64 @@ inline constexpr std::pair<std::string_view, std::string_view> kGemmaNames[] = {
     {"ffn_norm", "pre_feedforward_layernorm"},
     {"ffn_post_norm", "post_feedforward_layernorm"}};
 
+/// Gemma 3n and 4: Gemma's, and those of inputs of blocks, streams, and experts besides.
+inline constexpr std::pair<std::string_view, std::string_view> kGemmaWithInputsNames[] = {
+    {"attention_post_norm", "post_attention_layernorm"},
+    {"ffn_norm", "pre_feedforward_layernorm"},
+    {"ffn_post_norm", "post_feedforward_layernorm"},
+    {"layer_inputs.table", "embed_tokens_per_layer"},
+    {"layer_inputs.projection", "per_layer_model_projection"},
+    {"layer_inputs.norm", "per_layer_projection_norm"},
+    {"input.gate", "per_layer_input_gate"},
+    {"input.projection", "per_layer_projection"},
+    {"input.norm", "post_per_layer_input_norm"},
+    {"scale", "layer_scalar"},
+    {"laurel.left", "laurel.linear_left"},
+    {"laurel.right", "laurel.linear_right"},
+    {"laurel.norm", "laurel.post_laurel_norm"},
+    {"streams.starts", "altup_projections"},
+    {"streams.ends", "altup_unembed_projections"},
+    {"mixer.router", "altup.modality_router"},
+    {"mixer.router_norm", "altup.router_norm"},
+    {"mixer.prediction", "altup.prediction_coefs.weight"},
+    {"mixer.correction", "altup.correction_coefs.weight"},
+    {"mixer.scale", "altup.correct_output_scale"},
+    {"beside.ffn.router.logits", "router.proj"},
+    {"beside.router_scale", "router.scale"},
+    {"beside.factors", "router.per_expert_scale"},
+    {"beside.dense_norm", "post_feedforward_layernorm_1"},
+    {"beside.norm", "pre_feedforward_layernorm_2"},
+    {"beside.post_norm", "post_feedforward_layernorm_2"},
+    {"ffn.experts.gate.weight", "experts.gate_up_proj"},
+    {"ffn.experts.up.weight", "experts.gate_up_proj"},
+    {"ffn.experts.down.weight", "experts.down_proj"}};
+
+inline constexpr std::pair<std::string_view, std::string_view> kGptOssNames[] = {
+    {"attention.sinks", "self_attn.sinks"},
+    {"ffn.router.logits", "mlp.router"},
+    {"ffn.experts.gate.weight", "mlp.experts.gate_up_proj"},
+    {"ffn.experts.up.weight", "mlp.experts.gate_up_proj"},
+    {"ffn.experts.down.weight", "mlp.experts.down_proj"},
+    {"ffn.experts.gate.bias", "mlp.experts.gate_up_proj_bias"},
+    {"ffn.experts.up.bias", "mlp.experts.gate_up_proj_bias"},
+    {"ffn.experts.down.bias", "mlp.experts.down_proj_bias"}};
+
+/// The norm of the feed-forward layer is called after what is in front of it.
+inline constexpr std::pair<std::string_view, std::string_view> kGptOssGguf[] = {
+    {"ffn_norm", "post_attention_norm"}, {"attention.sinks", "attn_sinks.weight"}};
+
+inline constexpr std::pair<std::string_view, std::string_view> kLlama4Names[] = {
+    {"ffn.gate", "feed_forward.gate_proj"},
+    {"ffn.up", "feed_forward.up_proj"},
+    {"ffn.down", "feed_forward.down_proj"},
+    {"ffn.router.logits", "feed_forward.router"},
+    {"ffn.shared.gate", "feed_forward.shared_expert.gate_proj"},
+    {"ffn.shared.up", "feed_forward.shared_expert.up_proj"},
+    {"ffn.shared.down", "feed_forward.shared_expert.down_proj"},
+    {"ffn.experts.gate.weight", "feed_forward.experts.gate_up_proj"},
+    {"ffn.experts.up.weight", "feed_forward.experts.gate_up_proj"},
+    {"ffn.experts.down.weight", "feed_forward.experts.down_proj"}};
+
 /// OLMo 2 and EXAONE 4 have norms behind the sublayers only.
 inline constexpr std::pair<std::string_view, std::string_view> kPostNormNames[] = {
     {"attention_post_norm", "post_attention_layernorm"}, {"ffn_post_norm", "post_feedforward_layernorm"}};

@@ -12,6 +12,9 @@
 /// The contents of a KvCache. Internal.
 namespace etna::models {
 
+/// Bytes of the keys and values of a block of positions in one layer; 0 where it attends to another layer's.
+std::int64_t cache_block_bytes(const DecoderConfig& config, std::int64_t layer, DType dtype);
+
 /// A whole block of a prefix: the tokens in it, behind those of its parents.
 struct KvCache::Node {
   using Rank = std::array<std::int64_t, 3>;  ///< the least is evicted first

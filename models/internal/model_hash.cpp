@@ -27,12 +27,19 @@ std::string design(const DecoderConfig& c) {
   text += fmt::format(" {} {} {} {} {} {} {} {} {} {} {}", e.count, e.chosen, e.feed_forward, e.shared,
                       static_cast<int>(e.router), e.choice_bias, e.groups, e.chosen_groups, e.normalized, e.scale,
                       e.jitter);
+  text += fmt::format(" {} {} {} {} {} {} {} {} {}", e.bias, e.scales_input, e.beside_dense, e.limit, c.sinks,
+                      c.value_norm, c.plain_query_key_norm, c.block_scales, c.laurel_rank);
+  text += fmt::format(" {} {} {} {} {} {}", c.layer_inputs.size, c.layer_inputs.vocabulary, c.streams.count,
+                      c.streams.active, c.streams.scales_active, c.streams.coefficient_limit);
   for (std::int64_t i = 0; i < c.layers; ++i) {
     const LayerConfig layer = c.layer(i);
-    text += fmt::format(" {} {} {} {}", layer.window, layer.rotary, layer.temperature, layer.experts);
+    text += fmt::format(" {} {} {} {} {} {} {} {}", layer.window, layer.rotary, layer.temperature, layer.experts,
+                        layer.chunk, layer.shares, layer.keys_are_values, layer.sparsity);
+    text += fmt::format(" {} {} {} {}", layer.head_size, layer.kv_heads, layer.rope_size, layer.feed_forward);
   }
   if (c.positions != PositionKind::rotary) return text;
-  for (std::int64_t i = 0; i < c.layers; ++i) text += fmt::format(" {}", fmt::join(c.rope_frequencies(i), " "));
+  for (std::int64_t i = 0; i < c.layers; ++i)
+    text += fmt::format(" {}", fmt::join(c.of_layer(i).rope_frequencies(i), " "));
   return text + fmt::format(" {}", c.rope_magnitude());
 }
 

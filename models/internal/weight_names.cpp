@@ -26,17 +26,28 @@ const Names kOlderGpt2 = {{"token_embedding", "wte"}, {"position_embedding", "wp
                           {"attention.qkv", "qkv"},   {"attention.output", "proj"},  {"ffn_norm", "norm2"},
                           {"ffn.up", "up"},           {"ffn.down", "down"}};
 
-/// A part as files call it: by its whole name where the table has that, else without the kind.
+/// A part as files call it: by its whole name where the table has that, else without the kind, and without a number.
 template <typename Translate>
 std::string file_part(Translate translate, const Architecture& architecture, const std::string& part,
                       const std::string& kind) {
   const std::string whole = part + kind, found = translate(architecture, whole);
-  return found == whole ? translate(architecture, part) + kind : found;
+  if (found != whole) return found;
+  const std::size_t dot = part.rfind('.');
+  const bool numbered = dot != std::string::npos && part.find_first_not_of("0123456789", dot + 1) == std::string::npos;
+  return numbered ? translate(architecture, part.substr(0, dot)) + part.substr(dot) + kind
+                  : translate(architecture, part) + kind;
 }
 
-/// "ffn.experts.up" for the matrices of experts, which the decoder calls "ffn.up" as those of other layers.
+/// "ffn.experts.up" for the matrices of experts, which the decoder calls "ffn.up" as those of other layers, or
+/// "beside.ffn.up".
 std::string with_experts(const DecoderConfig& config, const Parts& parts) {
   if (config.experts.count == 0 || parts.block.empty()) return parts.part;
+  constexpr std::string_view kBeside = "beside.";
+  if (config.experts.beside_dense) {
+    const std::string own = parts.part.substr(std::min(parts.part.size(), kBeside.size()));
+    const bool expert = parts.part.starts_with(kBeside) && (own == "ffn.gate" || own == "ffn.up" || own == "ffn.down");
+    return expert ? "ffn.experts" + own.substr(3) : parts.part;
+  }
   const bool matrix = parts.part == "ffn.gate" || parts.part == "ffn.up" || parts.part == "ffn.down";
   return matrix && config.layer(std::stoll(parts.block)).experts ? "ffn.experts" + parts.part.substr(3) : parts.part;
 }
@@ -115,6 +126,16 @@ bool is_of_next_layer(const DecoderConfig& config, const std::string& name, cons
   return false;
 }
 
+/// Whether a tensor is of keys or values of a layer that attends to another one's. @param blocks "model.layers."
+bool is_of_shared_keys(const DecoderConfig& config, const std::string& name, const std::string& blocks) {
+  for (std::int64_t i = 0; i < std::ssize(config.each_layer); ++i) {
+    if (config.layer(i).shares < 0) continue;
+    for (const char* part : {"k_proj", "v_proj", "k_norm"})
+      if (name.starts_with(fmt::format("{}{}.self_attn.{}.", blocks, i, part))) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 Parts parts_of(const std::string& name) {
@@ -127,7 +148,7 @@ Parts parts_of(const std::string& name) {
   }
   const std::size_t dot = rest.rfind('.');
   parts.part = rest.substr(0, dot);
-  parts.kind = rest.substr(dot);
+  if (dot != std::string::npos) parts.kind = rest.substr(dot);
   return parts;
 }
 
@@ -182,7 +203,9 @@ UnusedTensor hugging_face_unused(const DecoderConfig& config, const HasTensor& h
   const bool buffer = name.ends_with("rotary_emb.inv_freq") ||
                       std::any_of(a.buffers.begin(), a.buffers.end(), [&](auto end) { return name.ends_with(end); });
   const std::string prefix = hugging_face_prefix(config, has), blocks = fmt::format("{}{}.", prefix, a.blocks);
-  if (buffer || (config.tied && head) || is_of_next_layer(config, name, blocks)) return UnusedTensor::known;
+  if (buffer || (config.tied && head) || is_of_next_layer(config, name, blocks) ||
+      is_of_shared_keys(config, name, blocks))
+    return UnusedTensor::known;
   // Without a prefix, names that begin otherwise may be those of other parts.
   const bool part = name.starts_with(prefix.empty() ? blocks : prefix) || name.ends_with(output + ".bias") || head;
   return part ? UnusedTensor::part : UnusedTensor::other;

@@ -15,7 +15,7 @@ namespace etna::models {
 struct Parts {
   std::string block;  ///< empty outside of blocks
   std::string part;
-  std::string kind;  ///< ".weight" or ".bias"
+  std::string kind;  ///< ".weight", ".bias" or another end; empty where the name has one part
 };
 Parts parts_of(const std::string& name);
 

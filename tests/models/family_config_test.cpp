@@ -303,7 +303,7 @@ TEST(FamilyConfig, BitNet) {
 
 TEST(FamilyConfig, RefusesWeightsOfOtherQuantizers) {
   const std::string rest =
-      "do not run here; supported is 'bitnet'; try the model in f32, f16 or bf16, or as a GGUF file";
+      "do not run here; supported is 'bitnet', 'mxfp4'; try the model in f32, f16 or bf16, or as a GGUF file";
   for (const std::string method : {"awq", "gptq", "bitsandbytes", "fp8", "compressed-tensors", "BitNet"}) {
     EXPECT_EQ(family_config_refusal(bitnet(R"({"bits": 4, "quant_method": ")" + method + "\"}")),
               "config.json: weights quantized by '" + method + "' ('quant_method' of quantization_config) " + rest);

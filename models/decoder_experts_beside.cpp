@@ -1,0 +1,34 @@
+#include <cmath>
+
+#include <etna/models/internal/decoder_parts.h>
+#include <etna/tensor/ops.h>
+
+// Experts beside a feed-forward layer of all positions.
+namespace etna::models {
+
+ExpertsBeside::ExpertsBeside(Weights& weights, const std::string& name, const DecoderConfig& config)
+    : ffn(weights, name + ".ffn", config, config.experts.feed_forward, &config.experts),
+      dense_norm(weights, name + ".dense_norm", NormKind::rms, config.width, config.norm_eps),
+      norm(weights, name + ".norm", NormKind::rms, config.width, config.norm_eps),
+      post_norm(weights, name + ".post_norm", NormKind::rms, config.width, config.norm_eps),
+      router_scale(weights.vector(name + ".router_scale", config.width)),
+      factors(weights.vector(name + ".factors", config.experts.count)) {
+  register_module("ffn", ffn);
+  register_module("dense_norm", dense_norm);
+  register_module("norm", norm);
+  register_module("post_norm", post_norm);
+  register_parameter("router_scale", &ExpertsBeside::router_scale);
+  register_parameter("factors", &ExpertsBeside::factors);
+}
+
+Tensor ExpertsBeside::forward(const Tensor& dense, const Tensor& x, const ProjectionMode& mode) const {
+  const Tensor rows = x.reshape({-1, x.size(-1)});
+  // The factor of all elements is 1/√width.
+  const Tensor read = rms_norm(rows, router_scale, norm.eps) * (1 / std::sqrt(static_cast<double>(rows.size(-1))));
+  const auto [expert, factor] = ffn.router->choose(read, mode);
+  const Tensor own = embedding(factors.unsqueeze(-1), expert).squeeze(-1);
+  const Tensor y = ffn.experts(norm(rows), {expert, factor * own}, mode);
+  return dense_norm(dense) + post_norm(y.reshape(x.shape()));
+}
+
+}  // namespace etna::models

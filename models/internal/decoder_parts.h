@@ -1,0 +1,102 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <etna/models/decoder_block.h>
+
+/// Parts that few decoders have. Internal.
+namespace etna::models {
+
+/// The inputs of all blocks by token: rows of a table, and what a projection makes of the embedded token.
+class LayerInputs : public nn::Module {
+ public:
+  LayerInputs(Weights& weights, const std::string& name, const DecoderConfig& config);
+  /// @param tokens [B, T] @param x the same, embedded, [B, T, width] @return [B, T, layers · size]
+  Tensor forward(const Tensor& tokens, const Tensor& x) const;
+
+  Projection table, projection;
+  Norm norm;
+
+ private:
+  const LayerInputConfig config_;
+  const std::int64_t vocabulary_;
+};
+
+/// How a block's own input joins the residual stream: norm(projection(act(gate(x)) ⊙ input)).
+class BlockInput : public nn::Module {
+ public:
+  BlockInput(Weights& weights, const std::string& name, const DecoderConfig& config);
+  /// @param x [B, T, width] @param input [B, T, size] @return what is added to x
+  Tensor forward(const Tensor& x, const Tensor& input, const ProjectionMode& mode) const;
+
+  Projection gate, projection;
+  Norm norm;
+
+ private:
+  const Activation activation_;
+};
+
+/// A low-rank layer beside attention: x + norm(right(left(x))).
+class Laurel : public nn::Module {
+ public:
+  Laurel(Weights& weights, const std::string& name, const DecoderConfig& config);
+  Tensor forward(const Tensor& x, const ProjectionMode& mode) const;
+
+  Projection left, right;
+  Norm norm;
+};
+
+/// A block's mixing of residual streams, with coefficients that a router makes of the computed one.
+class StreamMixer : public nn::Module {
+ public:
+  StreamMixer(Weights& weights, const std::string& name, const DecoderConfig& config);
+  /// All streams before the block. @param x [B, T, count · width] @return [B, T, count, width]
+  Tensor predicted(const Tensor& x, const ProjectionMode& mode) const;
+  /// @param predicted as above @return the stream that the block computes, [B, T, width]
+  Tensor active(const Tensor& predicted) const;
+  /// All streams behind the block. @param result of the block @return as predicted()
+  Tensor corrected(const Tensor& predicted, const Tensor& result, const ProjectionMode& mode) const;
+  /// The computed stream as the block's own input reads it.
+  Tensor scaled(const Tensor& corrected) const;
+  /// Adds to all streams but the first. @return [B, T, count · width]
+  Tensor added(const Tensor& corrected, const Tensor& delta) const;
+
+  Projection router;
+  Norm router_norm;
+  Tensor prediction, correction;  ///< [count³], [count²]
+  Tensor scale;                   ///< [width]
+
+ private:
+  Tensor mix(const Tensor& x, const Tensor& weights, const ProjectionMode& mode) const;
+
+  const StreamConfig config_;
+};
+
+/// Makes streams of the embedded tokens, and one of all streams.
+class StreamEnds : public nn::Module {
+ public:
+  StreamEnds(Weights& weights, const std::string& name, const DecoderConfig& config);
+  /// @param x [B, T, width] @return [B, T, count · width]
+  Tensor divided(const Tensor& x) const;
+  /// @param x [B, T, count · width] @return [B, T, width]
+  Tensor joined(const Tensor& x) const;
+
+  nn::ModuleList<Projection> starts, ends;
+};
+
+/// Experts that are added to a feed-forward layer of all positions, each behind a norm.
+class ExpertsBeside : public nn::Module {
+ public:
+  /// @param config must outlive this
+  ExpertsBeside(Weights& weights, const std::string& name, const DecoderConfig& config);
+  /// @param dense the result of the other layer @param x the residual stream, both [B, T, width]
+  Tensor forward(const Tensor& dense, const Tensor& x, const ProjectionMode& mode) const;
+
+  DecoderFeedForward ffn;
+  Norm dense_norm, norm, post_norm;
+  Tensor router_scale;  ///< [width]
+  Tensor factors;       ///< [experts]
+};
+
+}  // namespace etna::models

@@ -1,0 +1,238 @@
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <etna/autograd/autograd.h>
+#include <etna/models/generator.h>
+#include <etna/models/internal/stored_weights.h>
+#include <etna/models/model_file.h>
+#include <etna/optim/optim.h>
+#include <etna/tensor/io/safetensors.h>
+#include <etna/tensor/ops.h>
+
+#include "data/temporary_folder.h"
+#include "small_models.h"
+
+// Designs with parts that few decoders have, in other settings than those of published small models: a text that is
+// read at once, and one that grows in a cache, give the same logits, and they learn.
+namespace etna::models {
+namespace {
+
+struct Design {
+  const char* name;
+  const char* json;  ///< fields of config.json besides sizes that all have
+};
+
+void PrintTo(const Design& design, std::ostream* out) { *out << design.name; }
+
+DecoderConfig config_of(const Design& design) {
+  return decoder_config(fmt::format(R"({{"vocab_size": 61, "hidden_size": 32, "num_hidden_layers": 6, "head_dim": 8,
+      "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 128, {}}})",
+                                    design.json),
+                        "config.json");
+}
+
+const Design kDesigns[] = {
+    {"GptOss", R"("model_type": "gpt_oss", "intermediate_size": 24, "num_local_experts": 5, "experts_per_token": 3,
+                 "sliding_window": 7, "swiglu_limit": 1.5, "attention_bias": true,
+                 "layer_types": ["full_attention", "sliding_attention", "full_attention", "sliding_attention",
+                                 "sliding_attention", "full_attention"])"},
+    {"Llama4",
+     R"("model_type": "llama4_text", "intermediate_size": 24, "intermediate_size_mlp": 40, "num_local_experts": 3,
+                 "num_experts_per_tok": 2, "attention_chunk_size": 5, "interleave_moe_layer_step": 3,
+                 "no_rope_layers": [1, 0, 1, 1, 0, 1], "floor_scale": 8, "attn_scale": 0.4)"},
+    {"Llama4WithoutNorms", R"("model_type": "llama4_text", "intermediate_size": 24, "num_local_experts": 3,
+                 "attention_chunk_size": 64, "use_qk_norm": false, "moe_layers": [2, 3],
+                 "attn_temperature_tuning": false)"},
+    {"Gemma3n", R"("model_type": "gemma3n_text", "intermediate_size": [40, 32, 40, 32, 24, 24], "sliding_window": 6,
+                 "activation_sparsity_pattern": [0.9, 0.5, 0, 0, 0.2, 0], "num_kv_shared_layers": 2,
+                 "hidden_size_per_layer_input": 6, "vocab_size_per_layer_input": 50, "laurel_rank": 4,
+                 "altup_num_inputs": 3, "altup_active_idx": 1, "altup_coef_clip": 0.5,
+                 "layer_types": ["sliding_attention", "full_attention", "sliding_attention", "full_attention",
+                                 "full_attention", "sliding_attention"])"},
+    {"Gemma4", R"("model_type": "gemma4_text", "intermediate_size": 40, "sliding_window": 6, "global_head_dim": 16,
+                 "attention_k_eq_v": true, "num_global_key_value_heads": 1, "hidden_size_per_layer_input": 6,
+                 "vocab_size_per_layer_input": 61, "num_kv_shared_layers": 2, "use_double_wide_mlp": true,
+                 "layer_types": ["sliding_attention", "full_attention", "sliding_attention", "full_attention",
+                                 "sliding_attention", "full_attention"])"},
+    {"Gemma4WithExperts", R"("model_type": "gemma4_text", "intermediate_size": 40, "sliding_window": 6,
+                 "hidden_size_per_layer_input": 0, "num_kv_shared_layers": 0, "enable_moe_block": true,
+                 "num_experts": 4, "top_k_experts": 2, "moe_intermediate_size": 12, "global_head_dim": 16,
+                 "final_logit_softcapping": 20.0, "tie_word_embeddings": false)"},
+};
+
+class FewPartsOf : public testing::TestWithParam<Design> {};
+INSTANTIATE_TEST_SUITE_P(Designs, FewPartsOf, testing::ValuesIn(kDesigns), testing::PrintToStringParamName());
+
+std::vector<std::int32_t> quadratic_text() {
+  std::vector<std::int32_t> text;
+  for (std::int32_t i = 0; i < 40; ++i) text.push_back((i * i * 7 + 3 * i) % 61);
+  return text;
+}
+
+double furthest_apart(const Tensor& a, const Tensor& b) {
+  return abs(a.detach().to(kCPU) - b.detach().to(kCPU)).max().item<double>();
+}
+
+/// Logits of a text of which prompts of 17 and then single tokens are read into a cache.
+Tensor logits_by_steps(const Decoder& model, Device device, const std::vector<std::int32_t>& text) {
+  KvCache cache(model.config, device, {.tokens = 256, .dtype = f32});
+  const auto id = cache.start(text).id;
+  cache.reserve(id, std::ssize(text));
+  const Tensor table = from_vector(cache.row(id, 4), {1, 4}, device);
+  std::vector<Tensor> rows;
+  for (std::int64_t at = 0; at < std::ssize(text);) {
+    const std::int64_t count = at == 0 ? 17 : 1;
+    const std::vector<std::int32_t> part(text.begin() + at, text.begin() + at + count);
+    const Tensor positions = full({1}, static_cast<double>(at), {i32, device});
+    rows.push_back(
+        model.head(model.extend(from_vector(part, {1, count}, device), {&cache.layers(), {table, positions}})));
+    at += count;
+  }
+  return cat(rows, 1);
+}
+
+void expect_same_by_steps(const Design& design, Device device) {
+  manual_seed(3);
+  LoudWeights weights;
+  Decoder model(config_of(design), weights);
+  model.to(device);
+  const NoGrad no_grad;
+  const std::vector<std::int32_t> text = quadratic_text();
+  const Tensor whole = model.forward(from_vector(text, {1, std::ssize(text)}, device));
+  EXPECT_LT(furthest_apart(whole, logits_by_steps(model, device, text)), 2e-4 * abs(whole).max().item<double>());
+}
+
+TEST_P(FewPartsOf, TextsThatGrowGiveTheLogitsOfWholeOnes) { expect_same_by_steps(GetParam(), kCPU); }
+
+TEST(FewParts, TextsThatGrowGiveTheLogitsOfWholeOnesOnVulkan) {
+  if (std::getenv("ETNA_TEST_VULKAN") == nullptr) GTEST_SKIP() << "ETNA_TEST_VULKAN is not 1";
+  for (const Design& design : kDesigns) {
+    const std::string name = design.name;
+    if (name != "GptOss" && name != "Llama4" && name != "Gemma4") continue;
+    SCOPED_TRACE(name);
+    expect_same_by_steps(design, kVulkan);
+  }
+}
+
+TEST_P(FewPartsOf, HasAsManyWeightsAsItsConfigSays) {
+  const Decoder model(config_of(GetParam()));
+  std::int64_t count = 0;
+  for (const nn::NamedTensor& p : model.named_parameters()) count += p.tensor.numel();
+  EXPECT_EQ(count, model.config.num_parameters());
+}
+
+TEST_P(FewPartsOf, LearnsATextWithAndWithoutRecomputation) {
+  const std::vector<std::int32_t> text = quadratic_text();
+  const auto size = std::ssize(text) - 1;
+  const Tensor in = from_vector(std::vector<std::int32_t>(text.begin(), text.end() - 1), {1, size}),
+               target = from_vector(std::vector<std::int32_t>(text.begin() + 1, text.end()), {1, size}).to(i64);
+  std::vector<double> last;
+  for (const bool recompute : {false, true}) {
+    manual_seed(5);
+    DecoderConfig config = config_of(GetParam());
+    config.recompute_blocks = recompute;
+    Decoder model(config);
+    optim::AdamW optimizer(model.parameters(), {.lr = 0.02});
+    double first = 0;
+    for (int step = 0; step < 20; ++step) {
+      const Tensor loss = model.loss(in, target);
+      if (step == 0) first = loss.item<double>();
+      optimizer.zero_grad();
+      loss.backward();
+      optimizer.step();
+      last.resize(recompute ? 2 : 1);
+      last.back() = loss.item<double>();
+    }
+    EXPECT_LT(last.back(), 0.7 * first);
+  }
+  EXPECT_NEAR(last[0], last[1], 1e-3 * std::max(1.0, last[0]));
+}
+
+TEST(FewParts, MatricesInBlocksThatAreReadOnlyBecomeValues) {
+  const quant::BlockFormat& format = quant::format_named("IQ2_XXS");
+  std::vector<std::uint8_t> bytes(2 * format.bytes);
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(i * 37 + 11);
+  for (const std::size_t scale : {std::size_t{1}, 1 + format.bytes}) bytes[scale] = 0x2c;
+  const Tensor blocks = from_vector(bytes);
+  StoredWeights weights(
+      "file",
+      [&](const std::string&) {
+        return StoredTensor{&format, {2, 256}, {}, blocks};
+      },
+      [](const std::string& name) { return StoredPlaces{{name}}; }, {kCPU, false, 0});
+  const Matrix matrix = weights.matrix("blocks.0.ffn.up.weight", 2, 256);
+  Tensor expected = empty({2, 256});
+  quant::dequantize(format, std::as_bytes(std::span(bytes)), expected.mutable_data<float>(), 512);
+  EXPECT_EQ(matrix.blocks.format().name, "F16");
+  EXPECT_EQ(dequantize(matrix.blocks).to_vector<float>(), expected.to(f16).to(f32).to_vector<float>());
+}
+
+TEST(FewParts, ExpertsInMxfp4AreThoseOfTheirValues) {
+  // A layer of gpt-oss, whose experts are given in blocks, or as values [experts, in, out].
+  const Design design{"", R"("model_type": "gpt_oss", "intermediate_size": 32, "num_local_experts": 2,
+      "num_experts_per_tok": 1, "sliding_window": 7, "attention_bias": true, "num_hidden_layers": 1,
+      "layer_types": ["full_attention"])"};
+  const std::string sizes = R"({"vocab_size": 61, "hidden_size": 32, "head_dim": 8, "num_attention_heads": 4,
+      "num_key_value_heads": 2, "max_position_embeddings": 128, "rms_norm_eps": 1e-5, )";
+  constexpr float kLevels[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
+  manual_seed(1);
+  NamedTensors common;
+  const auto add = [&](const std::string& name, Shape shape) { common.emplace_back(name, randn(shape) * 0.3); };
+  const std::string layer = "model.layers.0.";
+  add("model.embed_tokens.weight", {61, 32});
+  add("lm_head.weight", {61, 32});
+  for (const char* norm :
+       {"model.norm.weight", "model.layers.0.input_layernorm.weight", "model.layers.0.post_attention_layernorm.weight"})
+    add(norm, {32});
+  for (const auto& [name, rows, columns] :
+       {std::tuple{"q_proj", 32, 32}, {"k_proj", 16, 32}, {"v_proj", 16, 32}, {"o_proj", 32, 32}}) {
+    add(fmt::format("{}self_attn.{}.weight", layer, name), {rows, columns});
+    add(fmt::format("{}self_attn.{}.bias", layer, name), {rows});
+  }
+  add(layer + "self_attn.sinks", {4});
+  add(layer + "mlp.router.weight", {2, 32});
+  add(layer + "mlp.router.bias", {2});
+  add(layer + "mlp.experts.gate_up_proj_bias", {2, 64});
+  add(layer + "mlp.experts.down_proj_bias", {2, 32});
+  NamedTensors plain = common, packed = common;
+  for (const auto& [name, rows] : {std::pair{"gate_up_proj", 64}, {"down_proj", 32}}) {
+    std::vector<std::uint8_t> blocks, scales;
+    std::vector<float> values;  // [2, rows, 32]
+    for (int row = 0; row < 2 * rows; ++row) {
+      const int scale = 122 + row % 4;
+      scales.push_back(static_cast<std::uint8_t>(scale));
+      for (int i = 0; i < 16; ++i) {
+        const int low = (row * 5 + i * 3) % 16, high = (row + i * 7) % 16;
+        blocks.push_back(static_cast<std::uint8_t>(low | high << 4));
+        for (const int quant : {low, high}) values.push_back(std::ldexp(kLevels[quant], scale - 127));
+      }
+    }
+    const std::string full = layer + "mlp.experts." + name;
+    plain.emplace_back(full, from_vector(values, {2, rows, 32}).transpose(1, 2).contiguous());
+    packed.emplace_back(full + "_blocks", from_vector(blocks, {2, rows, 1, 16}));
+    packed.emplace_back(full + "_scales", from_vector(scales, {2, rows, 1}));
+  }
+  const TemporaryFolder of_values, of_blocks;
+  const auto save = [&](const TemporaryFolder& folder, const NamedTensors& tensors, const std::string& more) {
+    std::ofstream(folder / "config.json") << sizes << design.json << more << "}";
+    save_safetensors(folder / "model.safetensors", tensors);
+  };
+  save(of_values, plain, "");
+  save(of_blocks, packed, R"(, "quantization_config": {"quant_method": "mxfp4"})");
+  const Model a = load_model(of_values.path()), b = load_model(of_blocks.path());
+  EXPECT_NE(b.decoder->blocks[0].ffn.up.extra_repr().find("MXFP4"), std::string::npos);
+  const std::vector<std::int32_t> text = quadratic_text();
+  const NoGrad no_grad;
+  const Tensor expected = logits_by_steps(*a.decoder, kCPU, text), given = logits_by_steps(*b.decoder, kCPU, text);
+  EXPECT_LT(furthest_apart(expected, given), 0.03 * abs(expected).max().item<double>());
+  packed.back().second = packed.back().second.slice(1, 0, 8).contiguous();
+  save(of_blocks, packed, R"(, "quantization_config": {"quant_method": "mxfp4"})");
+  EXPECT_THROW(load_model(of_blocks.path()), FormatError);
+}
+
+}  // namespace
+}  // namespace etna::models
