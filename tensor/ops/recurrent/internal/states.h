@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <etna/tensor/op.h>
+
+/// Layers that keep a state of bounded size of what they have read, in place of all keys. Internal.
+namespace etna {
+
+/// Positions that a causal convolution spans at most.
+inline constexpr std::int64_t kMostConvolution = 16;
+
+/// States of sequences, updated in place. A captured step reads the places at each replay.
+struct StateRows {
+  Tensor state = {};      ///< [S, ...] contiguous, f32 (f64 for f64); undefined: all begin, and nothing is kept
+  Tensor rows = {};       ///< [B] i32: each sequence's row of `state`, all different
+  Tensor positions = {};  ///< [B] i32: of the first of T new steps; 0: the state counts as 0; below 0: no step counts
+  Tensor counts = {};     ///< [B] i32: how many of the steps count, the first ones; undefined: all
+};
+
+/// Depthwise convolution over the last K steps: y[t, c] = bias[c] + Σ weight[c, k] · x[t - K + 1 + k, c]. Steps before
+/// the first are those of the state. Differentiable where there is no state.
+/// @param x [B, T, C] floating @param weight [C, K], K at most kMostConvolution @param bias [C] or undefined
+/// @param silu applied to the result @param places its state: [S, K - 1, C], the last K - 1 steps
+/// @return [B, T, C] in the dtype of x; 0 at steps that do not count @throws ShapeError, DtypeError, IndexError
+Tensor causal_conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, bool silu,
+                     const StateRows& places = {});
+
+/// The gated delta rule (Yang et al. 2024), head by head: S ← exp(g) · S, then S ← S + k · (β · (v - Sᵀ·k))ᵀ, and
+/// y = Sᵀ·q. Sums are f32. Differentiable where there is no state; backward is composed of gemms over chunks of steps.
+/// @param q, k [B, T, G, N] floating, for heads of values in order: the first H / G share the first one
+/// @param v [B, T, H, P] @param g, beta [B, T, H], decay as a logarithm, at most 0
+/// @param places its state: [S, H, N, P] @return [B, T, H, P] in the dtype of q; 0 at steps that do not count
+/// @throws ShapeError, DtypeError, IndexError
+Tensor gated_delta_rule(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& g, const Tensor& beta,
+                        const StateRows& places = {});
+
+/// The state space scan of Mamba-2 (Dao & Gu 2024), head by head: S ← exp(dt · a) · S + B · (dt · x)ᵀ, and
+/// y = Sᵀ·C + d · x. As gated_delta_rule() otherwise.
+/// @param x [B, T, H, P] floating @param dt [B, T, H], steps of time @param a [H], below 0
+/// @param b, c [B, T, G, N] @param d [H]
+Tensor state_space_scan(const Tensor& x, const Tensor& dt, const Tensor& a, const Tensor& b, const Tensor& c,
+                        const Tensor& d, const StateRows& places = {});
+
+/// Parts of ops with a StateRows.
+namespace recurrent {
+
+/// What an op knows of the places, in this order among its inputs.
+enum PlaceInput : std::uint8_t { kState, kStateRows, kStatePositions, kStateCounts, kPlaceInputs };
+
+void add_places(TensorList& inputs, const StateRows& places);
+/// @param first input of the places
+StateRows state_rows_of(const OpCall& call, std::size_t first);
+/// Checks dtypes and shapes. @param wanted of one row of the state @param row its dtype
+void check_places(const OpCall& call, const StateRows& places, std::int64_t batch, const Shape& wanted, DType row);
+
+/// How many steps of each sequence count, on the CPU.
+std::vector<std::int64_t> step_counts(const StateRows& places, std::int64_t batch, std::int64_t steps);
+/// The row of a sequence's state, on the CPU. @throws IndexError
+std::int64_t state_row(const OpCall& call, const StateRows& places, std::int64_t sequence);
+/// Whether a sequence's state counts as 0, on the CPU.
+bool begins_at_zero(const StateRows& places, std::int64_t sequence);
+
+/// For references: true where a step counts, [B, T]; there is a state.
+Tensor counted_steps(const StateRows& places, std::int64_t steps, Device device);
+/// For references: the states before the first step, [B, ...]; of sequences of which no step counts, any.
+/// @param wanted of one row
+Tensor first_states(const StateRows& places, std::int64_t batch, const Shape& wanted, const TensorOptions& options);
+/// For references: the state with the rows of those sequences replaced of which a step counts. @param after [B, ...]
+Tensor replaced_states(const StateRows& places, const Tensor& after, const Tensor& counted);
+
+/// Rows of equal distance, as kernels read them.
+struct PitchedRows {
+  Tensor x;
+  std::int64_t pitch = 0;  ///< elements between the steps
+};
+/// x [B, T, ...] as it lies, where all steps are dense and equally far from each other; else a copy.
+PitchedRows pitched(const Tensor& x);
+
+}  // namespace recurrent
+}  // namespace etna
