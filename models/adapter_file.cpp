@@ -49,7 +49,12 @@ class FileKind {
           "to GGUF files only");
     const StoredWeights::Locate places =
         gguf_ ? gguf_places(config_, has) : hugging_face_places(config_, std::string(architecture_.prefix), has);
-    return places(layer + ".weight").front();
+    const StoredPlaces found = places(layer + ".weight");
+    if (found.size() > 1)
+      throw FormatError(
+          fmt::format("adapters of '{}', whose rows are not together in '{}', are neither read nor written", layer,
+                      found.front().name));
+    return found.front();
   }
   /// Whether files that are written have a matrix for itself.
   bool writes_alone(const std::string& matrix) const {

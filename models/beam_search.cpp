@@ -38,7 +38,8 @@ class Search {
                {.tokens = width_ * kCacheBlock * options.width,
                 .dtype = options.cache,
                 .host_layers = decoder.host_layers(),
-                .reuse_prefixes = false}) {}
+                .reuse_prefixes = false,
+                .states = options.width}) {}
 
   std::vector<Beam> run() {
     std::vector<Candidate> candidates = best_of(read_prompt(), {Growing{}});
@@ -85,7 +86,7 @@ class Search {
     }
     const Tensor tokens = from_vector(std::vector<std::int32_t>(prompt_.begin(), prompt_.end()), {1, length}, device_);
     const Tensor positions = zeros({1}, {i32, device_});
-    const Tensor x = decoder_.extend(tokens, {&cache_.layers(), {table().slice(0, 0, 1), positions}});
+    const Tensor x = decoder_.extend(tokens, cache_of(1, positions));
     return decoder_.head(x.select(1, length - 1));
   }
 
@@ -98,14 +99,24 @@ class Search {
     return from_vector(rows, {std::ssize(ids_), width_}, device_);
   }
 
+  /// Of the first texts.
+  DecoderCache cache_of(std::int64_t count, const Tensor& positions) {
+    DecoderCache cache{&cache_.layers(), {table().slice(0, 0, count), positions}};
+    if (!cache_.keeps_states()) return cache;
+    std::vector<std::int32_t> rows;
+    for (std::int64_t i = 0; i < count; ++i) rows.push_back(cache_.state_row(ids_[static_cast<std::size_t>(i)]));
+    cache.states = cache_.states();
+    cache.state_rows = from_vector(rows, device_);
+    return cache;
+  }
+
   /// Logits behind the last token of each text, [texts, vocabulary].
   Tensor advance(std::int64_t step) {
     std::vector<std::int32_t> last;
     for (const Growing& text : growing_) last.push_back(text.tokens.back());
     const std::int64_t count = std::ssize(last), position = std::ssize(prompt_) + step;
     const Tensor positions = full({count}, static_cast<double>(position), {i32, device_});
-    const Tensor x = decoder_.extend(from_vector(last, {count, 1}, device_),
-                                     {&cache_.layers(), {table().slice(0, 0, count), positions}});
+    const Tensor x = decoder_.extend(from_vector(last, {count, 1}, device_), cache_of(count, positions));
     return decoder_.head(x.select(1, 0));
   }
 
@@ -158,18 +169,22 @@ class Search {
   /// Gives each text the keys and values of the one that it goes on from.
   void copy_caches(const std::vector<std::size_t>& parents) {
     std::vector<std::int32_t> from, to;
+    std::vector<KvCache::Id> sources_of_states, targets_of_states;
     for (std::size_t i = 0; i < parents.size(); ++i) {
       if (parents[i] == i) continue;
+      sources_of_states.push_back(ids_[parents[i]]);
+      targets_of_states.push_back(ids_[i]);
       const std::vector<std::int32_t> source = cache_.row(ids_[parents[i]], width_),
                                       target = cache_.row(ids_[i], width_);
       from.insert(from.end(), source.begin(), source.end());
       to.insert(to.end(), target.begin(), target.end());
     }
     if (from.empty()) return;
+    cache_.copy_states(sources_of_states, targets_of_states);
     const Tensor sources = from_vector(from, device_), targets = from_vector(to, device_);
     for (PagedCache& layer : cache_.layers()) {
       for (Tensor* rows : {&layer.keys, &layer.values})
-        rows->index_put_({Index(targets)}, index_select(*rows, 0, sources));
+        if (rows->defined()) rows->index_put_({Index(targets)}, index_select(*rows, 0, sources));
     }
   }
 

@@ -210,7 +210,11 @@ Tensor Decoder::extend_on_host(const Tensor& tokens, const DecoderCache& cache) 
                              {places.table.to(kCPU), places.positions.to(kCPU)},
                              cache.adapters.defined() ? cache.adapters.to(kCPU) : Tensor(),
                              &masks,
-                             first.of_layers.defined() ? first.of_layers.to(kCPU) : Tensor()};
+                             first.of_layers.defined() ? first.of_layers.to(kCPU) : Tensor(),
+                             nullptr,
+                             cache.states,
+                             cache.state_rows.defined() ? cache.state_rows.to(kCPU) : Tensor(),
+                             cache.counts.defined() ? cache.counts.to(kCPU) : Tensor()};
   x = x.to(kCPU);
   {
     const fusion::OnCpu on_cpu(kCPU);
@@ -272,6 +276,9 @@ std::vector<Projection*> Decoder::projections(bool all) const {
 
 void Decoder::add_adapters(std::int64_t rank, double alpha, bool all) {
   require_whole("add_adapters");
+  if (projections(all).empty())
+    throw Error(
+        "add_adapters: the model has no attention and no feed-forward layers, to whose projections these are added");
   requires_grad_(false);
   for (Projection* layer : projections(all)) layer->add_adapter(rank, alpha);
 }

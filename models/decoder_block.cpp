@@ -6,6 +6,7 @@
 
 #include <etna/models/internal/decoder_parts.h>
 #include <etna/models/internal/model_split.h>
+#include <etna/models/internal/state_mixers.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/attention/attention.h>
@@ -21,6 +22,12 @@ Owned<Norm> rms_norm_if(bool there, Weights& weights, const std::string& name, s
 Owned<Projection> projection_if(bool there, Weights& weights, const std::string& name, std::int64_t rows,
                                 const DecoderConfig& config) {
   return there ? std::make_unique<Projection>(weights, name, config.width, rows, config.query_bias) : nullptr;
+}
+
+template <typename Mixer>
+Owned<Mixer> mixer_if(bool there, Weights& weights, const std::string& name, const DecoderConfig& config,
+                      std::int64_t layer) {
+  return there ? std::make_unique<Mixer>(weights, name, config, layer) : nullptr;
 }
 
 /// Whether queries, keys and values have a projection each.
@@ -81,6 +88,7 @@ DecoderAttention::DecoderAttention(Weights& weights, const std::string& name, co
           name + ".value", own.kv_rows(), config)),
       latent(config.latent.size > 0 ? std::make_unique<LatentProjections>(weights, name + ".latent", config) : nullptr),
       output(weights, name + ".output", own.value_rows(), config.width, config.output_bias),
+      gate(projection_if(config.attention_gate, weights, name + ".gate", own.query_rows(), config)),
       query_norm(rms_norm_if(config.query_key_norm, weights, name + ".query_norm",
                              config.norms_all_heads ? own.query_rows() : own.head_size, config)),
       key_norm(rms_norm_if(config.query_key_norm && has_keys(config.layer(layer)), weights, name + ".key_norm",
@@ -102,6 +110,7 @@ DecoderAttention::DecoderAttention(Weights& weights, const std::string& name, co
     concat_weights({query.get(), key.get(), value.get()});
   }
   register_module("output", output);
+  if (gate) register_module("gate", *gate);
   if (query_norm) register_module("query_norm", *query_norm);
   if (key_norm) register_module("key_norm", *key_norm);
   if (sub_norm) register_module("sub_norm", *sub_norm);
@@ -249,6 +258,11 @@ AttentionRows DecoderAttention::rows_of(const Tensor& x, const ProjectionMode& m
   return {q, k, v};
 }
 
+/// @param y [B, T, heads · D] @param x the block's input
+Tensor DecoderAttention::gated(const Tensor& y, const Tensor& x, const ProjectionMode& mode) const {
+  return gate ? y * sigmoid((*gate)(x, mode)) : y;
+}
+
 Tensor DecoderAttention::forward(const Tensor& x, const DecoderCache* cache) const {
   const ProjectionMode mode = cache == nullptr ? ProjectionMode() : cache->mode();
   // Queries, keys and values end with their scope: what only the next call reads is fused with it.
@@ -266,19 +280,31 @@ Tensor DecoderAttention::forward(const Tensor& x, const DecoderCache* cache) con
     }
   }
   if (!y.defined()) y = mode.generates ? attend_to_cache(rows, *cache) : attend(rows);
-  if (latent) y = latent->unpadded(y);
+  y = gated(latent ? latent->unpadded(y) : y, x, mode);
   return sum_of_parts(output(sub_norm ? (*sub_norm)(y) : y, mode), split_);
 }
 
 DecoderBlock::DecoderBlock(Weights& weights, const std::string& name, const DecoderConfig& config, std::int64_t layer,
                            const ModelSplit& split)
-    : attention_norm(block_norm_if(config.pre_norms, weights, name + ".attention_norm", config)),
-      attention(weights, name + ".attention", config, layer, split),
+    : attention_norm(block_norm_if(config.pre_norms && config.layer(layer).mixer != MixerKind::none, weights,
+                                   name + ".attention_norm", config)),
+      attention(config.layer(layer).has_attention()
+                    ? std::make_unique<DecoderAttention>(weights, name + ".attention", config, layer, split)
+                    : nullptr),
+      delta(
+          mixer_if<DeltaMixer>(config.layer(layer).mixer == MixerKind::delta, weights, name + ".delta", config, layer)),
+      mamba(mixer_if<MambaMixer>(config.layer(layer).has_mamba(), weights, name + ".mamba", config, layer)),
+      convolution(mixer_if<ConvolutionMixer>(config.layer(layer).mixer == MixerKind::convolution, weights,
+                                             name + ".convolution", config, layer)),
       attention_post_norm(block_norm_if(config.post_norms, weights, name + ".attention_post_norm", config)),
-      ffn_norm(block_norm_if(config.pre_norms && (!config.parallel || config.parallel_norms), weights,
-                             name + ".ffn_norm", config)),
-      ffn(weights, name + ".ffn", config, ffn_columns(config, layer),
-          is_mixture(config, layer) ? &config.experts : nullptr, split, config.layer(layer).sparsity),
+      ffn_norm(block_norm_if(
+          config.pre_norms && (!config.parallel || config.parallel_norms) && config.layer(layer).has_feed_forward,
+          weights, name + ".ffn_norm", config)),
+      ffn(config.layer(layer).has_feed_forward
+              ? std::make_unique<DecoderFeedForward>(weights, name + ".ffn", config, ffn_columns(config, layer),
+                                                     is_mixture(config, layer) ? &config.experts : nullptr, split,
+                                                     config.layer(layer).sparsity)
+              : nullptr),
       ffn_post_norm(block_norm_if(config.post_norms, weights, name + ".ffn_post_norm", config)),
       beside(config.layer(layer).experts && config.experts.beside_dense
                  ? std::make_unique<ExpertsBeside>(weights, name + ".beside", config)
@@ -289,17 +315,25 @@ DecoderBlock::DecoderBlock(Weights& weights, const std::string& name, const Deco
       dropout(config.dropout),
       parallel_(config.parallel),
       residual_scale_(config.residual_scale),
+      attention_input_scale_(config.attention_input_scale),
+      attention_output_scale_(config.attention_output_scale),
       index_(layer) {
-  if (attention_norm) register_module("attention_norm", *attention_norm);
-  register_module("attention", attention);
-  if (attention_post_norm) register_module("attention_post_norm", *attention_post_norm);
-  if (ffn_norm) register_module("ffn_norm", *ffn_norm);
-  register_module("ffn", ffn);
-  if (ffn_post_norm) register_module("ffn_post_norm", *ffn_post_norm);
-  if (beside) register_module("beside", *beside);
-  if (laurel) register_module("laurel", *laurel);
-  if (mixer) register_module("mixer", *mixer);
-  if (input) register_module("input", *input);
+  const auto add = [this](const char* part, nn::Module* module) {
+    if (module != nullptr) register_module(part, *module);
+  };
+  add("attention_norm", attention_norm.get());
+  add("attention", attention.get());
+  add("delta", delta.get());
+  add("mamba", mamba.get());
+  add("convolution", convolution.get());
+  add("attention_post_norm", attention_post_norm.get());
+  add("ffn_norm", ffn_norm.get());
+  add("ffn", ffn.get());
+  add("ffn_post_norm", ffn_post_norm.get());
+  add("beside", beside.get());
+  add("laurel", laurel.get());
+  add("mixer", mixer.get());
+  add("input", input.get());
   if (config.block_scales) scale = weights.vector(name + ".scale", 1);
   register_parameter("scale", &DecoderBlock::scale);
   register_module("dropout", dropout);
@@ -307,29 +341,48 @@ DecoderBlock::DecoderBlock(Weights& weights, const std::string& name, const Deco
 
 DecoderBlock::~DecoderBlock() = default;
 
-Device DecoderBlock::device() const { return attention.output.device(); }
+Device DecoderBlock::device() const {
+  if (attention) return attention->output.device();
+  if (delta) return delta->output.device();
+  if (mamba) return mamba->output.device();
+  return convolution ? convolution->output.device() : ffn->down.device();
+}
 
 std::vector<NamedProjection> DecoderBlock::projections(bool all) {
   std::vector<NamedProjection> list;
   const auto add = [&](const char* name, Projection* layer) {
     if (layer != nullptr) list.push_back({name, layer});
   };
-  add("attention.qkv", attention.qkv.get());
-  add("attention.query", attention.query.get());
-  add("attention.key", attention.key.get());
-  add("attention.value", attention.value.get());
-  if (attention.latent) {
-    add("attention.latent.query_down", attention.latent->query_down.get());
-    add("attention.latent.query", &attention.latent->query);
-    add("attention.latent.down", &attention.latent->down);
-    add("attention.latent.up", &attention.latent->up);
+  if (attention) {
+    add("attention.qkv", attention->qkv.get());
+    add("attention.query", attention->query.get());
+    add("attention.key", attention->key.get());
+    add("attention.value", attention->value.get());
+    if (attention->latent) {
+      add("attention.latent.query_down", attention->latent->query_down.get());
+      add("attention.latent.query", &attention->latent->query);
+      add("attention.latent.down", &attention->latent->down);
+      add("attention.latent.up", &attention->latent->up);
+    }
+    add("attention.output", &attention->output);
   }
-  add("attention.output", &attention.output);
-  if (!all || ffn.router) return list;
-  add("ffn.gate", ffn.gate.get());
-  add("ffn.up", &ffn.up);
-  add("ffn.down", &ffn.down);
+  if (!all || !ffn || ffn->router) return list;
+  add("ffn.gate", ffn->gate.get());
+  add("ffn.up", &ffn->up);
+  add("ffn.down", &ffn->down);
   return list;
+}
+
+/// What the mixer gives. @param x normed
+Tensor DecoderBlock::mixed(const Tensor& x, const DecoderCache* cache) const {
+  if (delta) return delta->forward(x, cache);
+  if (convolution) return convolution->forward(x, cache);
+  const auto scaled = [](const Tensor& y, double scale) { return scale == 1 ? y : y * scale; };
+  Tensor sum;
+  if (mamba) sum = mamba->forward(x, cache);
+  if (!attention) return sum;
+  const Tensor y = scaled(attention->forward(scaled(x, attention_input_scale_), cache), attention_output_scale_);
+  return sum.defined() ? sum + y : y;
 }
 
 /// Attention and feed-forward layer. @param x [B, T, width]
@@ -342,12 +395,14 @@ Tensor DecoderBlock::sublayers(const Tensor& x, const DecoderCache* cache) const
   };
   if (parallel_) {
     const Tensor n = normed(x, attention_norm), m = ffn_norm ? (*ffn_norm)(x) : n;
-    return x + added(attention.forward(n, cache), nullptr) + added(ffn.forward(m, mode), nullptr);
+    return x + added(mixed(n, cache), nullptr) + added(ffn->forward(m, mode), nullptr);
   }
   const Tensor n = normed(x, attention_norm);
-  Tensor y = x + added(attention.forward(n, cache), attention_post_norm);
+  const bool mixes = attention || delta || mamba || convolution;
+  Tensor y = mixes ? x + added(mixed(n, cache), attention_post_norm) : x;
   if (laurel) y = (y + laurel->forward(n, mode)) * std::sqrt(0.5);
-  const Tensor dense = ffn.forward(normed(y, ffn_norm), mode);
+  if (!ffn) return y;
+  const Tensor dense = ffn->forward(normed(y, ffn_norm), mode);
   return y + added(beside ? beside->forward(dense, y, mode) : dense, ffn_post_norm);
 }
 

@@ -25,13 +25,18 @@ class Norm : public nn::UnaryModule {
   Tensor weight, bias;
 };
 
+class ConvolutionMixer;
+class DeltaMixer;
+class MambaMixer;
+struct LayerState;
+
 /// Queries, keys and values of all heads: side by side, [B, T, heads · D] each, or as attention reads them.
 struct AttentionRows {
   Tensor query, key, value;
 };
 
-/// Where a decoder's layers keep keys and values while it generates, the adapter of each sequence, and what blocks read
-/// besides the residual stream.
+/// Where a decoder's layers keep keys and values, or a state, while it generates, the adapter of each sequence, and
+/// what blocks read besides the residual stream.
 struct DecoderCache {
   std::vector<PagedCache>* layers = nullptr;  ///< null: nothing is kept, only the others count
   CachePlaces places;
@@ -40,6 +45,9 @@ struct DecoderCache {
   Tensor layer_inputs = {};       ///< [B, T, layers · DecoderConfig::layer_inputs.size]; undefined: there are none
   /// By layer: rotated keys and values [B, G, T, D] that later layers attend to, where nothing is kept.
   std::map<std::int64_t, AttentionRows>* shared = nullptr;
+  LayerState* states = nullptr;  ///< of each layer; null: none keeps one
+  Tensor state_rows = {};        ///< [B] i32: each sequence's row of the states
+  Tensor counts = {};            ///< [B] i32: new rows that are no padding, the first ones; undefined: all
 
   ProjectionMode mode() const { return {layers != nullptr, adapters, masks}; }
 };
@@ -79,6 +87,7 @@ class DecoderAttention : public nn::Module {
   Owned<Projection> query, key, value;  ///< null where they are one, or latent; keys and values where there are none
   Owned<LatentProjections> latent;      ///< null where attention is not latent
   Projection output;
+  Owned<Projection> gate;                      ///< null where the result is not gated
   Owned<Norm> query_norm, key_norm, sub_norm;  ///< null where the model has none
   Tensor sinks;                                ///< [heads], or undefined
 
@@ -87,6 +96,7 @@ class DecoderAttention : public nn::Module {
   DecoderAttention(Weights& weights, const std::string& name, const DecoderConfig& config, const DecoderConfig& own,
                    std::int64_t layer, const ModelSplit& split);
   Tensor rotated(const Tensor& x, const Tensor& positions = {}) const;
+  Tensor gated(const Tensor& y, const Tensor& x, const ProjectionMode& mode) const;
   Tensor tempered(const Tensor& query, const DecoderCache* cache) const;
   Tensor normed(const Tensor& rows, const Owned<Norm>& norm) const;
   AttentionRows rows_of(const Tensor& x, const ProjectionMode& mode, const DecoderCache* cache) const;
@@ -158,6 +168,7 @@ class DecoderFeedForward : public nn::Module {
   Owned<Norm> sub_norm;
   Owned<Xielu> xielu;                ///< null where the activation has no parameters
   Owned<DecoderFeedForward> shared;  ///< beside the experts, for all positions; null where there is none
+  Owned<Projection> shared_gate;     ///< to one score, by whose sigmoid the shared layer's result is multiplied
 
  private:
   Tensor forward_part(const Tensor& x, const ProjectionMode& mode) const;
@@ -166,6 +177,7 @@ class DecoderFeedForward : public nn::Module {
   Tensor cut_off(const Tensor& gate) const;
 
   const Activation activation_;
+  const double gate_scale_, down_scale_;
   const ModelSplit split_;
   const double deviations_;               ///< of the gate's elements, below which one is 0; NaN: none is
   const ExpertConfig* config_ = nullptr;  ///< null where there are no experts
@@ -182,8 +194,8 @@ struct NamedProjection {
   Projection* layer;
 };
 
-/// x + attention(norm(x)), then the same with the feed-forward layer; parallel blocks add both to x at once. Norms may
-/// also be behind each sublayer, or only there.
+/// x + mixer(norm(x)), then the same with the feed-forward layer; parallel blocks add both to x at once. Norms may also
+/// be behind each sublayer, or only there. The mixer is attention, a layer that keeps a state, or both.
 class DecoderBlock : public nn::UnaryModule {
  public:
   /// @param config of the rank's part, which must outlive this
@@ -200,11 +212,14 @@ class DecoderBlock : public nn::UnaryModule {
   /// Those that there are, in the order in which they run. @param all also those of the feed-forward layer
   std::vector<NamedProjection> projections(bool all = true);
 
-  Owned<Norm> attention_norm;  ///< null in blocks whose norms are behind
-  DecoderAttention attention;
+  Owned<Norm> attention_norm;         ///< of the mixer; null in blocks whose norms are behind
+  Owned<DecoderAttention> attention;  ///< null in blocks without one, as those below
+  Owned<DeltaMixer> delta;
+  Owned<MambaMixer> mamba;
+  Owned<ConvolutionMixer> convolution;
   Owned<Norm> attention_post_norm;
   Owned<Norm> ffn_norm;  ///< null in blocks whose norms are behind, and in parallel ones with one norm
-  DecoderFeedForward ffn;
+  Owned<DecoderFeedForward> ffn;
   Owned<Norm> ffn_post_norm;
   Owned<ExpertsBeside> beside;  ///< null where there are no experts besides ffn, as the next three
   Owned<Laurel> laurel;
@@ -216,9 +231,10 @@ class DecoderBlock : public nn::UnaryModule {
  private:
   Tensor sublayers(const Tensor& x, const DecoderCache* cache) const;
   Tensor own_input(const DecoderCache* cache) const;
+  Tensor mixed(const Tensor& x, const DecoderCache* cache) const;
 
   const bool parallel_;
-  const double residual_scale_;
+  const double residual_scale_, attention_input_scale_, attention_output_scale_;
   const std::int64_t index_;
 };
 

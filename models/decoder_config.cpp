@@ -9,6 +9,7 @@
 
 #include <etna/models/internal/architecture.h>
 #include <etna/models/internal/config_parts.h>
+#include <etna/models/internal/state_config.h>
 
 namespace etna::models {
 namespace {
@@ -18,6 +19,31 @@ constexpr double kPi = 3.14159265358979323846;
 /// Yarn's frequency of pair i turns `turns` times within the original context; the i that does, not whole.
 double pair_of_turns(double turns, const RopeConfig& rope, double context) {
   return static_cast<double>(rope.size) * std::log(context / (turns * 2 * kPi)) / (2 * std::log(rope.base));
+}
+
+std::int64_t attention_parameters(const DecoderConfig& c) {
+  const LatentConfig& latent = c.latent;
+  std::int64_t sum = 2 * c.width * (c.query_rows() + c.kv_rows());
+  if (latent.size > 0) {
+    const std::int64_t q = latent.query_size, up = c.heads * (c.head_size - c.rope.size + latent.value_size);
+    sum = (q > 0 ? q * (c.width + c.query_rows() + 1) : c.width * c.query_rows()) +
+          c.width * (latent.size + c.rope.size) + latent.size * (up + 1) + c.width * c.value_rows();
+  }
+  if (c.attention_gate) sum += c.width * c.query_rows();
+  if (c.query_key_norm) sum += c.norms_all_heads ? c.query_rows() + c.kv_rows() : 2 * c.head_size;
+  if (c.sub_norms) sum += c.query_rows();
+  if (c.query_bias) sum += c.query_rows() * (c.attention_gate ? 2 : 1) + 2 * c.kv_rows();
+  return sum + (c.output_bias ? c.width : 0);
+}
+
+std::int64_t feed_forward_parameters(const DecoderConfig& c, bool has_experts) {
+  const std::int64_t matrices = (c.gated ? 3 : 2) * c.width;
+  const ExpertConfig& e = c.experts;
+  if (has_experts)
+    return matrices * (e.count * e.feed_forward + e.shared) + (e.shared_gate ? c.width : 0) +
+           e.count * (c.width + (e.choice_bias ? 1 : 0));
+  const std::int64_t biases = c.ffn_bias ? (c.gated ? 2 : 1) * c.feed_forward + c.width : 0;
+  return matrices * c.feed_forward + biases + (c.sub_norms ? c.feed_forward : 0) + (c.xielu ? 2 : 0);
 }
 
 }  // namespace
@@ -46,6 +72,19 @@ DecoderConfig DecoderConfig::of_layer(std::int64_t index) const {
 
 bool DecoderConfig::is_shared(std::int64_t index) const {
   return std::any_of(each_layer.begin(), each_layer.end(), [&](const LayerConfig& one) { return one.shares == index; });
+}
+
+bool DecoderConfig::has_attention() const {
+  return each_layer.empty() || std::any_of(each_layer.begin(), each_layer.end(),
+                                           [](const LayerConfig& layer) { return layer.has_attention(); });
+}
+
+bool DecoderConfig::has_state() const {
+  return std::any_of(each_layer.begin(), each_layer.end(), [](const LayerConfig& layer) { return layer.has_state(); });
+}
+
+std::int64_t DecoderConfig::state_channels(MixerKind mixer) const {
+  return mixer == MixerKind::convolution ? width : 2 * state.key_rows() + state.value_rows();
 }
 
 double DecoderConfig::score_scale() const {
@@ -108,27 +147,19 @@ std::vector<float> DecoderConfig::rope_frequencies(std::int64_t layer) const {
 }
 
 std::int64_t DecoderConfig::num_parameters() const {
-  const std::int64_t matrices = (gated ? 3 : 2) * width;
-  std::int64_t attention = 2 * width * (query_rows() + kv_rows());
-  if (latent.size > 0) {
-    const std::int64_t q = latent.query_size, up = heads * (head_size - rope.size + latent.value_size);
-    attention = (q > 0 ? q * (width + query_rows() + 1) : width * query_rows()) + width * (latent.size + rope.size) +
-                latent.size * (up + 1) + width * value_rows();
-  }
-  const std::int64_t of_experts = matrices * (experts.count * experts.feed_forward + experts.shared) +
-                                  experts.count * (width + (experts.choice_bias ? 1 : 0));
-  std::int64_t ffn = 0;
-  for (std::int64_t i = 0; i < layers; ++i) ffn += layer(i).experts ? of_experts : matrices * feed_forward;
-  const std::int64_t others = parameters_of_few(*this);
-  const std::int64_t pre = !pre_norms ? 0 : parallel && !parallel_norms ? 1 : 2;
-  const std::int64_t of_heads = norms_all_heads ? query_rows() + kv_rows() : 2 * head_size;
-  const std::int64_t norms = (norm_bias ? 2 : 1) * width * (pre + (post_norms ? 2 : 0)) +
-                             (query_key_norm ? of_heads : 0) + (sub_norms ? query_rows() + feed_forward : 0);
-  const std::int64_t biases = (query_bias ? query_rows() + 2 * kv_rows() : 0) + (output_bias ? width : 0) +
-                              (ffn_bias ? (gated ? 2 : 1) * feed_forward + width : 0);
   const std::int64_t tables = vocabulary * width * (tied ? 1 : 2) + (head_bias ? vocabulary : 0) +
                               (positions == PositionKind::learned ? context * width : 0);
-  return ffn + layers * (attention + norms + biases + (xielu ? 2 : 0)) + tables + (norm_bias ? 2 : 1) * width + others;
+  std::int64_t sum = tables + (norm_bias ? 2 : 1) * width + parameters_of_few(*this);
+  for (std::int64_t i = 0; i < layers; ++i) {
+    const LayerConfig one = layer(i);
+    const std::int64_t sublayers = (one.mixer != MixerKind::none ? 1 : 0) + (one.has_feed_forward ? 1 : 0);
+    const std::int64_t pre = !pre_norms ? 0 : parallel && !parallel_norms ? 1 : sublayers;
+    sum += (norm_bias ? 2 : 1) * width * (pre + (post_norms ? sublayers : 0));
+    if (one.has_attention()) sum += attention_parameters(*this);
+    if (one.has_state()) sum += state_parameters(*this, one.mixer);
+    if (one.has_feed_forward) sum += feed_forward_parameters(*this, one.experts);
+  }
+  return sum;
 }
 
 void DecoderConfig::check() const {
@@ -136,6 +167,7 @@ void DecoderConfig::check() const {
   struct Size {
     const char* name;
     std::int64_t value, most;
+    bool needed = true;  ///< else it may be 0
   };
   // No model has more; products of two of these fit in 63 bits.
   constexpr std::int64_t kMost = std::int64_t{1} << 30;
@@ -143,14 +175,15 @@ void DecoderConfig::check() const {
                            {"context", context, kMost},
                            {"width", width, 1 << 20},
                            {"layers", layers, kMostLayers},
-                           {"heads", heads, 1 << 14},
-                           {"kv_heads", kv_heads, 1 << 14},
-                           {"head_size", head_size, 1 << 14},
-                           {"feed_forward", feed_forward, 1 << 22}}) {
-    if (size.value < 1 || size.value > size.most)
+                           {"heads", heads, 1 << 14, has_attention()},
+                           {"kv_heads", kv_heads, 1 << 14, has_attention()},
+                           {"head_size", head_size, 1 << 14, has_attention()},
+                           {"feed_forward", feed_forward, 1 << 22, has_dense_layer(*this)}}) {
+    if (size.value < (size.needed ? 1 : 0) || size.value > size.most)
       refuse(fmt::format("{} is {}; it must be from 1 to {}", size.name, size.value, size.most));
   }
-  if (heads % kv_heads != 0)
+  check_states(*this);
+  if (has_attention() && heads % kv_heads != 0)
     refuse(fmt::format("{} heads of queries cannot share {} heads of keys; the second must divide the first", heads,
                        kv_heads));
   if (!(norm_eps >= 0 && norm_eps < 1))
@@ -160,10 +193,13 @@ void DecoderConfig::check() const {
         std::pair{"the cap of attention's scores", attention_softcap}, std::pair{"the cap of logits", logit_softcap},
         std::pair{"the factor of embeddings", embedding_scale}, std::pair{"the factor of logits", logit_scale},
         std::pair{"the factor of the residual stream", residual_scale},
+        std::pair{"the factor of attention's input", attention_input_scale},
+        std::pair{"the factor of attention's result", attention_output_scale},
+        std::pair{"the factor of the gate", gate_scale}, std::pair{"the factor of the down projection", down_scale},
         std::pair{"the temperature of queries", temperature.scale}}) {
     if (!(value >= 0 && value <= 1e6)) refuse(fmt::format("{} is {}; it must be from 0 to 1e6", what, value));
   }
-  if (positions == PositionKind::rotary) {
+  if (positions == PositionKind::rotary && has_attention()) {
     if (rope.size < 2 || rope.size % 2 != 0 || rope.size > head_size) {
       refuse(fmt::format("rope turns {} elements of heads of {}; it must be an even number, 2 or more, that fits",
                          rope.size, head_size));
@@ -233,8 +269,8 @@ void DecoderConfig::check() const {
                          e.scale, e.jitter));
     if (e.router == RouterKind::sparsemixer && (e.chosen != 2 || e.groups > 1))
       refuse(fmt::format("sparsemixer chooses two experts of all, not {} in {} groups", e.chosen, e.groups));
-    if (!gated || sub_norms || (ffn_bias && !e.bias))
-      refuse("experts are gated feed-forward layers without norms, and with biases of all or none");
+    if (sub_norms || (ffn_bias && !e.bias) || xielu)
+      refuse("experts are feed-forward layers without norms, and with biases of all or none");
   }
   if (latent.size != 0) {
     if (latent.size < 0 || latent.size > 1 << 20 || latent.query_size < 0 || latent.query_size > 1 << 20 ||
@@ -246,6 +282,8 @@ void DecoderConfig::check() const {
     if (kv_heads != heads || query_key_norm || query_bias || packed_qkv || sub_norms || rope.size >= head_size)
       refuse("latent attention has as many heads of keys as of queries, and neither norms of heads nor biases");
   }
+  if (attention_gate && (latent.size > 0 || packed_qkv || sub_norms))
+    refuse("attention with a gate has projections of its own for queries, keys and values");
   if (xielu && (gated || sub_norms)) refuse("xIELU is the activation of plain feed-forward layers");
   if (packed_qkv && positions == PositionKind::rotary)
     refuse("queries, keys and values of rotary positions cannot be one projection; set packed_qkv to false");

@@ -46,6 +46,16 @@ struct RopeConfig {
   std::vector<float> long_divisors = {};   ///< longrope, for models with a longer context
 };
 
+/// How a layer lets positions see others.
+enum class MixerKind : std::uint8_t {
+  attention,
+  delta,                ///< gated delta net (Yang et al. 2024)
+  mamba,                ///< Mamba-2 (Dao & Gu 2024)
+  convolution,          ///< short convolution between two gates (LFM2)
+  attention_and_mamba,  ///< both, whose results are added (Falcon-H1)
+  none
+};
+
 /// What a layer has that others of the decoder may not have.
 struct LayerConfig {
   std::int64_t window = 0;   ///< a position attends to so many positions, itself included; 0: to all
@@ -58,6 +68,32 @@ struct LayerConfig {
   std::int64_t shares = -1;      ///< the earlier layer whose keys and values it attends to; -1: its own (Gemma 3n)
   bool keys_are_values = false;  ///< values are the keys before their norm and rotation (Gemma 4)
   double sparsity = 0;           ///< share of the gate's elements that are 0, were they normal (Gemma 3n)
+  MixerKind mixer = MixerKind::attention;
+  bool has_feed_forward = true;
+
+  bool has_attention() const { return mixer == MixerKind::attention || mixer == MixerKind::attention_and_mamba; }
+  bool has_mamba() const { return mixer == MixerKind::mamba || mixer == MixerKind::attention_and_mamba; }
+  bool has_state() const { return mixer != MixerKind::attention && mixer != MixerKind::none; }
+};
+
+/// Layers that keep a state of bounded size in place of keys and values: gated delta nets and Mamba-2, behind a short
+/// convolution; or this convolution alone.
+struct StateConfig {
+  std::int64_t kernel = 0;     ///< positions that the convolution spans; 0: no layer keeps a state
+  std::int64_t key_heads = 0;  ///< heads of keys (Mamba-2: groups of B and C); divides heads
+  std::int64_t heads = 0;
+  std::int64_t key_size = 0, value_size = 0;  ///< elements of a head, which keeps a matrix of both
+  bool kernel_bias = false, input_bias = false, output_bias = false;
+  // Mamba-2
+  bool norm = true;                            ///< of the result, with the gate
+  bool norm_before_gate = false;               ///< else the gated result is normed
+  std::int64_t norm_groups = 1;                ///< which are normed one by one
+  double least_step = 0, largest_step = 1e30;  ///< of time
+  double input_scale = 1, output_scale = 1;    ///< factors of Falcon-H1
+  double part_scales[5] = {1, 1, 1, 1, 1};     ///< of the gate, x, B, C and the steps of time
+
+  std::int64_t key_rows() const { return key_heads * key_size; }
+  std::int64_t value_rows() const { return heads * value_size; }
 };
 
 /// How the scores of experts follow from the router's logits.
@@ -86,6 +122,7 @@ struct ExpertConfig {
   bool groups_by_best = false;                 ///< groups are compared by the best expert, else by the best two
   std::int64_t groups = 1, chosen_groups = 1;  ///< experts are chosen from the best groups
   bool normalized = false;                     ///< factors are divided by their sum
+  bool shared_gate = false;                    ///< the shared layer's result is multiplied by a score of the position
   double scale = 1;                            ///< of factors
   double jitter = 0;                           ///< sparsemixer: how far below the best a score still counts
   bool bias = false;                           ///< of the router and of each expert's matrices (gpt-oss)
@@ -165,16 +202,20 @@ struct DecoderConfig {
   LatentConfig latent;
   LayerInputConfig layer_inputs;
   StreamConfig streams;
+  StateConfig state;
+  bool attention_gate = false;  ///< attention's result is multiplied by the sigmoid of a projection (Qwen3-Next)
 
   PositionKind positions = PositionKind::rotary;
   RopeConfig rope;
   double attention_scale = 0;    ///< of scores; 0: 1/√head_size
   double attention_softcap = 0;  ///< scores become c · tanh(scores / c) (Gemma 2); 0: not
   double logit_softcap = 0;
-  double logit_scale = 1;         ///< of logits (Cohere, Granite)
-  double residual_scale = 1;      ///< of what each sublayer adds to x (Granite)
-  double embedding_scale = 1;     ///< of token embeddings (Gemma: √width)
-  std::int64_t window = 0;        ///< a position attends to so many positions, itself included; 0: to all
+  double logit_scale = 1;                                        ///< of logits (Cohere, Granite)
+  double residual_scale = 1;                                     ///< of what each sublayer adds to x (Granite)
+  double embedding_scale = 1;                                    ///< of token embeddings (Gemma: √width)
+  double attention_input_scale = 1, attention_output_scale = 1;  ///< of attention's input and result (Falcon-H1)
+  double gate_scale = 1, down_scale = 1;  ///< of the feed-forward layer's gate and result (Falcon-H1)
+  std::int64_t window = 0;                ///< a position attends to so many positions, itself included; 0: to all
   std::int64_t window_every = 1;  ///< layers 0 ... n-2 of each n have the window, the last sees all; 1: all have it
   double window_rope_base = 0;    ///< base of rope in layers with a window (Gemma 3), not scaled; 0: as the others
   QueryTemperature temperature;
@@ -199,6 +240,11 @@ struct DecoderConfig {
   std::int64_t kv_rows() const { return kv_heads * head_size; }
   /// Of attention's result.
   std::int64_t value_rows() const { return heads * (latent.size > 0 ? latent.value_size : head_size); }
+  /// Whether some layer has attention, or keeps a state.
+  bool has_attention() const;
+  bool has_state() const;
+  /// Channels of the convolution in front of a layer's state.
+  std::int64_t state_channels(MixerKind mixer) const;
   double score_scale() const;
   /// Positions of the training before rope was scaled.
   std::int64_t original_context() const { return rope.original_context > 0 ? rope.original_context : context; }

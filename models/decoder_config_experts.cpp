@@ -40,6 +40,15 @@ std::vector<bool> expert_layers(const Json& json, const ExpertRules& rules, cons
 
 }  // namespace
 
+void set_expert_layers(DecoderConfig& c, const std::vector<bool>& has) {
+  std::vector<LayerConfig> layers;
+  for (std::int64_t i = 0; i < c.layers; ++i) {
+    layers.push_back(c.layer(i));
+    layers.back().experts = has.at(static_cast<std::size_t>(i));
+  }
+  if (!c.each_layer.empty() || std::find(has.begin(), has.end(), false) != has.end()) c.each_layer = std::move(layers);
+}
+
 void read_experts(const Json& json, const ExpertRules& rules, DecoderConfig& c) {
   ExpertConfig& e = c.experts;
   e.count = expert_count(json);
@@ -47,7 +56,8 @@ void read_experts(const Json& json, const ExpertRules& rules, DecoderConfig& c) 
   e.chosen = number(json, rules.chosen, 2);
   if (e.router == RouterKind::sparsemixer) e.chosen = 2;
   e.feed_forward = required(json, std::string(rules.width).c_str());
-  e.shared = number(json, rules.shared, 0) * e.feed_forward;
+  e.shared =
+      rules.shared_width.empty() ? number(json, rules.shared, 0) * e.feed_forward : number(json, rules.shared_width, 0);
   if (!rules.norm.empty()) e.normalized = read(json, std::string(rules.norm).c_str(), rules.normalized);
   if (rules.scaled) e.scale = read(json, "routed_scaling_factor", 1.0);
   e.groups = rules.scaled ? read<std::int64_t>(json, "n_group", 1) : 1;
@@ -55,7 +65,7 @@ void read_experts(const Json& json, const ExpertRules& rules, DecoderConfig& c) 
   if (read<std::string>(json, "topk_method", "") == "greedy") e.groups = 1;
   e.chosen_groups = e.groups > 1 ? read<std::int64_t>(json, "topk_group", 1) : 1;
   e.jitter = e.router == RouterKind::sparsemixer ? read(json, "router_jitter_noise", e.jitter) : 0;
-  if (c.layers <= kMostLayers) set_expert_layers(c, expert_layers(json, rules, c));
+  if (c.layers <= kMostLayers && !lists_experts(c)) set_expert_layers(c, expert_layers(json, rules, c));
 }
 
 }  // namespace etna::models

@@ -342,18 +342,25 @@ DecoderConfig decoder_config_json_read_config(const Json& whole) {
   };
   c.vocabulary = size("vocab_size", a.vocabulary);
   c.width = required(json, key("hidden_size"));
-  c.layers = required(json, key("num_hidden_layers"));
+  const bool lists_layers = a.states.single && field(json, key("num_hidden_layers")) == nullptr;
+  c.layers = lists_layers ? listed_layers(json) : required(json, key("num_hidden_layers"));
   c.next_layers = read<std::int64_t>(json, "num_nextn_predict_layers", 0);
-  c.heads = size("num_attention_heads", a.heads);
-  c.kv_heads = if_given(json, key("num_key_value_heads"), a.kv_heads > 0 ? a.kv_heads : c.heads);
-  c.head_size = if_given(json, key("head_dim"), a.head_size);
+  if (!a.states.no_attention) {
+    c.heads = size("num_attention_heads", a.heads);
+    c.kv_heads = if_given(json, key("num_key_value_heads"), a.kv_heads > 0 ? a.kv_heads : c.heads);
+    c.head_size = if_given(json, key("head_dim"), a.head_size);
+  }
   if (a.latent) read_latent(json, c);
   const Json* columns = field(json, key("intermediate_size"));
   const bool by_layer = a.read_json != nullptr && columns != nullptr && columns->is_array();
-  if (!by_layer) c.feed_forward = size("intermediate_size", a.feed_forward_per_width * c.width);
+  if (a.states.there())
+    c.feed_forward = read<std::int64_t>(json, key("intermediate_size"), 0);
+  else if (!by_layer)
+    c.feed_forward = size("intermediate_size", a.feed_forward_per_width * c.width);
   c.context = size("max_position_embeddings", a.context);
   c.rope.base = a.rope_base;
-  c.norm_eps = c.norm == NormKind::rms ? read(json, "rms_norm_eps", 1e-6) : read(json, key("layer_norm_eps"), 1e-5);
+  c.norm_eps =
+      c.norm == NormKind::rms ? read(json, key("rms_norm_eps"), 1e-6) : read(json, key("layer_norm_eps"), 1e-5);
   c.tied = read(json, "tie_word_embeddings", c.tied);
   read_attention_bias(json, a, c);
   c.ffn_bias = read(json, "mlp_bias", c.ffn_bias);
@@ -362,7 +369,7 @@ DecoderConfig decoder_config_json_read_config(const Json& whole) {
     throw FormatError("limits of queries, keys and values ('clip_qkv') do not run here");
   c.query_key_norm = read(json, "use_qk_norm", c.query_key_norm);
   if (a.says_parallel) c.parallel = read(json, "use_parallel_residual", c.parallel);
-  if (!read(json, "use_bias", true)) c.query_bias = c.output_bias = c.ffn_bias = false;
+  if (!a.states.there() && !read(json, "use_bias", true)) c.query_bias = c.output_bias = c.ffn_bias = false;
   const std::string activation =
       read<std::string>(json, "hidden_activation", read<std::string>(json, key("hidden_act"), ""));
   if (!activation.empty() && !a.fixed_activation) {
@@ -385,10 +392,14 @@ DecoderConfig decoder_config_json_read_config(const Json& whole) {
   if (scalar > 0) c.attention_scale = 1 / std::sqrt(scalar);
   fill_defaults(c);
   read_factors(json, a, c);
-  read_window(json, c);
-  set_layers(c, read_rotated(json, a, c));
-  if (a.experts.there) read_experts(json, a.experts, c);
-  if (c.positions == PositionKind::rotary) decoder_config_json_read_rope(json, a, c);
+  if (a.states.there()) {
+    read_states(json, a.states, c);
+  } else {
+    read_window(json, c);
+    set_layers(c, read_rotated(json, a, c));
+  }
+  if (a.experts.there && (!a.states.single || lists_experts(c))) read_experts(json, a.experts, c);
+  if (c.positions == PositionKind::rotary && c.heads > 0) decoder_config_json_read_rope(json, a, c);
   if (a.read_json != nullptr) a.read_json(json, c);
   // Beside the text's part, too; compressed-tensors' first files have the second name.
   for (const Json* holder : {&json, &whole})
@@ -443,7 +454,8 @@ std::string config_json(const DecoderConfig& c) {
   if (!c.rope.divisors.empty() || c.rope.extrapolation != 1)
     throw Error("config_json: a config.json has no word for divisors of rope's frequencies and yarn's extrapolation");
   if (!c.each_layer.empty() || c.residual_scale != 1 || c.embedding_scale != 1 || c.logit_scale != 1 ||
-      c.temperature.scale > 0 || !c.pre_norms || c.post_norms || c.query_key_norm || c.parallel || c.xielu)
+      c.temperature.scale > 0 || c.attention_gate || !c.pre_norms || c.post_norms || c.query_key_norm || c.parallel ||
+      c.xielu)
     throw Error("config_json: a config.json of llama has no word for other norms, factors and layers that differ");
   if (c.output_bias != c.query_bias || c.head_bias || c.window_every != 1)
     throw Error("config_json: a config.json of llama has no word for biases or windows of some layers only");
@@ -459,7 +471,8 @@ std::string config_json(const DecoderConfig& c) {
 
 DecoderConfig decoder_config(std::string_view json, const std::string& name) {
   try {
-    DecoderConfig config = decoder_config_json_read_config(data::parse_json_object(json, name, "config"));
+    DecoderConfig config =
+        decoder_config_json_read_config(data::parse_json_object(with_finite_numbers(json), name, "config"));
     config.check();
     return config;
   } catch (const FormatError& error) {

@@ -102,7 +102,12 @@ DecoderFeedForward::DecoderFeedForward(Weights& weights, const std::string& name
       shared(experts == nullptr || experts->shared == 0
                  ? nullptr
                  : std::make_unique<DecoderFeedForward>(weights, name + ".shared", config, experts->shared)),
+      shared_gate(shared && experts->shared_gate
+                      ? std::make_unique<Projection>(weights, name + ".shared_gate", config.width, 1, false)
+                      : nullptr),
       activation_(config.activation),
+      gate_scale_(config.gate_scale),
+      down_scale_(config.down_scale),
       split_(split),
       deviations_(sparsity > 0 ? deviations_of(sparsity) : kNotANumber),
       config_(experts) {
@@ -113,6 +118,7 @@ DecoderFeedForward::DecoderFeedForward(Weights& weights, const std::string& name
   if (sub_norm) register_module("sub_norm", *sub_norm);
   if (xielu) register_module("activation", *xielu);
   if (shared) register_module("shared", *shared);
+  if (shared_gate) register_module("shared_gate", *shared_gate);
   if (gate && !router) concat_weights({gate.get(), &up});
 }
 
@@ -120,17 +126,20 @@ Tensor DecoderFeedForward::forward(const Tensor& x, const ProjectionMode& mode) 
   if (!router) return sum_of_parts(forward_part(x, mode), split_);
   const Tensor rows = x.reshape({-1, x.size(-1)});
   const Tensor y = experts(rows, router->choose(rows, mode), mode).reshape(x.shape());
-  return shared ? y + shared->forward(x, mode) : y;
+  if (!shared) return y;
+  const Tensor beside = shared->forward(x, mode);
+  return y + (shared_gate ? beside * sigmoid((*shared_gate)(x, mode)) : beside);
 }
 
 Tensor DecoderFeedForward::forward_part(const Tensor& x, const ProjectionMode& mode) const {
   if (xielu) return down((*xielu)(up(x, mode)), mode);
   if (!mode.generates && !gate && !sub_norm && up.plain() && down.plain())
     return feed_forward(x, up.weight, up.bias, down.weight, down.bias, activation_);
-  const Tensor first = gate ? (*gate)(x, mode) : up(x, mode);
+  const auto scaled = [](const Tensor& y, double scale) { return scale == 1 ? y : y * scale; };
+  const Tensor first = gate ? scaled((*gate)(x, mode), gate_scale_) : up(x, mode);
   Tensor h = activate(std::isnan(deviations_) ? first : cut_off(first), activation_);
   if (gate) h = h * up(x, mode);
-  return down(sub_norm ? (*sub_norm)(h) : h, mode);
+  return scaled(down(sub_norm ? (*sub_norm)(h) : h, mode), down_scale_);
 }
 
 /// What is above so many standard deviations of each row, the rest 0.
@@ -150,7 +159,7 @@ Tensor DecoderFeedForward::between(const Tensor& gate, const Tensor& up) const {
 Tensor DecoderFeedForward::experts(const Tensor& x, const ChosenExperts& chosen, const ProjectionMode& mode) const {
   if (!mode.generates && !up.frozen()) return each_expert(x, chosen);
   const std::int64_t count = router->logits.out;
-  if (config_->limit == 0 && !config_->scales_input && !gate->bias.defined() && !down.bias.defined()) {
+  if (gate && config_->limit == 0 && !config_->scales_input && !up.bias.defined()) {
     return expert_feed_forward(x, gate->blocks(), up.blocks(), down.blocks(), {chosen.expert, chosen.factor},
                                activation_, count);
   }
@@ -160,7 +169,8 @@ Tensor DecoderFeedForward::experts(const Tensor& x, const ChosenExperts& chosen,
   };
   const Tensor factor = chosen.factor.unsqueeze(-1);
   const Tensor rows = config_->scales_input ? x.unsqueeze(1) * factor : x;
-  const Tensor y = times(between(times(rows, *gate), times(rows, up)), down);
+  const Tensor h = gate ? between(times(rows, *gate), times(rows, up)) : activate(times(rows, up), activation_);
+  const Tensor y = times(h, down);
   return (config_->scales_input ? y : y * factor).sum(1).to(x.dtype());
 }
 
@@ -177,7 +187,8 @@ Tensor DecoderFeedForward::each_expert(const Tensor& x, const ChosenExperts& cho
       return linear(rows, own(layer.weight), layer.bias.defined() ? own(layer.bias) : Tensor());
     };
     const Tensor factor = factors.slice(1, e, e + 1), rows = config_->scales_input ? x * factor : x;
-    const Tensor y = times(between(times(rows, *gate), times(rows, up)), down);
+    const Tensor h = gate ? between(times(rows, *gate), times(rows, up)) : activate(times(rows, up), activation_);
+    const Tensor y = times(h, down);
     const Tensor counted = config_->scales_input ? y : y * factor;
     sum = sum.defined() ? sum + counted : counted;
   }

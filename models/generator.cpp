@@ -36,8 +36,13 @@ GeneratorOptions with_defaults(GeneratorOptions options, std::int64_t context) {
 }
 
 /// Keys and values are where their blocks are.
-KvCacheOptions beside_layers(KvCacheOptions options, const Decoder& model) {
+KvCacheOptions beside_layers(const GeneratorOptions& generator, const Decoder& model) {
+  KvCacheOptions options = generator.cache;
   options.host_layers = model.host_layers();
+  if (generator.guesses > 0 && model.config.has_state())
+    throw Error("Generator: layers that keep a state cannot take a wrong guess back; set guesses to 0");
+  // Of each slot and of a text that is only read, and as many of prefixes.
+  if (options.states == 0) options.states = (generator.slots + 1) * (options.reuse_prefixes ? 2 : 1);
   return options;
 }
 
@@ -64,7 +69,7 @@ const char* name(StopReason reason) {
 Generator::Generator(const Decoder& model, const GeneratorOptions& options)
     : model_(model),
       options_(with_defaults(options, model.config.context)),
-      cache_(model.own_config, options.device, beside_layers(options.cache, model)),
+      cache_(model.own_config, options.device, beside_layers(options_, model)),
       slots_(static_cast<std::size_t>(options.slots)),
       steps_(std::make_unique<Steps>()) {
   const std::int64_t slots = options.slots;
@@ -73,6 +78,7 @@ Generator::Generator(const Decoder& model, const GeneratorOptions& options)
   positions_ = full({slots}, -1, {i32, device});
   active_ = zeros({slots}, {i32, device});
   if (model.stacked_adapters > 0) adapters_ = full({slots}, -1, {i32, device});
+  if (cache_.keeps_states()) state_rows_ = full({slots}, -1, {i32, device});
   numbers_ = zeros({slots, kSamplingNumbers}, {f32, device});
   seeds_ = zeros({slots, 2}, {i32, device});
   draws_ = zeros({slots}, {i32, device});
@@ -173,9 +179,25 @@ bool Generator::is_full(const Slot& slot) const {
   return slot.position >= std::min(model_.config.context, cache_.capacity());
 }
 
+/// @param rows of the states of sequences; used where layers keep one @param counts as DecoderCache::counts
+DecoderCache Generator::with_states(DecoderCache cache, const Tensor& rows, const Tensor& counts) {
+  if (!cache_.keeps_states()) return cache;
+  cache.states = cache_.states();
+  cache.state_rows = rows;
+  cache.counts = counts;
+  return cache;
+}
+
+void Generator::write_state_row(const Slot& slot) {
+  if (!state_rows_.defined()) return;
+  state_rows_.select(0, &slot - slots_.data()).fill_(static_cast<double>(cache_.state_row(slot.cached)));
+}
+
 /// The cache for the first slots.
 DecoderCache Generator::slots_cache(std::int64_t rows) {
-  return {&cache_.layers(), {first_slots(table_, rows), first_slots(positions_, rows)}, first_slots(adapters_, rows)};
+  return with_states(
+      {&cache_.layers(), {first_slots(table_, rows), first_slots(positions_, rows)}, first_slots(adapters_, rows)},
+      first_slots(state_rows_, rows));
 }
 
 /// The adapter of one sequence, [1]; undefined where the model has none.

@@ -92,8 +92,9 @@ class Generator {
   using Id = std::int64_t;
 
   /// @param model must outlive this object, and be on options.device
-  /// @throws Error for an invalid number of slots or guesses or an invalid cache size, and for a draft with another
-  /// vocabulary, with too short a context for the guesses, or without guesses
+  /// @throws Error for an invalid number of slots or guesses or an invalid cache size, for a draft with another
+  /// vocabulary, with too short a context for the guesses, or without guesses, and for guesses where layers of the
+  /// model or of the draft keep a state
   Generator(const Decoder& model, const GeneratorOptions& options = {});
   ~Generator();
   Generator(const Generator&) = delete;
@@ -226,8 +227,10 @@ class Generator {
   bool can_capture() const;
   Tensor same_on_all_ranks(const Tensor& tokens) const;
   std::int64_t most_blocks() const;
-  Tensor read_captured(std::span<const std::int32_t> tokens, std::int64_t at, std::int64_t adapter,
-                       const std::vector<std::int32_t>& blocks);
+  Tensor read_captured(std::span<const std::int32_t> tokens, std::int64_t at, std::int64_t adapter, KvCache::Id cached);
+  std::int64_t next_chunk(const Slot& slot) const;
+  void write_state_row(const Slot& slot);
+  DecoderCache with_states(DecoderCache cache, const Tensor& rows, const Tensor& counts = {});
   void draw_first(Slot& slot, const Tensor& last);
   void check_range(Slot& slot);
   void read_prompts();
@@ -266,7 +269,7 @@ class Generator {
   Id next_ = 0;
   std::int64_t turn_ = 0;  ///< counts chunks, so that prompts take turns
   std::int64_t width_ = 0;
-  Tensor tokens_, positions_, active_, adapters_, table_, numbers_, seeds_, draws_, counts_, bias_;
+  Tensor tokens_, positions_, active_, adapters_, state_rows_, table_, numbers_, seeds_, draws_, counts_, bias_;
   Tensor guessed_;  ///< [2, slots, 1 + guesses] i32: the tokens that a step with guesses reads and samples
   Owned<Steps> steps_;
   Owned<Draft> draft_;

@@ -101,6 +101,7 @@ Generator::Slot& Generator::take_slot(std::span<const std::int32_t> prompt, cons
       widen(slot.blocks);
     else
       write_row(static_cast<std::size_t>(&slot - slots_.data()));
+    write_state_row(slot);
     write_sampling(slot);
   } catch (...) {
     finish(slot, StopReason::left);
@@ -149,13 +150,22 @@ Generator::Id Generator::read_whole(std::span<const std::int32_t> prompt, const 
   return sequence;
 }
 
+/// Tokens of a prompt's next chunk. Where layers keep a state, one ends with the last block that others may reuse.
+std::int64_t Generator::next_chunk(const Slot& slot) const {
+  const std::int64_t count = std::min(options_.chunk, slot.prompt - slot.position);
+  const std::int64_t shared = (slot.prompt - 1) / kCacheBlock * kCacheBlock;
+  const bool keeps = cache_.keeps_states() && options_.cache.reuse_prefixes && slot.position < shared;
+  return keeps ? std::min(count, shared - slot.position) : count;
+}
+
 /// Reads the next chunk of a prompt. Where it was the last one, the sequence takes part in the next step.
 void Generator::read_chunk(Slot& slot) {
-  const std::int64_t at = slot.position, count = std::min(options_.chunk, slot.prompt - at);
+  const std::int64_t at = slot.position, count = next_chunk(slot);
   const Tensor last = read_rows(
       slot, std::span(slot.tokens).subspan(static_cast<std::size_t>(at)).first(static_cast<std::size_t>(count)), at);
   slot.position += count;
   times_.prompt_tokens += count;
+  if (slot.position == (slot.prompt - 1) / kCacheBlock * kCacheBlock) cache_.keep_state(slot.cached, slot.position);
   if (slot.position < slot.prompt) return;
   slot.reading = false;
   slot.generated = 1;
@@ -171,13 +181,12 @@ void Generator::read_prompts() {
   const auto begin = PromptClock::now();
   std::int64_t room = options_.chunk;
   bool any = false;
-  const auto count_of = [this](const Slot& slot) { return std::min(options_.chunk, slot.prompt - slot.position); };
   while (true) {
     Slot* next = nullptr;
     for (Slot& slot : slots_)
-      if (slot.reading && count_of(slot) <= room && (next == nullptr || slot.turn < next->turn)) next = &slot;
+      if (slot.reading && next_chunk(slot) <= room && (next == nullptr || slot.turn < next->turn)) next = &slot;
     if (next == nullptr) break;
-    room -= count_of(*next);
+    room -= next_chunk(*next);
     any = true;
     next->turn = ++turn_;
     try {
@@ -195,12 +204,13 @@ void Generator::read_prompts() {
 /// @return [1, width], the last block's output for the last token; the next call overwrites it
 Tensor Generator::read_rows(const Slot& slot, std::span<const std::int32_t> tokens, std::int64_t at) {
   const auto index = static_cast<std::int64_t>(&slot - slots_.data()), count = std::ssize(tokens);
-  if (captures_prompt(count))
-    return read_captured(tokens, at, slot.options.adapter, cache_.row(slot.cached, most_blocks()));
+  if (captures_prompt(count)) return read_captured(tokens, at, slot.options.adapter, slot.cached);
   const Tensor positions = from_vector(std::vector<std::int32_t>{static_cast<std::int32_t>(at)}, options_.device);
   return model_
       .extend(from_vector(std::vector<std::int32_t>(tokens.begin(), tokens.end()), {1, count}, options_.device),
-              {&cache_.layers(), {table_.slice(0, index, index + 1), positions}, adapter_row(slot.options.adapter)})
+              with_states(
+                  {&cache_.layers(), {table_.slice(0, index, index + 1), positions}, adapter_row(slot.options.adapter)},
+                  state_rows_.defined() ? state_rows_.slice(0, index, index + 1) : Tensor()))
       .select(1, count - 1);
 }
 
@@ -217,27 +227,30 @@ bool Generator::captures_prompt(std::int64_t tokens) const {
 }
 
 /// The same, by a step of as many tokens or a few more. The others come behind, where no token of the text sees them,
-/// and the next ones overwrite them. @param blocks all that a sequence can have, -1 where it has none
+/// and the next ones overwrite them; a state does not take them up. @param cached the sequence in the cache
 Tensor Generator::read_captured(std::span<const std::int32_t> tokens, std::int64_t at, std::int64_t adapter,
-                                const std::vector<std::int32_t>& blocks) {
+                                KvCache::Id cached) {
+  const std::vector<std::int32_t> blocks = cache_.row(cached, most_blocks());
   const auto count = static_cast<std::int32_t>(tokens.size());
   const std::int64_t rows = captured_prompt_rows(count), width = std::ssize(blocks);
   if (!steps_->prompt) {
     steps_->prompt = std::make_unique<Steps::PromptStep>(
         capture(std::function<Tensor(const Tensor&)>([this, width](const Tensor& in) {
-                  const std::int64_t most = in.size(0) - width - 3;
+                  const std::int64_t most = in.size(0) - width - 4;
                   const auto number = [&](std::int64_t i) { return in.slice(0, most + i, most + i + 1); };
-                  const Tensor x = model_.extend(in.slice(0, 0, most).unsqueeze(0),
-                                                 {&cache_.layers(),
-                                                  {in.slice(0, most + 3, most + 3 + width).unsqueeze(0), number(0)},
-                                                  adapters_.defined() ? number(2) : Tensor()});
+                  const DecoderCache cache{&cache_.layers(),
+                                           {in.slice(0, most + 4, most + 4 + width).unsqueeze(0), number(0)},
+                                           adapters_.defined() ? number(2) : Tensor()};
+                  const Tensor x =
+                      model_.extend(in.slice(0, 0, most).unsqueeze(0), with_states(cache, number(3), number(1) + 1.0));
                   return index_select(x.select(0, 0), 0, number(1));
                 }),
                 {.device = options_.device, .name = "prompt", .varied_shapes = true}));
   }
   std::vector<std::int32_t> in(tokens.begin(), tokens.end());
   in.resize(static_cast<std::size_t>(rows), 0);
-  in.insert(in.end(), {static_cast<std::int32_t>(at), count - 1, static_cast<std::int32_t>(adapter)});
+  in.insert(in.end(),
+            {static_cast<std::int32_t>(at), count - 1, static_cast<std::int32_t>(adapter), cache_.state_row(cached)});
   in.insert(in.end(), blocks.begin(), blocks.end());
   return (*steps_->prompt)(from_vector(in));
 }

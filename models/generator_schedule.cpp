@@ -32,7 +32,7 @@ bool allows_only(TokenGrammar& grammar, TokenGrammar::State state, const std::ve
 bool Generator::waits(const Slot& slot) const {
   if (!is_full(slot)) return false;
   const bool turns = model_.config.positions == PositionKind::rotary && options_.cache.dtype != u8 &&
-                     cache_.droppable(slot.position, slot.options.sinks) > 0;
+                     !cache_.keeps_states() && cache_.droppable(slot.position, slot.options.sinks) > 0;
   return !slot.options.endless || !turns;
 }
 
@@ -68,6 +68,7 @@ void Generator::read_again(Slot& slot) {
   cache_.finish(slot.cached, {});
   const KvCache::Started started = cache_.start(tokens, slot.options.adapter);
   slot.cached = started.id;
+  write_state_row(slot);
   slot.dropped = known - static_cast<std::int64_t>(tokens.size());
   cache_.reserve(slot.cached, static_cast<std::int64_t>(tokens.size()));
   slot.blocks = (static_cast<std::int64_t>(tokens.size()) - 1) / kCacheBlock + 1;
@@ -240,10 +241,16 @@ std::vector<GeneratedToken> Generator::next_tokens() {
       if (can_guess()) guess(tokens);
       if (!tokens.empty()) break;
       full = queue_steps();
-    } catch (const OutOfMemory&) {
-      // The device may have done a part of the step. The next one begins with what the host knows.
-      for (Slot& slot : slots_)
-        if (slot.decoding()) activate(slot, false);
+    } catch (const OutOfMemory& error) {
+      // The device may have done a part of the step. The next one begins with what the host knows; but a state that has
+      // taken a token up does not give it back.
+      for (Slot& slot : slots_) {
+        if (!slot.decoding()) continue;
+        if (cache_.keeps_states())
+          fail(slot, error);
+        else
+          activate(slot, false);
+      }
       throw;
     }
     if (full && std::all_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.pending.empty(); })) {

@@ -33,12 +33,13 @@ void Generator::warm_up_prompts() {
     cache_.reserve(started.id, most);
     const std::vector<std::int32_t> blocks = cache_.row(started.id, most_blocks());
     const Tensor row = from_vector(blocks, {1, std::ssize(blocks)}, options_.device);
+    const Tensor states = full({1}, static_cast<double>(cache_.state_row(started.id)), {i32, options_.device});
     const auto read = [&](std::int64_t count) {
       if (captures_prompt(count))
-        return read_captured(std::vector<std::int32_t>(static_cast<std::size_t>(count)), 0, -1, blocks);
+        return read_captured(std::vector<std::int32_t>(static_cast<std::size_t>(count)), 0, -1, started.id);
       return model_
           .extend(zeros({1, count}, {i32, options_.device}),
-                  {&cache_.layers(), {row, zeros({1}, {i32, options_.device})}, adapter_row(-1)})
+                  with_states({&cache_.layers(), {row, zeros({1}, {i32, options_.device})}, adapter_row(-1)}, states))
           .select(1, count - 1);
     };
     // The longest first: shorter ones then fit into its memory. Of captured ones, the first call runs eagerly.

@@ -58,7 +58,7 @@ class Exporter {
                                      {"xielu.eps", &Xielu::eps}}) {
       std::vector<float> each;
       for (const DecoderBlock& block : decoder_.blocks)
-        each.push_back((block.ffn.xielu.get()->*value).detach().item<float>());
+        each.push_back((block.ffn->xielu.get()->*value).detach().item<float>());
       to.set(key, each);
     }
   }
@@ -75,7 +75,7 @@ class Exporter {
     const Architecture& architecture = architecture_of(decoder_.config);
     const bool both = architecture.packs_gate(), packed = architecture.packs_qkv();
     const std::string prefix = "blk." + name.substr(7);
-    const DecoderAttention& a = b.attention;
+    const DecoderAttention& a = *b.attention;
     if (a.qkv || packed) {
       const std::vector<const Projection*> all =
           a.qkv ? std::vector<const Projection*>{a.qkv.get()}
@@ -91,23 +91,23 @@ class Exporter {
       }
     }
     if (a.sinks.defined()) plain(gguf_name(decoder_.config, name + "attention.sinks"), a.sinks);
-    matrix(name + "attention.output", {&b.attention.output});
-    bias(name + "attention.output", {&b.attention.output});
+    matrix(name + "attention.output", {&a.output});
+    bias(name + "attention.output", {&a.output});
     for (const auto& [part, n] : {std::pair<const char*, const Norm*>{"attention_norm", b.attention_norm.get()},
-                                  {"attention.query_norm", b.attention.query_norm.get()},
-                                  {"attention.key_norm", b.attention.key_norm.get()},
-                                  {"attention.sub_norm", b.attention.sub_norm.get()},
+                                  {"attention.query_norm", a.query_norm.get()},
+                                  {"attention.key_norm", a.key_norm.get()},
+                                  {"attention.sub_norm", a.sub_norm.get()},
                                   {"attention_post_norm", b.attention_post_norm.get()},
                                   {"ffn_norm", b.ffn_norm.get()},
-                                  {"ffn.sub_norm", b.ffn.sub_norm.get()},
+                                  {"ffn.sub_norm", b.ffn->sub_norm.get()},
                                   {"ffn_post_norm", b.ffn_post_norm.get()}})
       if (n != nullptr) norm(name + part, *n);
-    if (b.ffn.router) return experts(name, b.ffn);
-    if (both) matrix(prefix + "ffn_up", {b.ffn.gate.get(), &b.ffn.up}, true);
-    for (const auto& [part, layer] : {std::pair<const char*, const Projection*>{"ffn.gate", b.ffn.gate.get()},
-                                      {"ffn.up", &b.ffn.up},
-                                      {"ffn.down", &b.ffn.down}}) {
-      if (layer == nullptr || (both && layer != &b.ffn.down)) continue;
+    if (b.ffn->router) return experts(name, *b.ffn);
+    if (both) matrix(prefix + "ffn_up", {b.ffn->gate.get(), &b.ffn->up}, true);
+    for (const auto& [part, layer] : {std::pair<const char*, const Projection*>{"ffn.gate", b.ffn->gate.get()},
+                                      {"ffn.up", &b.ffn->up},
+                                      {"ffn.down", &b.ffn->down}}) {
+      if (layer == nullptr || (both && layer != &b.ffn->down)) continue;
       matrix(name + part, {layer});
       bias(name + part, {layer});
     }

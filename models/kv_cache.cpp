@@ -31,7 +31,7 @@ std::string KvCacheStats::str() const {
 
 std::int64_t cache_block_bytes(const DecoderConfig& config, std::int64_t layer, DType dtype) {
   const LayerConfig own = config.layer(layer);
-  if (own.shares >= 0) return 0;
+  if (own.shares >= 0 || !own.has_attention()) return 0;
   const std::int64_t size = own.head_size > 0 ? own.head_size : config.head_size;
   const std::int64_t row = dtype == u8 ? cache_row_bytes(size) : size * static_cast<std::int64_t>(item_size(dtype));
   return checked_product(2 * (own.kv_heads > 0 ? own.kv_heads : config.kv_heads) * kCacheBlock, row, "KvCache");
@@ -46,7 +46,8 @@ KvCache::KvCache(const DecoderConfig& config, Device device, const KvCacheOption
   blocks_ = blocks_for(options.tokens > 0 ? options.tokens : config.context);
   if (options.bytes > 0)
     blocks_ = static_cast<std::int64_t>(
-        std::min(static_cast<std::uint64_t>(blocks_), options.bytes / static_cast<std::uint64_t>(block)));
+        std::min(static_cast<std::uint64_t>(blocks_),
+                 options.bytes / static_cast<std::uint64_t>(std::max<std::int64_t>(block, 1))));
   if (blocks_ < 1) {
     throw Error(fmt::format("KvCache: {} cannot hold a block of {} positions, which takes {}",
                             readable_bytes(options.bytes), kCacheBlock,
@@ -63,12 +64,19 @@ KvCache::KvCache(const DecoderConfig& config, Device device, const KvCacheOption
       layers_.push_back(layers_[static_cast<std::size_t>(layer.shares)]);
       continue;
     }
-    layers_.push_back(paged_cache(blocks_, layer.kv_heads > 0 ? layer.kv_heads : config.kv_heads,
-                                  layer.head_size > 0 ? layer.head_size : config.head_size, {options.dtype, on}));
+    layers_.push_back(layer.has_attention()
+                          ? paged_cache(blocks_, layer.kv_heads > 0 ? layer.kv_heads : config.kv_heads,
+                                        layer.head_size > 0 ? layer.head_size : config.head_size, {options.dtype, on})
+                          : PagedCache());
   }
   for (std::int64_t i = blocks_; i-- > 0;) free_.push_back(static_cast<std::int32_t>(i));
   stats_.blocks = blocks_;
   stats_.bytes = static_cast<std::uint64_t>(blocks_ * block);
+  if (!config.has_state()) return;
+  if (options.states < 0) throw Error(fmt::format("KvCache: states is {}; wanted 0 (a few) or more", options.states));
+  const std::int64_t states = options.states > 0 ? options.states : 4;
+  states_ = std::make_unique<StateCache>(config, device, states, options.host_layers);
+  stats_.bytes += StateCache::bytes(config, states);
 }
 
 KvCache::~KvCache() = default;
@@ -90,11 +98,14 @@ KvCache::Started KvCache::start(std::span<const std::int32_t> prompt, std::int64
                                           prompt.begin() + static_cast<std::ptrdiff_t>(first + kCacheBlock)});
     if (child == at->children.end()) break;
     at = child->second.get();
-    if (at->users++ == 0) --cached_;
-    at->used = clock_;
-    ++at->uses;
-    list(*at);
     sequence.prefix.push_back(at);
+  }
+  if (states_) begin_state(sequence);
+  for (Node* node : sequence.prefix) {
+    if (node->users++ == 0) --cached_;
+    node->used = clock_;
+    ++node->uses;
+    list(*node);
   }
   const auto reused = static_cast<std::int64_t>(sequence.prefix.size()) * kCacheBlock;
   stats_.prompt_tokens += static_cast<std::int64_t>(prompt.size());
@@ -124,6 +135,7 @@ bool KvCache::evict_one() {
 }
 
 void KvCache::erase(Node& node) {
+  drop_state(node);
   if (node.rank) contents_->evictable.erase(*node.rank);
   Node& parent = *node.parent;
   parent.children.erase(std::find_if(parent.children.begin(), parent.children.end(),
@@ -206,6 +218,8 @@ void KvCache::finish(Id id, std::span<const std::int32_t> tokens) {
     at = place->second.get();
     first = end;
   }
+  list_state(sequence, tokens);
+  if (sequence.state >= 0) states_->give_back(sequence.state);
   contents_->sequences.erase(id);
 }
 
@@ -217,10 +231,10 @@ void KvCache::share(Id id, std::span<const std::int32_t> tokens) {
   Node* at = sequence.prefix.empty() ? sequence.root : sequence.prefix.back();
   while (!sequence.own.empty()) {
     const std::size_t first = sequence.prefix.size() * kCacheBlock, end = first + kCacheBlock;
-    if (end > tokens.size()) return;
+    if (end > tokens.size()) break;
     const auto [place, added] = at->children.try_emplace(
         {tokens.begin() + static_cast<std::ptrdiff_t>(first), tokens.begin() + static_cast<std::ptrdiff_t>(end)});
-    if (!added) return;  // another sequence had the same tokens; this one keeps its own blocks
+    if (!added) break;  // another sequence had the same tokens; this one keeps its own blocks
     place->second = std::make_unique<Node>();
     Node& node = *place->second;
     node.parent = at;
@@ -232,6 +246,7 @@ void KvCache::share(Id id, std::span<const std::int32_t> tokens) {
     sequence.prefix.push_back(&node);
     at = &node;
   }
+  list_state(sequence, tokens);
 }
 
 std::int64_t KvCache::droppable(std::int64_t used, std::int64_t keep) const {
@@ -295,6 +310,7 @@ void KvCache::unshare(Sequence& sequence, std::size_t first, std::size_t unwante
 }
 
 std::int64_t KvCache::drop_middle(Id id, std::int64_t used, std::int64_t keep, std::int64_t room) {
+  if (states_) throw Error("KvCache: a state forgets no positions; a text of this model cannot lose its middle");
   if (options_.dtype == u8)
     throw Error("KvCache: keys in Q8_0 cannot be rotated to other positions; use an f16 cache for endless texts");
   Sequence& sequence = find(id);

@@ -12,6 +12,9 @@
 
 namespace etna::models {
 
+class StateCache;
+struct LayerState;
+
 /// Which cached prefix is evicted for new blocks: the least recently used, the oldest, or the least frequently used.
 enum class CacheEviction : std::uint8_t { lru, fifo, lfu };
 
@@ -22,6 +25,9 @@ struct KvCacheOptions {
   CacheEviction eviction = CacheEviction::lru;
   std::int64_t host_layers = 0;  ///< the first layers, whose keys and values are on the CPU (Decoder::host_layers())
   bool reuse_prefixes = true;    ///< keep the blocks of finished sequences for prompts with the same prefix
+  /// For layers that keep a state: how many states there are, of sequences and of prefixes that prompts can reuse;
+  /// 0: as many as a generator's slots need, and 4 where there is none.
+  std::int64_t states = 0;
 };
 
 struct KvCacheStats {
@@ -40,7 +46,8 @@ struct CacheFull : Error {
 };
 
 /// A paged KV cache for a decoder's sequences. A sequence gets blocks as it grows. Full blocks of finished sequences
-/// are kept, and a prompt that begins with the same tokens reuses them (the tokens themselves are compared).
+/// are kept, and a prompt that begins with the same tokens reuses them (the tokens themselves are compared). Where
+/// layers keep a state, a sequence has one, too, and a prompt reuses a prefix as far as the state behind it was kept.
 class KvCache {
  public:
   using Id = std::int64_t;
@@ -55,6 +62,7 @@ class KvCache {
     std::int64_t reused;  ///< positions already in the cache; always fewer than the prompt's tokens
   };
   /// @param adapter of the sequence, -1: none. Prefixes are of one adapter, since keys and values depend on it
+  /// @throws CacheFull where layers keep a state and sequences have all of them
   Started start(std::span<const std::int32_t> prompt, std::int64_t adapter = -1);
   /// Allocates blocks for positions 0 ... length - 1. @throws CacheFull, without changing anything
   void reserve(Id id, std::int64_t length);
@@ -71,7 +79,8 @@ class KvCache {
   /// attention sinks (Xiao et al. 2023). The remaining keys are rotated to their new positions; blocks that other
   /// sequences share are copied first. Both `keep` and `room` are rounded up to blocks.
   /// @param used positions that the sequence has written
-  /// @return the number of dropped positions @throws Error for a cache in Q8_0; CacheFull, without changing anything
+  /// @return the number of dropped positions @throws Error for a cache in Q8_0, and where layers keep a state, of which
+  /// nothing can be dropped; CacheFull, without changing anything
   std::int64_t drop_middle(Id id, std::int64_t used, std::int64_t keep, std::int64_t room);
 
   /// The row of the block table: a sequence's blocks in order, padded with -1 to `width`.
@@ -83,8 +92,21 @@ class KvCache {
   /// Evicts all cached prefixes.
   void forget();
 
+  /// Whether layers keep a state.
+  bool keeps_states() const { return static_cast<bool>(states_); }
+  /// The states of each layer; null where none keeps one.
+  LayerState* states();
+  /// The row of a sequence's state; -1 where layers keep none.
+  std::int32_t state_row(Id id) const;
+  /// Keeps a copy of a sequence's state for prompts that begin alike, which the next share() or finish() lists. Does
+  /// nothing where sequences have all states. @param length positions that the sequence has read, whole blocks
+  void keep_state(Id id, std::int64_t length);
+  /// Gives sequences the states of others.
+  void copy_states(std::span<const Id> from, std::span<const Id> to);
+
   /// Writes all prefixes that prompts can reuse to a safetensors file. @param model which model they belong to
-  /// @throws FormatError if the file cannot be written; an existing one is then unchanged
+  /// @throws FormatError if the file cannot be written, an existing one is then unchanged; and where layers keep a
+  /// state
   void save(const FilePath& path, const std::string& model) const;
   /// Adds the prefixes of a file, those that were used last first, as far as there are free blocks; none is evicted.
   /// @return blocks added
@@ -98,6 +120,10 @@ class KvCache {
   struct Contents;
 
   std::int32_t take();
+  std::int32_t take_state();
+  void begin_state(Sequence& sequence);
+  void list_state(Sequence& sequence, std::span<const std::int32_t> tokens);
+  void drop_state(Node& node);
   bool evict_one();
   void list(Node& node);
   Sequence& find(Id id);
@@ -113,6 +139,7 @@ class KvCache {
   KvCacheOptions options_;
   std::int64_t blocks_ = 0;
   std::vector<PagedCache> layers_;
+  Owned<StateCache> states_;  ///< null where no layer keeps one
   std::vector<std::int32_t> free_;
   Owned<Contents> contents_;
   Id next_ = 0;

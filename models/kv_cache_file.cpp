@@ -22,9 +22,19 @@ bool has_own_keys(const DecoderConfig& config, std::size_t layer) {
   return config.layer(static_cast<std::int64_t>(layer)).shares < 0;
 }
 
+/// @throws FormatError
+void refuse_states(const FilePath& path, bool keeps_states) {
+  if (!keeps_states) return;
+  throw FormatError(
+      fmt::format("{}: prefixes of models whose layers keep a state are not kept in files; leave the file "
+                  "out",
+                  path.string()));
+}
+
 }  // namespace
 
 void KvCache::save(const FilePath& path, const std::string& model) const {
+  refuse_states(path, keeps_states());
   const auto adapter_of = [&](const Node& root) {
     const auto own = std::find_if(contents_->roots.begin(), contents_->roots.end(),
                                   [&](const auto& other) { return &other.second == &root; });
@@ -70,6 +80,7 @@ void KvCache::save(const FilePath& path, const std::string& model) const {
 }
 
 std::int64_t KvCache::load(const FilePath& path, const std::string& model) {
+  refuse_states(path, keeps_states());
   const auto refuse = [&](const std::string& why) { throw FormatError(fmt::format("{}: {}", path.string(), why)); };
   Metadata metadata = load_safetensors_metadata(path);
   if (metadata["format"] != kCacheFormat) refuse("this is no file of cached prefixes");

@@ -13,6 +13,7 @@
 #include <etna/models/internal/cache_node.h>
 #include <etna/models/internal/file_config.h>
 #include <etna/models/internal/generator_slots.h>
+#include <etna/models/internal/state_cache.h>
 #include <etna/tensor/io/checkpoint.h>
 #include <etna/tensor/io/gguf.h>
 #include <etna/tensor/io/internal/llama2c.h>
@@ -80,8 +81,10 @@ std::uint64_t prompt_bytes(const DecoderConfig& config, std::int64_t tokens) {
   for (const LayerConfig& one : config.each_layer)
     heads = std::max(heads, (config.heads + 2 * config.kv_heads) * one.head_size);
   const std::int64_t streams = config.streams.count * config.width, inputs = config.layers * config.layer_inputs.size;
+  const std::int64_t of_state =
+      config.has_state() ? 4 * (2 * config.state.key_rows() + config.state.value_rows()) + 2 * config.width : 0;
   const std::int64_t columns =
-      4 * streams + 2 * inputs + 2 * heads + 3 * std::max(config.feed_forward, experts.shared);
+      4 * streams + 2 * inputs + 2 * heads + 3 * std::max(config.feed_forward, experts.shared) + of_state;
   // A row of each chosen expert, in tiles that are not full: before and behind the expert, and between.
   const std::int64_t rows = tokens * experts.chosen + experts.count * kExpertRows;
   return static_cast<std::uint64_t>(tokens * columns + 2 * rows * (config.width + experts.feed_forward)) *
@@ -172,7 +175,8 @@ LayerPlan plan_layers(const ModelSizes& sizes, const LayerPlanOptions& options) 
   const std::uint64_t captured =
       prompt_bytes(config, std::min(chunk, most_captured_prompt(config, options.device))) + decoded;
 
-  const std::uint64_t fixed = sizes.others + working + captured;
+  const std::uint64_t states = config.has_state() ? StateCache::bytes(config, 2 * (options.slots + 1)) : 0;
+  const std::uint64_t fixed = sizes.others + working + captured + states;
   std::uint64_t needed = fixed;
   for (std::int64_t i = 0; i < config.layers; ++i) needed += sizes.layers[static_cast<std::size_t>(i)] + cache_of(i);
   plan.all = needed;
@@ -185,7 +189,7 @@ LayerPlan plan_layers(const ModelSizes& sizes, const LayerPlanOptions& options) 
     const std::int64_t layer = config.layers - 1 - gpu_layers;
     const std::uint64_t next = weights + sizes.layers[static_cast<std::size_t>(layer)];
     // A twentieth is left to fragmentation.
-    const std::uint64_t used = working + (gpu_layers + 1 == config.layers ? captured : 0);
+    const std::uint64_t used = working + states + (gpu_layers + 1 == config.layers ? captured : 0);
     const bool fits = next + cache + cache_of(layer) + used <= plan.available / 20 * 19;
     if (!options.gpu_layers && !fits) break;
     weights = next;
@@ -198,7 +202,7 @@ LayerPlan plan_layers(const ModelSizes& sizes, const LayerPlanOptions& options) 
   if (gpu_layers == 0) return plan;
   plan.weights = weights;
   plan.cache = cache;
-  plan.working = working + (gpu_layers == config.layers ? captured : 0);
+  plan.working = working + states + (gpu_layers == config.layers ? captured : 0);
   return plan;
 }
 

@@ -96,6 +96,11 @@ DecoderPart decoder_part(const DecoderConfig& config, const ModelSplit& split) {
     throw FormatError(
         fmt::format("models of '{}' with latent attention cannot be divided over ranks; run it on one device",
                     config.architecture));
+  if (config.has_state() || config.attention_gate)
+    throw FormatError(
+        fmt::format("models of '{}', whose layers keep a state or gate attention, cannot be divided over ranks; run it "
+                    "on one device",
+                    config.architecture));
   if (config.experts.count > 0)
     throw FormatError(fmt::format("models of '{}' with {} experts cannot be divided over ranks; run it on one device",
                                   config.architecture, config.experts.count));

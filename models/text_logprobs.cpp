@@ -28,6 +28,7 @@ TextReading::TextReading(Generator& generator, std::span<const std::int32_t> tok
     const std::int64_t blocks = (std::ssize(tokens_) - 1) / kCacheBlock + 1;
     cache.reserve(cached_, std::ssize(tokens_));
     row_ = from_vector(cache.row(cached_, blocks), {1, blocks}, generator_.options_.device);
+    states_ = full({1}, static_cast<double>(cache.state_row(cached_)), {i32, generator_.options_.device});
   } catch (...) {
     cache.finish(cached_, {});
     throw;
@@ -49,9 +50,10 @@ Tensor TextReading::next() {
   const std::int64_t count = std::min(generator_.options_.chunk, std::ssize(tokens_) - at_);
   const std::vector<std::int32_t> part(tokens_.begin() + at_, tokens_.begin() + at_ + count);
   const Tensor positions = from_vector(std::vector<std::int32_t>{static_cast<std::int32_t>(at_)}, device);
-  const Tensor x =
-      generator_.model_.extend(from_vector(part, {1, count}, device),
-                               {&generator_.cache_.layers(), {row_, positions}, generator_.adapter_row(adapter_)});
+  const Tensor x = generator_.model_.extend(
+      from_vector(part, {1, count}, device),
+      generator_.with_states({&generator_.cache_.layers(), {row_, positions}, generator_.adapter_row(adapter_)},
+                             states_));
   at_ += count;
   return x.select(0, 0);
 }

@@ -12,11 +12,15 @@ FreshWeights::FreshWeights(const DecoderConfig& config)
     : residual_divisor_(config.scaled_start ? std::sqrt(2 * static_cast<double>(config.layers)) : 1) {}
 
 Matrix FreshWeights::matrix(const std::string& name, std::int64_t rows, std::int64_t columns) {
-  const bool residual = name.ends_with(".attention.output.weight") || name.ends_with(".ffn.down.weight");
+  const bool residual = name.ends_with(".output.weight") || name.ends_with(".ffn.down.weight");
   return {nn::init::normal_(empty({rows, columns}), 0, 0.02 / (residual ? residual_divisor_ : 1)), {}};
 }
 
 Tensor FreshWeights::vector(const std::string& name, std::int64_t size) {
+  // Of a state, taps of a convolution, and heads that forget within some tens of positions.
+  if (name.ends_with(".kernel.weight")) return nn::init::normal_(empty({size}), 0, 0.3);
+  if (name.ends_with(".log_decay")) return full({size}, std::log(4.0));
+  if (name.ends_with(".step_bias")) return full({size}, std::log(std::expm1(0.01)));
   // Of xIELU as its authors start it: both factors 0.8, and softplus gives them.
   const auto softplus_of = [](double factor) { return std::log(std::expm1(factor)); };
   for (const auto& [end, start] :

@@ -354,19 +354,27 @@ std::string translated(std::string_view part, std::initializer_list<PartNames> t
 
 std::vector<std::string_view> distinct_names(std::string_view Architecture::*field) {
   std::vector<std::string_view> names;
-  for (const Architecture& a : kAll)
-    if (!(a.*field).empty() && !(field == &Architecture::gguf && a.only_hugging_face) &&
-        std::find(names.begin(), names.end(), a.*field) == names.end())
-      names.push_back(a.*field);
+  for (const std::span<const Architecture> table : {std::span<const Architecture>(kAll), architectures_with_states()})
+    for (const Architecture& a : table)
+      if (!(a.*field).empty() && !(field == &Architecture::gguf && a.only_hugging_face) &&
+          std::find(names.begin(), names.end(), a.*field) == names.end())
+        names.push_back(a.*field);
   return names;
+}
+
+const Architecture* find_row(std::string_view Architecture::*field, std::string_view name) {
+  for (const std::span<const Architecture> table : {std::span<const Architecture>(kAll), architectures_with_states()})
+    for (const Architecture& a : table)
+      if (!name.empty() && a.*field == name) return &a;
+  return nullptr;
 }
 
 }  // namespace
 
-const Architecture* find_architecture_gguf(std::string_view name) {
-  const auto* found =
-      std::find_if(std::begin(kAll), std::end(kAll), [&](const Architecture& a) { return a.gguf == name; });
-  return found == std::end(kAll) ? nullptr : found;
+const Architecture* find_architecture_gguf(std::string_view name) { return find_row(&Architecture::gguf, name); }
+
+const Architecture* find_architecture_hugging_face(std::string_view name) {
+  return find_row(&Architecture::hugging_face, name);
 }
 
 const Architecture& require_architecture(std::string_view gguf) {
@@ -377,12 +385,6 @@ const Architecture& require_architecture(std::string_view gguf) {
         fmt::format("models of the architecture '{}' do not run here; these do: {}", gguf, architecture_names()));
   }
   return *found;
-}
-
-const Architecture* find_architecture_hugging_face(std::string_view name) {
-  const auto* found = std::find_if(std::begin(kAll), std::end(kAll),
-                                   [&](const Architecture& a) { return !name.empty() && a.hugging_face == name; });
-  return found == std::end(kAll) ? nullptr : found;
 }
 
 std::vector<std::string_view> known_architectures() { return distinct_names(&Architecture::gguf); }
@@ -429,15 +431,6 @@ bool set_windows(DecoderConfig& c, const std::vector<bool>& windowed) {
   }
   if (!repeated) c.each_layer = std::move(layers);
   return true;
-}
-
-void set_expert_layers(DecoderConfig& c, const std::vector<bool>& has) {
-  std::vector<LayerConfig> layers;
-  for (std::int64_t i = 0; i < c.layers; ++i) {
-    layers.push_back(c.layer(i));
-    layers.back().experts = has.at(static_cast<std::size_t>(i));
-  }
-  if (std::find(has.begin(), has.end(), false) != has.end()) c.each_layer = std::move(layers);
 }
 
 void set_layers(DecoderConfig& c, const std::vector<bool>& rotated) {

@@ -49,15 +49,41 @@ struct ExpertRules {
   bool there = false;
   std::string_view width = "intermediate_size";  ///< key of an expert's width
   std::string_view chosen = "num_experts_per_tok";
-  std::string_view shared = {};       ///< key of the number of shared experts; empty: there are none
-  std::string_view norm = {};         ///< key of 'normalized'; empty: always
-  bool normalized = false;            ///< where that key is missing
-  bool scaled = false;                ///< 'routed_scaling_factor', 'n_group' and 'topk_group' are read
-  std::string_view dense_first = {};  ///< key of the number of layers without experts in front
-  std::string_view last = {};         ///< key of the last layer with experts, -1: that of the model
-  std::string_view every = {};        ///< key of n: layers n - 1, 2n - 1 ... of those have experts
+  std::string_view shared = {};        ///< key of the number of shared experts; empty: there are none
+  std::string_view shared_width = {};  ///< key of the width of one shared layer, in place of that number
+  std::string_view norm = {};          ///< key of 'normalized'; empty: always
+  bool normalized = false;             ///< where that key is missing
+  bool scaled = false;                 ///< 'routed_scaling_factor', 'n_group' and 'topk_group' are read
+  std::string_view dense_first = {};   ///< key of the number of layers without experts in front
+  std::string_view last = {};          ///< key of the last layer with experts, -1: that of the model
+  std::string_view every = {};         ///< key of n: layers n - 1, 2n - 1 ... of those have experts
   /// Files of Hugging Face have [experts, in, out], gate and up side by side; interleaved: by turns.
   bool in_by_out = false, interleaved = false;
+};
+
+/// What config.json of a family calls the sizes of layers that keep a state, and how it says which these are.
+struct StateRules {
+  MixerKind mixer = MixerKind::attention;  ///< of layers that keep one; attention: none does
+  std::string_view kernel, heads = {}, key_heads = {}, value_size = {}, key_size = {};
+  std::string_view kernel_bias = {}, input_bias = {}, output_bias = {};
+  std::string_view activation = "hidden_act";  ///< key of that behind the convolution, which must be SiLU
+  std::string_view attention_layers = {};      ///< key of the list of layers with attention
+  std::int64_t interval = 0;                   ///< else each n-th layer has it, unless the file says another number
+  bool single = false;                         ///< a block has a mixer or a feed-forward layer, and lists say which
+  bool rotary = true;                          ///< queries and keys are rotated
+  bool asks_for_rotary = false;                ///< only where 'position_embedding_type' is 'rope'
+  bool least_step = false;                     ///< steps of time are at least 'time_step_min'
+  bool norms_groups = false;                   ///< the gated result is normed by groups of heads
+  bool optional_norm = false;                  ///< 'mamba_rms_norm', 'mamba_norm_before_gate'
+  bool no_attention = false;                   ///< in any layer
+
+  bool there() const { return mixer != MixerKind::attention; }
+};
+
+/// Rows of a part within a tensor of another name.
+struct PackedRows {
+  std::string_view name;  ///< of the tensor, without its kind
+  std::int64_t begin = 0, rows = 0, all = 0;
 };
 
 /// All that is particular to one family of models. A family whose parts are there is one more row of the table in
@@ -87,8 +113,10 @@ struct Architecture {
   std::span<const std::string_view> buffers = {};  ///< ends of names of tensors that are no weights
   bool in_by_out = false;                          ///< matrices of blocks are [in, out]
   bool qkv_by_head = false;                        ///< packed: a head's query, key and value, then the next head's
-  double norm_offset = 0;                          ///< added to the weights of norms
-  int target_words = 1;                            ///< of a module's name, that tell it from others in its block
+  /// Where files have a part's rows in tensors of other names, in order; null, or an empty list: they do not.
+  std::vector<PackedRows> (*packed_rows)(const DecoderConfig& config, std::string_view part) = nullptr;
+  double norm_offset = 0;  ///< added to the weights of norms
+  int target_words = 1;    ///< of a module's name, that tell it from others in its block
 
   // ---- config.json
   PartNames keys = {};               ///< llama's keys, and those that stand for them; "": it has none
@@ -113,12 +141,16 @@ struct Architecture {
   ExpertRules experts = {};
   /// Fields of config.json that only this family has, when all others are read.
   void (*read_json)(const nlohmann::json& json, DecoderConfig& config) = nullptr;
+  StateRules states = {};
 
   // ---- scales that files do not say
   bool scales_embeddings = false;  ///< by √width
   /// Models of so many layers scale scores by 1/√(width / heads), whatever a head's size is.
   std::int64_t wide_scores_at_layers = 0;
 };
+
+/// The entries of families whose layers keep a state.
+std::span<const Architecture> architectures_with_states();
 
 /// The entry of a name in a file, or null.
 const Architecture* find_architecture_gguf(std::string_view name);

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include <etna/models/internal/state_cache.h>
 #include <etna/models/kv_cache.h>
 
 /// The contents of a KvCache. Internal.
@@ -21,7 +22,8 @@ struct KvCache::Node {
   Node* parent = nullptr;
   std::map<std::vector<std::int32_t>, std::unique_ptr<Node>> children;
   std::int32_t block = -1;
-  std::int64_t users = 0;  ///< sequences
+  std::int32_t state = -1;  ///< row of the state behind the block, where it was kept
+  std::int64_t users = 0;   ///< sequences
   std::int64_t made = 0, used = 0, uses = 0;
   std::optional<Rank> rank;  ///< its place in Contents::evictable, if it is there
 };
@@ -30,6 +32,9 @@ struct KvCache::Sequence {
   Node* root;                     ///< of its adapter
   std::vector<Node*> prefix;      ///< shared blocks, never written
   std::vector<std::int32_t> own;  ///< blocks behind them
+  std::int32_t state = -1;        ///< row of its state, where layers keep one
+  std::int32_t kept = -1;         ///< row of the state behind `kept_length` positions, which no prefix has yet
+  std::int64_t kept_length = 0;
 };
 
 struct KvCache::Contents {
@@ -38,6 +43,7 @@ struct KvCache::Contents {
   /// Blocks that nothing needs: without users and without blocks behind them. A block is of no use without those before
   /// it, so only the last ones of prefixes can be evicted.
   std::map<Node::Rank, Node*> evictable;
+  std::vector<Node*> with_state;
 };
 
 }  // namespace etna::models

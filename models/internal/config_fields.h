@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <type_traits>
 
 #include <fmt/format.h>
@@ -58,5 +59,15 @@ inline std::int64_t if_given(const Json& object, const char* key, std::int64_t o
 
 /// The mixtures of experts of a model, and which layers have one, when windows are known. @throws FormatError
 void read_experts(const Json& json, const ExpertRules& rules, DecoderConfig& config);
+
+/// Layers that keep a state: their sizes and factors, and which layers they are.
+/// @throws FormatError
+void read_states(const Json& json, const StateRules& rules, DecoderConfig& config);
+/// Whether the description of some layer says that it has experts.
+bool lists_experts(const DecoderConfig& config);
+/// How many layers a list of their kinds has, where the file does not say their number. @throws FormatError
+std::int64_t listed_layers(const Json& json);
+/// A config.json in which numbers that JSON does not have, as Python writes them, are large ones.
+std::string with_finite_numbers(std::string_view json);
 
 }  // namespace etna::models

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include <etna/models/decoder_block.h>
+#include <etna/nn/containers.h>
 
 /// Parts that few decoders have. Internal.
 namespace etna::models {

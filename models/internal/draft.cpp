@@ -34,6 +34,8 @@ Draft::Draft(const Decoder& model, const Decoder& target, const DraftOptions& op
         fmt::format("Generator: the draft has {} tokens in its vocabulary, the model {}; wanted the same vocabulary",
                     model.config.vocabulary, target.config.vocabulary));
   }
+  if (model.config.has_state())
+    throw Error("Generator: layers that keep a state cannot take a wrong guess back; use another draft");
   // If a text is longer than the context, half of the context is kept, and guesses need room after it.
   if (most() < 2 * options.guesses + 4) {
     throw Error(fmt::format("Generator: a draft with a context of {} has no room for {} guesses; ask for at most {}",

@@ -214,7 +214,8 @@ Tensor StoredWeights::vector(const std::string& name, std::int64_t size) {
     values = cat(own);
   }
   if (part.is_zero) values = zeros_like(values);
-  return norm_offset != 0 && name.ends_with("norm.weight") ? values + norm_offset : values;
+  const bool offset = name.ends_with("norm.weight") && !name.ends_with(".delta.norm.weight");
+  return norm_offset != 0 && offset ? values + norm_offset : values;
 }
 
 Tensor StoredWeights::vector_at(const StoredPlace& place, const std::string& name, std::int64_t size) {

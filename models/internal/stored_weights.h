@@ -65,7 +65,7 @@ class StoredWeights : public Weights {
   /// Those of the given tensors that were not read, in order.
   std::vector<std::string> unused(const std::vector<std::string>& names) const;
 
-  /// Added to the weights of norms: 1 where the file stores their difference from 1.
+  /// Added to the weights of norms, but those of delta nets: 1 where the file stores their difference from 1.
   double norm_offset = 0;
   /// Matrices of blocks become -s, 0 and s, where s is the mean of their magnitudes (Ma et al. 2024).
   bool rounds_to_ternary = false;

@@ -29,7 +29,7 @@ class TextReading {
   const std::int64_t adapter_;
   KvCache::Id cached_ = -1;
   std::int64_t at_ = 0;
-  Tensor row_;
+  Tensor row_, states_;  ///< its blocks [1, M] and the row of its state [1], both i32
 };
 
 /// @throws IndexError for a token outside the vocabulary. @param text whose token it is: "the prompt"

@@ -225,8 +225,17 @@ StoredWeights::Locate hugging_face_places(const DecoderConfig& config, const std
     const auto place = [&](const std::string& part) {
       return StoredPlace{block + file_part(hugging_face_part, a, part, parts.kind), 0, turned};
     };
-    if (const std::string part = with_experts(config, parts); part != parts.part)
-      return expert_places(config.experts, part, place(part).name, config.width);
+    if (a.packed_rows != nullptr) {
+      StoredPlaces places;
+      for (const PackedRows& rows : a.packed_rows(config, with_experts(config, parts)))
+        places.push_back({block + std::string(rows.name) + parts.kind, rows.begin, false, rows.all, rows.rows});
+      if (!places.empty()) return places;
+    }
+    if (const std::string part = with_experts(config, parts); part != parts.part) {
+      // Later files of the same models have one tensor for all experts.
+      const std::string all = block + (part.ends_with("down") ? "mlp.experts.down_proj" : "mlp.experts.gate_up_proj");
+      return expert_places(config.experts, part, has(all) ? all : place(part).name, config.width);
+    }
     if (a.qkv_by_head && is_of_qkv(parts.part)) return places_by_head(config, parts.part, place(kQkv));
     if (is_of_qkv(parts.part)) return qkv_places(config, parts.part, has, place);
     StoredPlace plain = place(parts.part);

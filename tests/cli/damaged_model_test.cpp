@@ -58,7 +58,7 @@ TEST_F(EtnaDamagedModel, SoundWeightsAreNotRefused) {
 
 TEST_F(EtnaDamagedModel, NaNEndsWith8) {
   damage([](models::Decoder& decoder) {
-    decoder.blocks[1].ffn.down.weight.detach().select(0, 5).fill_(std::numeric_limits<double>::quiet_NaN());
+    decoder.blocks[1].ffn->down.weight.detach().select(0, 5).fill_(std::numeric_limits<double>::quiet_NaN());
   });
   expect_all_refuse("is NaN or infinite, so its weights are damaged");
 }
@@ -75,7 +75,7 @@ TEST_F(EtnaDamagedModel, ZerosEndWith8) {
 
 TEST_F(EtnaDamagedModel, ConvertNamesTheTensor) {
   damage([](models::Decoder& decoder) {
-    decoder.blocks[1].ffn.down.weight.detach().select(0, 5).fill_(std::numeric_limits<double>::quiet_NaN());
+    decoder.blocks[1].ffn->down.weight.detach().select(0, 5).fill_(std::numeric_limits<double>::quiet_NaN());
   });
   for (const char* to : {"", " --to f16", " --to q8_0"}) {
     const Result refused = etna("convert " + quoted(model()) + to + " --out " + quoted(folder_ / "out.gguf"));

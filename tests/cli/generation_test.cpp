@@ -125,7 +125,8 @@ TEST_F(EtnaModel, RunsWithGuessesAndAdapters) {
   const models::Model base = models::load_model(model());
   base.decoder->add_adapters(2, 8);
   manual_seed(3);
-  for (models::DecoderBlock& block : base.decoder->blocks) block.attention.value->lora_b.detach().copy_(randn({32, 2}));
+  for (models::DecoderBlock& block : base.decoder->blocks)
+    block.attention->value->lora_b.detach().copy_(randn({32, 2}));
   models::save_adapters(folder_ / "adapter.gguf", *base.decoder);
   const std::string adapter = "--adapter " + quoted(folder_ / "adapter.gguf") + " ";
   const std::string adapted = text_of(run + adapter);

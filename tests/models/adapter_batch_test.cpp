@@ -136,7 +136,7 @@ TEST_F(AdapterBatch, RanksAreChosenOnceForAllLayers) {
   EXPECT_EQ(masks.of(adapters, same, there, 2).shape(), (Shape{2, 3}));
   EXPECT_EQ(masks.of(adapters, others, from_vector(others), 3).shape(), (Shape{2, 1, 2}));
   // A call with masks of its own adds the same bits.
-  const Projection& layer = *model->blocks[0].attention.query;
+  const Projection& layer = *model->blocks[0].attention->query;
   AdapterMasks step;
   for (int i = 0; i < 2; ++i)
     EXPECT_TRUE(equal(layer(x, {true, adapters, &step}), layer(x, {.generates = true, .adapters = adapters})));

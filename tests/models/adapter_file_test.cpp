@@ -89,7 +89,7 @@ TEST_F(AdapterFile, BelongsToAQuantizedModelAsWell) {
   save_adapters(folder_ / "a.gguf", *model);
   save_gguf_model(folder_ / "base.gguf", *small_model(config), nullptr, &quant::format_named("Q8_0"));
   const Model base = load_model(folder_ / "base.gguf");
-  ASSERT_TRUE(base.decoder->blocks[0].attention.query->frozen());
+  ASSERT_TRUE(base.decoder->blocks[0].attention->query->frozen());
   load_adapters(folder_ / "a.gguf", *base.decoder);
   const Tensor wanted = logits_of(*model);
   expect_near(logits_of(*base.decoder), wanted, 0.05 * amax(abs(wanted)).item<double>());
@@ -125,8 +125,8 @@ TEST_F(AdapterFile, PacksTheAdaptersOfPackedMatrices) {
       save_adapters(folder_ / name, *model);
       const auto again = small_model(config);
       load_adapters(folder_ / name, *again);
-      EXPECT_EQ(again->blocks[0].attention.query->lora_a.size(0), 9);
-      EXPECT_EQ(again->blocks[0].attention.output.lora_a.size(0), 3);
+      EXPECT_EQ(again->blocks[0].attention->query->lora_a.size(0), 9);
+      EXPECT_EQ(again->blocks[0].attention->output.lora_a.size(0), 3);
       const Tensor wanted = logits_of(*model);
       expect_near(logits_of(*again), wanted, 1e-4);
       // They share A now, so that nothing grows.
@@ -182,8 +182,8 @@ TEST_F(AdapterFile, SplitsAPackedAdapter) {
   EXPECT_EQ(gguf.at("blk.0.attn_qkv.weight.lora_a").to_vector<float>(), a.to_vector<float>());
   EXPECT_EQ(gguf.at("blk.0.attn_qkv.weight.lora_b").to_vector<float>(), b.to_vector<float>());
   model->merge_adapters();
-  const auto& merged = model->blocks[0].attention;
-  const auto& before = plain->blocks[0].attention;
+  const auto& merged = *model->blocks[0].attention;
+  const auto& before = *plain->blocks[0].attention;
   expect_near(cat({merged.query->weight.detach(), merged.key->weight.detach(), merged.value->weight.detach()}),
               cat({before.query->weight.detach(), before.key->weight.detach(), before.value->weight.detach()}) +
                   matmul(b, a) * 4,
@@ -198,7 +198,7 @@ TEST_F(AdapterFile, OfThreeProjectionsFitsOne) {
     save_adapters(folder_ / name, *model);
     const auto again = clone_of(*one);
     load_adapters(folder_ / name, *again);
-    EXPECT_EQ(again->blocks[0].attention.qkv->lora_a.size(0), 9);
+    EXPECT_EQ(again->blocks[0].attention->qkv->lora_a.size(0), 9);
     expect_near(logits_of(*again), logits_of(*model), 1e-4);
   }
 }
@@ -208,24 +208,24 @@ TEST_F(AdapterFile, PacksSomeLayersAndOtherFactors) {
     const DecoderConfig config = small_config("phi3");
     const auto model = small_model(config), again = small_model(config);
     DecoderBlock& block = model->blocks[1];
-    block.attention.key->set_adapter(randn({2, 64}) * 0.2, randn({32, 2}) * 0.2, 3);
-    block.attention.value->set_adapter(randn({5, 64}) * 0.2, randn({32, 5}) * 0.2, 0.5);
-    block.ffn.up.set_adapter(randn({1, 64}) * 0.2, randn({96, 1}) * 0.2, 2);
+    block.attention->key->set_adapter(randn({2, 64}) * 0.2, randn({32, 2}) * 0.2, 3);
+    block.attention->value->set_adapter(randn({5, 64}) * 0.2, randn({32, 5}) * 0.2, 0.5);
+    block.ffn->up.set_adapter(randn({1, 64}) * 0.2, randn({96, 1}) * 0.2, 2);
     save_adapters(folder_ / name, *model);
     load_adapters(folder_ / name, *again);
     expect_near(logits_of(*again), logits_of(*model), 1e-4);
-    EXPECT_EQ(amax(abs(again->blocks[1].attention.query->lora_b)).item<double>(), 0);
-    EXPECT_FALSE(again->blocks[0].attention.query->has_adapter());
+    EXPECT_EQ(amax(abs(again->blocks[1].attention->query->lora_b)).item<double>(), 0);
+    EXPECT_FALSE(again->blocks[0].attention->query->has_adapter());
   }
 }
 
 /// In GGUF, up without a gate is the name of both in one matrix.
 TEST_F(AdapterFile, UpAloneIsNotPacked) {
   const auto model = small_model(small_config("llama")), again = small_model(small_config("llama"));
-  model->blocks[0].ffn.up.set_adapter(randn({2, 64}), randn({96, 2}) * 0.2, 1);
+  model->blocks[0].ffn->up.set_adapter(randn({2, 64}), randn({96, 2}) * 0.2, 1);
   save_adapters(folder_ / "a.gguf", *model);
   load_adapters(folder_ / "a.gguf", *again);
-  EXPECT_FALSE(again->blocks[0].ffn.gate->has_adapter());
+  EXPECT_FALSE(again->blocks[0].ffn->gate->has_adapter());
   EXPECT_EQ(logits_of(*again).to_vector<float>(), logits_of(*model).to_vector<float>());
 }
 
@@ -245,7 +245,7 @@ TEST_F(AdapterFile, IsRefusedInWords) {
   save_adapters(folder_ / "a.gguf", *adapted(other));
   EXPECT_THAT(adapter_file_refusal([&] { load_adapters(folder_ / "a.gguf", *model); }),
               HasSubstr("blocks.0.ffn.gate is [3, 64] and [64, 3]; wanted [rank, 64] and [96, rank]"));
-  EXPECT_FALSE(model->blocks[0].attention.query->has_adapter());
+  EXPECT_FALSE(model->blocks[0].attention->query->has_adapter());
   other = small_config("llama");
   other.layers = 3;
   save_adapters(folder_ / "a.gguf", *adapted(other));

@@ -103,9 +103,9 @@ TEST_P(EachTernaryFile, RunsAsItsDequantizedWeights) {
   const Model trainable = load_model(folder / "bitnet.gguf", {.trainable = true});
   EXPECT_LT(largest(trainable.decoder->forward(text) - wanted), 1e-4 * largest(wanted));
   const Model frozen = load_model(folder / "bitnet.gguf");
-  const QuantizedTensor up = frozen.decoder->blocks[1].ffn.up.blocks();
+  const QuantizedTensor up = frozen.decoder->blocks[1].ffn->up.blocks();
   EXPECT_EQ(up.format().name, apart ? "F32" : format);
-  EXPECT_LT(largest(dequantize(up) - model->blocks[1].ffn.up.weight.detach()), 1e-7);
+  EXPECT_LT(largest(dequantize(up) - model->blocks[1].ffn->up.weight.detach()), 1e-7);
   // Activations that meet codes are rounded to 8 bits.
   Generator generator(*frozen.decoder, {.cache = {.dtype = f32}});
   EXPECT_LT(largest(generator.logits(tokens) - wanted.select(0, 0)), (apart ? 1e-4 : 0.05) * largest(wanted));

@@ -36,11 +36,11 @@ TEST(Decoder, TrainsExpertsAndTheirRouter) {
   const auto model = small_model(small_config("glm4moe"));
   const Tensor text = from_vector(some_text(24, 97), {2, 12});
   model->loss(text, text).backward();
-  const DecoderFeedForward& ffn = model->blocks[1].ffn;
+  const DecoderFeedForward& ffn = *model->blocks[1].ffn;
   for (const Tensor& weight :
        {ffn.gate->weight, ffn.up.weight, ffn.down.weight, ffn.router->logits.weight, ffn.shared->up.weight})
     EXPECT_GT(abs(weight.grad()).sum().item<double>(), 0);
-  EXPECT_FALSE(model->blocks[0].ffn.router);
+  EXPECT_FALSE(model->blocks[0].ffn->router);
 }
 
 INSTANTIATE_TEST_SUITE_P(Decoder, EachArchitecture,
@@ -75,7 +75,7 @@ TEST(Decoder, StartsWithFreshWeights) {
   }
   DecoderConfig config = tiny_gpt2();
   config.scaled_start = true;
-  const Tensor scaled = Decoder(config).blocks[1].ffn.down.weight.detach();
+  const Tensor scaled = Decoder(config).blocks[1].ffn->down.weight.detach();
   EXPECT_NEAR(std::sqrt(mean(square(scaled)).item<double>()), 0.01, 0.001);
 }
 

@@ -85,7 +85,7 @@ TEST(Draft, ForgetsWhatWasNotAccepted) {
   // Nearly the model: right most of the time.
   for (DecoderBlock& block : draft->blocks) {
     manual_seed(3);
-    block.ffn.down.weight.detach().add_(randn(block.ffn.down.weight.shape()) * 0.02);
+    block.ffn->down.weight.detach().add_(randn(block.ffn->down.weight.shape()) * 0.02);
   }
   Generator plain(*model, {.cache = {.dtype = f32}}), far(*draft, {.cache = {.dtype = f32}});
   std::vector<std::int32_t> text = some_text(8, 97);

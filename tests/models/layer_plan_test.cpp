@@ -143,7 +143,7 @@ TEST_F(SplitDecoder, KeepsItsFirstLayersOnTheCpu) {
   for (std::size_t i = 0; i < 4; ++i) {
     const Device wanted = i < 3 ? kCPU : device;
     EXPECT_EQ(blocks[i].device(), wanted);
-    EXPECT_EQ(blocks[i].ffn.down.packed.device(), wanted);
+    EXPECT_EQ(blocks[i].ffn->down.packed.device(), wanted);
   }
   EXPECT_EQ(model.decoder->token_embedding.packed.device(), device);
   const NoGrad off;

@@ -291,12 +291,12 @@ TEST(ModelFile, QuantizedModelsRunAndLearnByAdapters) {
   const auto model = small_model(config);
   save_gguf_model(folder / "q.gguf", *model, nullptr, &quant::format_named("Q4_K"));
   const Model quantized = load_model(folder / "q.gguf");
-  EXPECT_EQ(quantized.decoder->blocks[0].ffn.up.blocks().format().name, "Q4_K");
+  EXPECT_EQ(quantized.decoder->blocks[0].ffn->up.blocks().format().name, "Q4_K");
   const Tensor x = from_vector(some_text(64, 97), {1, 64}), y = from_vector(some_text(64, 89), {1, 64});
   quantized.decoder->add_adapters(4, 8);
   const Tensor loss = quantized.decoder->loss(x, y);
   loss.backward();
-  EXPECT_TRUE(quantized.decoder->blocks[0].attention.query->lora_b.grad().defined());
+  EXPECT_TRUE(quantized.decoder->blocks[0].attention->query->lora_b.grad().defined());
   const double full = model->loss(x, y).item<double>();
   EXPECT_NEAR(loss.item<double>(), full, 0.25 * full);
 }

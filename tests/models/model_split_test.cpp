@@ -111,18 +111,18 @@ void expect_parts_of(const std::filesystem::path& file, int ranks) {
         "head", [](const Decoder& d) -> auto& { return *d.output; }, 0);
   for (std::size_t i = 0; i < static_cast<std::size_t>(c.layers); ++i) {
     expect(
-        "output", [&](const Decoder& d) -> auto& { return d.blocks[i].attention.output; }, 1);
+        "output", [&](const Decoder& d) -> auto& { return d.blocks[i].attention->output; }, 1);
     expect(
-        "up", [&](const Decoder& d) -> auto& { return d.blocks[i].ffn.up; }, 0);
+        "up", [&](const Decoder& d) -> auto& { return d.blocks[i].ffn->up; }, 0);
     expect(
-        "down", [&](const Decoder& d) -> auto& { return d.blocks[i].ffn.down; }, 1);
+        "down", [&](const Decoder& d) -> auto& { return d.blocks[i].ffn->down; }, 1);
     if (c.packed_qkv) {
       // Each rank's own queries, keys and values lie below each other.
-      const Tensor wanted = split_values_of(*whole.decoder->blocks[i].attention.qkv);
+      const Tensor wanted = split_values_of(*whole.decoder->blocks[i].attention->qkv);
       for (std::int64_t k = 0; k < 3; ++k) {
         std::vector<Tensor> own;
         for (const Model& part : parts) {
-          const Tensor rows = split_values_of(*part.decoder->blocks[i].attention.qkv);
+          const Tensor rows = split_values_of(*part.decoder->blocks[i].attention->qkv);
           const std::int64_t third = rows.size(0) / 3;
           own.push_back(rows.slice(0, k * third, (k + 1) * third));
         }
@@ -130,13 +130,14 @@ void expect_parts_of(const std::filesystem::path& file, int ranks) {
       }
     } else {
       expect(
-          "query", [&](const Decoder& d) -> auto& { return *d.blocks[i].attention.query; }, 0);
+          "query", [&](const Decoder& d) -> auto& { return *d.blocks[i].attention->query; }, 0);
       expect(
-          "key", [&](const Decoder& d) -> auto& { return *d.blocks[i].attention.key; }, 0);
+          "key", [&](const Decoder& d) -> auto& { return *d.blocks[i].attention->key; }, 0);
     }
-    if (!whole.decoder->blocks[i].ffn.down.bias.defined()) continue;
+    if (!whole.decoder->blocks[i].ffn->down.bias.defined()) continue;
     for (std::size_t rank = 0; rank < parts.size(); ++rank) {
-      const Tensor &bias = parts[rank].decoder->blocks[i].ffn.down.bias, &all = whole.decoder->blocks[i].ffn.down.bias;
+      const Tensor &bias = parts[rank].decoder->blocks[i].ffn->down.bias,
+                   &all = whole.decoder->blocks[i].ffn->down.bias;
       EXPECT_TRUE(bias.equal(rank == 0 ? all : zeros_like(all)));
     }
   }

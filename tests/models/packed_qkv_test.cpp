@@ -31,16 +31,16 @@ Tensor text_of_sixty() { return from_vector(some_text(60, 97), {1, 60}); }
 
 TEST(PackedQkv, GivesWhatThreeProjectionsGive) {
   const auto three = small_model(config_of(false)), one = same_model(*three, true), again = same_model(*one, false);
-  ASSERT_TRUE(one->blocks[0].attention.qkv);
-  EXPECT_EQ(one->blocks[0].attention.query, nullptr);
+  ASSERT_TRUE(one->blocks[0].attention->qkv);
+  EXPECT_EQ(one->blocks[0].attention->query, nullptr);
   EXPECT_EQ(one->num_parameters(), three->num_parameters());
-  EXPECT_EQ(again->blocks[1].attention.key->weight.to_vector<float>(),
-            three->blocks[1].attention.key->weight.to_vector<float>());
+  EXPECT_EQ(again->blocks[1].attention->key->weight.to_vector<float>(),
+            three->blocks[1].attention->key->weight.to_vector<float>());
   const Tensor x = text_of_sixty();
   expect_near(one->forward(x), three->forward(x), 1e-4);
   one->loss(x, x).backward(), three->loss(x, x).backward();
-  const DecoderAttention& a = three->blocks[0].attention;
-  expect_near(one->blocks[0].attention.qkv->weight.grad(),
+  const DecoderAttention& a = *three->blocks[0].attention;
+  expect_near(one->blocks[0].attention->qkv->weight.grad(),
               cat({a.query->weight.grad(), a.key->weight.grad(), a.value->weight.grad()}), 1e-5);
 }
 
@@ -75,8 +75,8 @@ TEST(PackedQkv, IsOneTensorInAFileEitherWay) {
     for (const io::GgufTensor& tensor : a.tensors())
       EXPECT_EQ(b.load(b.tensor(tensor.name)).to_vector<float>(), a.load(tensor).to_vector<float>()) << tensor.name;
     const Model loaded = load_model(folder / "one.gguf");
-    EXPECT_TRUE(loaded.decoder->blocks[0].attention.qkv->frozen());
-    EXPECT_EQ(loaded.decoder->blocks[0].attention.qkv->blocks().format().name, format);
+    EXPECT_TRUE(loaded.decoder->blocks[0].attention->qkv->frozen());
+    EXPECT_EQ(loaded.decoder->blocks[0].attention->qkv->blocks().format().name, format);
   }
 }
 
@@ -116,8 +116,8 @@ TEST(PackedQkv, IsReadFromThreeTensors) {
     }
     to.finish();
     const Model packed = load_model(folder / "packed.gguf"), split = load_model(folder / "split.gguf");
-    const Projection& one = *packed.decoder->blocks[1].attention.qkv;
-    const Projection& three = *split.decoder->blocks[1].attention.qkv;
+    const Projection& one = *packed.decoder->blocks[1].attention->qkv;
+    const Projection& three = *split.decoder->blocks[1].attention->qkv;
     EXPECT_EQ(three.blocks().format().name, format);
     EXPECT_EQ(three.packed.to_vector<std::uint8_t>(), one.packed.to_vector<std::uint8_t>());
     EXPECT_EQ(three.bias.to_vector<float>(), one.bias.to_vector<float>());

@@ -203,7 +203,7 @@ TEST_F(PrefixFile, RefusesOtherModelsAndDamage) {
   generator.save_cache(path_);
   {
     const auto other = chat_model("llama");
-    other->blocks[0].ffn.up.weight.detach().select(0, 3).select(0, 5).fill_(0.25);
+    other->blocks[0].ffn->up.weight.detach().select(0, 3).select(0, 5).fill_(0.25);
     Generator its(*other);
     EXPECT_THAT(refusal(its), HasSubstr("another model"));
     const auto longer = chat_model("llama", 1024);

@@ -1,0 +1,178 @@
+#include <etna/models/internal/state_mixers.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include <etna/models/internal/state_cache.h>
+#include <etna/tensor/capture.h>
+#include <etna/tensor/ops.h>
+
+// Blocks' parts that keep a state: gated delta nets, Mamba-2 and short convolutions.
+namespace etna::models {
+namespace {
+
+/// The places of one of a layer's states; none where the rows are all that there is.
+StateRows places_in(const DecoderCache* cache, std::int64_t layer, Tensor LayerState::*state) {
+  if (cache == nullptr || cache->layers == nullptr || cache->states == nullptr) return {};
+  return {cache->states[layer].*state, cache->state_rows, cache->places.positions, cache->counts};
+}
+
+ProjectionMode state_mode(const DecoderCache* cache) { return cache == nullptr ? ProjectionMode() : cache->mode(); }
+
+/// Rows divided by their length, √(Σ x² + 1e-6), and multiplied by a factor. @param x [..., size]
+Tensor of_length_one(const Tensor& x, double factor) {
+  const double size = static_cast<double>(x.size(-1));
+  return rms_norm(x, {}, 1e-6 / size) * (factor / std::sqrt(size));
+}
+
+/// Positive steps of time, or rates of decay. @param x [B, T, heads]
+Tensor positive_steps(const Tensor& x, const Tensor& bias) {
+  return softplus(x.to(x.dtype() == f64 ? f64 : f32) + bias);
+}
+
+}  // namespace
+
+StateConvolution::StateConvolution(Weights& weights, const std::string& name, const DecoderConfig& config,
+                                   std::int64_t channels)
+    : weight(
+          weights.vector(name + ".weight", channels * config.state.kernel).reshape({channels, config.state.kernel})) {
+  if (config.state.kernel_bias) bias = weights.vector(name + ".bias", channels);
+  register_parameter("weight", &StateConvolution::weight);
+  register_parameter("bias", &StateConvolution::bias);
+}
+
+Tensor StateConvolution::forward(const Tensor& x, bool silu, const StateRows& places) const {
+  return causal_conv1d(x, weight, bias, silu, places);
+}
+
+DeltaMixer::DeltaMixer(Weights& weights, const std::string& name, const DecoderConfig& config, std::int64_t layer)
+    : qkv(weights, name + ".qkv", config.width, config.state_channels(MixerKind::delta), false),
+      gate(weights, name + ".gate", config.width, config.state.value_rows(), false),
+      beta(weights, name + ".beta", config.width, config.state.heads, false),
+      decay(weights, name + ".decay", config.width, config.state.heads, false),
+      kernel(weights, name + ".kernel", config, config.state_channels(MixerKind::delta)),
+      log_decay(weights.vector(name + ".log_decay", config.state.heads)),
+      step_bias(weights.vector(name + ".step_bias", config.state.heads)),
+      norm(weights, name + ".norm", NormKind::rms, config.state.value_size, config.norm_eps),
+      output(weights, name + ".output", config.state.value_rows(), config.width, config.state.output_bias),
+      config_(config),
+      index_(layer) {
+  register_module("qkv", qkv);
+  register_module("gate", gate);
+  register_module("beta", beta);
+  register_module("decay", decay);
+  register_module("kernel", kernel);
+  register_parameter("log_decay", &DeltaMixer::log_decay);
+  register_parameter("step_bias", &DeltaMixer::step_bias);
+  register_module("norm", norm);
+  register_module("output", output);
+}
+
+Tensor DeltaMixer::forward(const Tensor& x, const DecoderCache* cache) const {
+  const StateConfig& s = config_.state;
+  const ProjectionMode mode = state_mode(cache);
+  const std::int64_t batch = x.size(0), steps = x.size(1), keys = s.key_rows(), all = 2 * keys + s.value_rows();
+  const Tensor rows = kernel.forward(qkv(x, mode), true, places_in(cache, index_, &LayerState::inputs));
+  const auto heads_of = [&](std::int64_t begin, std::int64_t end, std::int64_t heads) {
+    return rows.slice(-1, begin, end).reshape({batch, steps, heads, -1});
+  };
+  const Tensor q = of_length_one(heads_of(0, keys, s.key_heads), 1 / std::sqrt(static_cast<double>(s.key_size))),
+               k = of_length_one(heads_of(keys, 2 * keys, s.key_heads), 1);
+  const Tensor g = positive_steps(decay(x, mode), step_bias) * -exp(log_decay);
+  const Tensor y = gated_delta_rule(q, k, heads_of(2 * keys, all, s.heads), g, sigmoid(beta(x, mode)),
+                                    places_in(cache, index_, &LayerState::memory));
+  const Tensor gates = silu(gate(x, mode));
+  return output(norm(y).reshape(gates.shape()) * gates, mode);
+}
+
+MambaMixer::MambaMixer(Weights& weights, const std::string& name, const DecoderConfig& config, std::int64_t layer)
+    : input(weights, name + ".input", config.width,
+            config.state.value_rows() + config.state_channels(MixerKind::mamba) + config.state.heads,
+            config.state.input_bias),
+      kernel(weights, name + ".kernel", config, config.state_channels(MixerKind::mamba)),
+      log_decay(weights.vector(name + ".log_decay", config.state.heads)),
+      step_bias(weights.vector(name + ".step_bias", config.state.heads)),
+      skip(weights.vector(name + ".skip", config.state.heads)),
+      norm(config.state.norm ? std::make_unique<Norm>(weights, name + ".norm", NormKind::rms, config.state.value_rows(),
+                                                      config.norm_eps)
+                             : nullptr),
+      output(weights, name + ".output", config.state.value_rows(), config.width, config.state.output_bias),
+      config_(config),
+      index_(layer) {
+  register_module("input", input);
+  register_module("kernel", kernel);
+  register_parameter("log_decay", &MambaMixer::log_decay);
+  register_parameter("step_bias", &MambaMixer::step_bias);
+  register_parameter("skip", &MambaMixer::skip);
+  if (norm) register_module("norm", *norm);
+  register_module("output", output);
+  const StateConfig& s = config.state;
+  if (std::all_of(std::begin(s.part_scales), std::end(s.part_scales), [](double scale) { return scale == 1; })) return;
+  std::vector<float> scales;
+  const std::int64_t sizes[] = {s.value_rows(), s.value_rows(), s.key_rows(), s.key_rows(), s.heads};
+  for (std::size_t i = 0; i < std::size(sizes); ++i)
+    scales.insert(scales.end(), static_cast<std::size_t>(sizes[i]), static_cast<float>(s.part_scales[i]));
+  scales_ = from_vector(scales);
+}
+
+/// @param rows of `input`
+Tensor MambaMixer::scaled(const Tensor& rows) const {
+  if (!scales_.defined()) return rows;
+  if (scales_.device() != rows.device()) {
+    const NotCaptured now;
+    scales_ = scales_.to(rows.device());
+  }
+  return rows * scales_.to(rows.dtype());
+}
+
+/// @param y, gate [B, T, heads · value_size]
+Tensor MambaMixer::gated(const Tensor& y, const Tensor& gate) const {
+  if (!norm) return y * silu(gate);
+  const StateConfig& s = config_.state;
+  const auto normed = [&](const Tensor& x) {
+    if (s.norm_groups == 1) return (*norm)(x);
+    const Tensor groups = rms_norm(x.reshape({x.size(0), x.size(1), s.norm_groups, -1}), {}, norm->eps);
+    return groups.reshape(x.shape()) * norm->weight;
+  };
+  return s.norm_before_gate ? normed(y) * silu(gate) : normed(y * silu(gate));
+}
+
+Tensor MambaMixer::forward(const Tensor& x, const DecoderCache* cache) const {
+  const StateConfig& s = config_.state;
+  const ProjectionMode mode = state_mode(cache);
+  const std::int64_t batch = x.size(0), steps = x.size(1), values = s.value_rows(), keys = s.key_rows(),
+                     channels = values + 2 * keys;
+  const Tensor parts = scaled(input(s.input_scale == 1 ? x : x * s.input_scale, mode));
+  const Tensor rows =
+      kernel.forward(parts.slice(-1, values, values + channels), true, places_in(cache, index_, &LayerState::inputs));
+  const auto heads_of = [&](std::int64_t begin, std::int64_t end, std::int64_t heads) {
+    return rows.slice(-1, begin, end).reshape({batch, steps, heads, -1});
+  };
+  Tensor time = positive_steps(parts.slice(-1, values + channels, parts.size(-1)), step_bias);
+  if (s.least_step > 0 || s.largest_step < 1e30) time = clamp(time, s.least_step, s.largest_step);
+  const Tensor y = state_space_scan(
+      heads_of(0, values, s.heads), time, -exp(log_decay), heads_of(values, values + keys, s.key_heads),
+      heads_of(values + keys, channels, s.key_heads), skip, places_in(cache, index_, &LayerState::memory));
+  const Tensor result = output(gated(y.reshape({batch, steps, values}), parts.slice(-1, 0, values)), mode);
+  return s.output_scale == 1 ? result : result * s.output_scale;
+}
+
+ConvolutionMixer::ConvolutionMixer(Weights& weights, const std::string& name, const DecoderConfig& config,
+                                   std::int64_t layer)
+    : input(weights, name + ".input", config.width, 3 * config.width, config.state.input_bias),
+      kernel(weights, name + ".kernel", config, config.width),
+      output(weights, name + ".output", config.width, config.width, config.state.output_bias),
+      index_(layer) {
+  register_module("input", input);
+  register_module("kernel", kernel);
+  register_module("output", output);
+}
+
+Tensor ConvolutionMixer::forward(const Tensor& x, const DecoderCache* cache) const {
+  const ProjectionMode mode = state_mode(cache);
+  const TensorList parts = input(x, mode).chunk(3, -1);
+  const Tensor y = kernel.forward(parts[0] * parts[2], false, places_in(cache, index_, &LayerState::inputs));
+  return output(parts[1] * y, mode);
+}
+
+}  // namespace etna::models
