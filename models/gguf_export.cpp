@@ -250,6 +250,9 @@ void check_design(const DecoderConfig& c, const DecoderConfig& standard) {
     // llama.cpp computes GELU by its approximation, which is off by less than 0.0005.
     return activation == Activation::gelu ? Activation::gelu_tanh : activation;
   };
+  if (c.has_state())
+    throw FormatError(
+        "a GGUF file cannot hold the model: layers that keep a state are neither written to such files nor read here");
   const Architecture& architecture = architecture_of(c);
   const bool turns = architecture.neighbours_in_gguf, rotary = c.positions == PositionKind::rotary;
   for (const auto& [what, same] :

@@ -233,6 +233,7 @@ std::vector<StateText> texts_together(const Decoder& model, Device device, const
   Generator generator(
       model,
       {.device = device, .slots = std::ssize(prompts), .all_slots = true, .cache = {.tokens = 1024, .dtype = f32}});
+  if (device.is_cpu()) generator.warm_up();
   std::vector<Generator::Id> ids;
   std::vector<StateText> texts(prompts.size());
   for (const StateText& prompt : prompts)
@@ -268,27 +269,37 @@ TEST(StateLayers, EightSequencesAtOnceEqualOneByOne) {
   }
 }
 
+void expect_prefixes_reused(const Decoder& model, Device device) {
+  Generator generator(model, {.device = device, .cache = {.dtype = f32}}),
+      afresh(model, {.device = device, .cache = {.dtype = f32, .reuse_prefixes = false}});
+  StateText text = some_text(150, 97);
+  for (const std::int64_t reused : {0, 128, 128}) {
+    const Generator::Id id = generator.begin(text, {.max_tokens = 5, .sampling = {.temperature = 0}});
+    StateText answer;
+    while (generator.busy())
+      for (const GeneratedToken& token : generator.step()) answer.push_back(token.token);
+    EXPECT_EQ(generator.reused(id), reused);
+    EXPECT_EQ(answer, greedy_of(afresh, text, 5));
+    if (reused == 128) text.insert(text.end(), {4, 5, 6});
+  }
+  // Another text with the same first block, behind which no state was kept.
+  StateText other(text.begin(), text.begin() + 64);
+  other.insert(other.end(), 30, 7);
+  EXPECT_EQ(greedy_of(generator, other, 5), greedy_of(afresh, other, 5));
+}
+
 TEST(StateLayers, PromptsReusePrefixesAsFarAsTheirStateWasKept) {
   for (const auto& [name, json] : state_designs()) {
     SCOPED_TRACE(name);
-    const auto model = small_model(config_of(json));
-    Generator generator(*model, {.cache = {.dtype = f32}}),
-        afresh(*model, {.cache = {.dtype = f32, .reuse_prefixes = false}});
-    StateText text = some_text(150, 97);
-    for (const std::int64_t reused : {0, 128, 128}) {
-      const Generator::Id id = generator.begin(text, {.max_tokens = 5, .sampling = {.temperature = 0}});
-      StateText answer;
-      while (generator.busy())
-        for (const GeneratedToken& token : generator.step()) answer.push_back(token.token);
-      EXPECT_EQ(generator.reused(id), reused);
-      EXPECT_EQ(answer, greedy_of(afresh, text, 5));
-      if (reused == 128) text.insert(text.end(), {4, 5, 6});
-    }
-    // Another text with the same first block, behind which no state was kept.
-    StateText other(text.begin(), text.begin() + 64);
-    other.insert(other.end(), 30, 7);
-    EXPECT_EQ(greedy_of(generator, other, 5), greedy_of(afresh, other, 5));
+    expect_prefixes_reused(*small_model(config_of(json)), kCPU);
   }
+}
+
+TEST(StateLayers, PromptsReusePrefixesOnVulkan) {
+  if (std::getenv("ETNA_TEST_VULKAN") == nullptr) GTEST_SKIP() << "ETNA_TEST_VULKAN is not 1";
+  const auto model = small_model(config_of(state_designs()[0].second));
+  model->to(kVulkan);
+  expect_prefixes_reused(*model, kVulkan);
 }
 
 TEST(StateLayers, StatesOfPrefixesMakeRoomForSequences) {
