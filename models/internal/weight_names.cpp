@@ -234,7 +234,8 @@ StoredWeights::Locate hugging_face_places(const DecoderConfig& config, const std
     if (const std::string part = with_experts(config, parts); part != parts.part) {
       // Later files of the same models have one tensor for all experts.
       const std::string all = block + (part.ends_with("down") ? "mlp.experts.down_proj" : "mlp.experts.gate_up_proj");
-      return expert_places(config.experts, part, has(all) ? all : place(part).name, config.width);
+      return expert_places(config.experts, part, !a.experts.in_by_out && has(all) ? all : place(part).name,
+                           config.width);
     }
     if (a.qkv_by_head && is_of_qkv(parts.part)) return places_by_head(config, parts.part, place(kQkv));
     if (is_of_qkv(parts.part)) return qkv_places(config, parts.part, has, place);

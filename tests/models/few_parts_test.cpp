@@ -224,7 +224,7 @@ TEST(FewParts, ExpertsInMxfp4AreThoseOfTheirValues) {
   save(of_values, plain, "");
   save(of_blocks, packed, R"(, "quantization_config": {"quant_method": "mxfp4"})");
   const Model a = load_model(of_values.path()), b = load_model(of_blocks.path());
-  EXPECT_NE(b.decoder->blocks[0].ffn.up.extra_repr().find("MXFP4"), std::string::npos);
+  EXPECT_NE(b.decoder->blocks[0].ffn->up.extra_repr().find("MXFP4"), std::string::npos);
   const std::vector<std::int32_t> text = quadratic_text();
   const NoGrad no_grad;
   const Tensor expected = logits_by_steps(*a.decoder, kCPU, text), given = logits_by_steps(*b.decoder, kCPU, text);
