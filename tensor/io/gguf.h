@@ -135,7 +135,7 @@ struct GgufTensor {
   std::size_t bytes = 0;    ///< without padding; 0 for an unknown format
 };
 
-/// "Q4_K", or for other numbers "type 16 (IQ2_XXS)".
+/// "Q4_K", or for other numbers "type 15 (Q8_K)".
 std::string gguf_type_name(std::uint32_t type);
 
 /// The type number of a format in GGUF files; nullopt: none.

@@ -191,14 +191,14 @@ TEST(Gguf, RefusesDamagedTensors) {
 TEST(Gguf, KeepsOtherTensorsReadableBesideAnUnknownFormat) {
   const TemporaryFolder folder;
   GgufBytes file;
-  file.head(2, 3, 0).tensor("new", {256}, 1000, 0).tensor("iq", {256}, 16, 64).tensor("w", {8}, 0, 128);
+  file.head(2, 3, 0).tensor("new", {256}, 1000, 0).tensor("q8", {256}, 15, 64).tensor("w", {8}, 0, 128);
   file.pad().raw(std::string(160, '\0'));
   const GgufFile gguf(folder.write("unknown.gguf", file.text));
   EXPECT_EQ(gguf.version(), 2u);
   EXPECT_EQ(gguf.tensor("new").format, nullptr);
   EXPECT_EQ(gguf.tensor("new").shape, Shape({256}));
   EXPECT_THAT(refusal([&] { gguf.bytes("new"); }), HasSubstr("tensor 'new' has type 1000, which is not supported"));
-  EXPECT_THAT(refusal([&] { gguf.load("iq"); }), HasSubstr("has type 16 (IQ2_XXS)"));
+  EXPECT_THAT(refusal([&] { gguf.load("q8"); }), HasSubstr("has type 15 (Q8_K)"));
   EXPECT_EQ(gguf.load("w").numel(), 8);
   EXPECT_THROW(load_gguf(gguf.path()), FormatError);
 }

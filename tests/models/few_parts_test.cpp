@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <string>
 #include <vector>
@@ -7,6 +9,7 @@
 
 #include <etna/autograd/autograd.h>
 #include <etna/models/generator.h>
+#include <etna/models/internal/decoder_parts.h>
 #include <etna/models/internal/stored_weights.h>
 #include <etna/models/model_file.h>
 #include <etna/optim/optim.h>
@@ -60,7 +63,7 @@ const Design kDesigns[] = {
                                  "sliding_attention", "full_attention"])"},
     {"Gemma4WithExperts", R"("model_type": "gemma4_text", "intermediate_size": 40, "sliding_window": 6,
                  "hidden_size_per_layer_input": 0, "num_kv_shared_layers": 0, "enable_moe_block": true,
-                 "num_experts": 4, "top_k_experts": 2, "moe_intermediate_size": 12, "global_head_dim": 16,
+                 "num_experts": 4, "top_k_experts": 2, "moe_intermediate_size": 12, "global_head_dim": 264,
                  "final_logit_softcapping": 20.0, "tie_word_embeddings": false)"},
 };
 
@@ -150,6 +153,68 @@ TEST_P(FewPartsOf, LearnsATextWithAndWithoutRecomputation) {
     EXPECT_LT(last.back(), 0.7 * first);
   }
   EXPECT_NEAR(last[0], last[1], 1e-3 * std::max(1.0, last[0]));
+}
+
+using Row = std::vector<double>;
+
+/// x divided by the root of its mean square, times weights.
+Row normed_row(const Row& x, const Row& weight) {
+  double squares = 0;
+  for (const double v : x) squares += v * v;
+  const double scale = 1 / std::sqrt(squares / static_cast<double>(x.size()) + 1e-6);
+  Row y;
+  for (std::size_t i = 0; i < x.size(); ++i) y.push_back(x[i] * scale * weight[i]);
+  return y;
+}
+
+/// Rows `first` to `first + count` of a matrix, times x.
+Row times(const Row& matrix, std::size_t first, std::size_t count, const Row& x) {
+  Row y(count);
+  for (std::size_t r = 0; r < count; ++r)
+    for (std::size_t i = 0; i < x.size(); ++i) y[r] += matrix[(first + r) * x.size() + i] * x[i];
+  return y;
+}
+
+TEST(FewParts, ExpertsBesideALayerAreAsTheirFormulaSays) {
+  const DecoderConfig config = config_of(kDesigns[5]);
+  manual_seed(11);
+  LoudWeights weights;
+  const ExpertsBeside beside(weights, "beside", config);
+  const auto values = [](const Tensor& x) { return x.detach().to(f64).flatten().to_vector<double>(); };
+  constexpr std::size_t kWidth = 32, kColumns = 12, kExperts = 4;
+  const Tensor x = randn({1, 3, 32}), dense = randn({1, 3, 32});
+  const Row all = values(x), all_dense = values(dense), got = values(beside.forward(dense, x, {}));
+  const Row logits_of = values(beside.ffn.router->logits.weight), gates = values(beside.ffn.gate->weight),
+            ups = values(beside.ffn.up.weight), downs = values(beside.ffn.down.weight),
+            factors = values(beside.factors);
+  for (std::size_t row = 0; row < 3; ++row) {
+    const auto part = [&](const Row& of) {
+      return Row(of.begin() + static_cast<std::ptrdiff_t>(row * kWidth),
+                 of.begin() + static_cast<std::ptrdiff_t>((row + 1) * kWidth));
+    };
+    Row read = normed_row(part(all), values(beside.router_scale));
+    for (double& v : read) v /= std::sqrt(static_cast<double>(kWidth));
+    Row shares = times(logits_of, 0, kExperts, read);
+    for (double& v : shares) v = std::exp(v);
+    std::vector<std::size_t> order{0, 1, 2, 3};
+    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return shares[a] > shares[b]; });
+    const Row in = normed_row(part(all), values(beside.norm.weight));
+    Row sum(kWidth);
+    for (const std::size_t e : {order[0], order[1]}) {
+      const Row gate = times(gates, e * kColumns, kColumns, in), up = times(ups, e * kColumns, kColumns, in);
+      Row h;
+      for (std::size_t i = 0; i < kColumns; ++i) {
+        const double g = gate[i], inner = std::sqrt(2 / 3.14159265358979323846) * (g + 0.044715 * g * g * g);
+        h.push_back(0.5 * g * (1 + std::tanh(inner)) * up[i]);
+      }
+      const Row down = times(downs, e * kWidth, kWidth, h);
+      const double factor = shares[e] / (shares[order[0]] + shares[order[1]]) * factors[e];
+      for (std::size_t i = 0; i < kWidth; ++i) sum[i] += factor * down[i];
+    }
+    const Row a = normed_row(part(all_dense), values(beside.dense_norm.weight)),
+              b = normed_row(sum, values(beside.post_norm.weight));
+    for (std::size_t i = 0; i < kWidth; ++i) EXPECT_NEAR(got[row * kWidth + i], a[i] + b[i], 2e-5) << row << " " << i;
+  }
 }
 
 TEST(FewParts, MatricesInBlocksThatAreReadOnlyBecomeValues) {

@@ -24,10 +24,8 @@ struct TypeName {
   std::uint32_t type;
   std::string_view name;
 };
-constexpr TypeName kTypeNames[] = {
-    {4, "Q4_2"},      {5, "Q4_3"},      {9, "Q8_1"},   {15, "Q8_K"},  {16, "IQ2_XXS"}, {17, "IQ2_XS"},
-    {18, "IQ3_XXS"},  {19, "IQ1_S"},    {21, "IQ3_S"}, {22, "IQ2_S"}, {29, "IQ1_M"},   {31, "Q4_0_4_4"},
-    {32, "Q4_0_4_8"}, {33, "Q4_0_8_8"}, {37, "I8_S"},  {38, "TL1"},   {40, "NVFP4"}};
+constexpr TypeName kTypeNames[] = {{4, "Q4_2"},      {5, "Q4_3"},      {9, "Q8_1"},  {15, "Q8_K"}, {31, "Q4_0_4_4"},
+                                   {32, "Q4_0_4_8"}, {33, "Q4_0_8_8"}, {37, "I8_S"}, {38, "TL1"},  {40, "NVFP4"}};
 
 /// Reads the file from front to back.
 class Cursor {

@@ -13,8 +13,8 @@
 ///   IQ1_S    50: f16 d; indices' low bytes; for each 32 their 3 high bits, s of 3 bits, the sign of 1/8
 ///   IQ1_M    56: indices' low bytes; for each 8 their 3 high bits and the sign of 1/8; s of 3 bits for each 16, with
 ///            the four parts of d between them
-/// A value is d · (s + 1/2) / 4 · point of IQ2, d · (s + 1/2) / 2 · point of IQ3_XXS, d · (2 s + 1) · point of IQ3_S and
-/// d · (2 s + 1) · (point ± 1/8) of IQ1. The eighth of seven signs makes their number even.
+/// A value is d · (s + 1/2) / 4 · point of IQ2, d · (s + 1/2) / 2 · point of IQ3_XXS, d · (2 s + 1) · point of IQ3_S,
+/// and d · (2 s + 1) · (point ± 1/8) of IQ1. The eighth of seven signs makes their number even.
 namespace etna::quant {
 
 void decode_iq2_xxs(const std::byte* blocks, float* out, std::int64_t count);
