@@ -64,6 +64,10 @@ class FileKind {
     const bool of_gate = gguf_ ? is("ffn_gate.") : is(".gate_proj.") || is(".up_proj.");
     return !(architecture_.packs_qkv() && of_qkv) && !(architecture_.packs_gate() && of_gate);
   }
+  /// @param matrix "model.layers.0.self_attn.q_proj.weight"; files of GGUF have none
+  std::string magnitudes_name(const std::string& matrix) const {
+    return fmt::format("base_model.model.{}.lora_magnitude_vector", module_of(matrix));
+  }
   /// @param matrix "blk.0.attn_q.weight" @param which 'a' or 'b'
   std::string name_of(const std::string& matrix, char which) const {
     if (gguf_) return fmt::format("{}.lora_{}", matrix, which);
@@ -127,6 +131,7 @@ struct AdapterFile {
   std::map<std::string, Tensor> tensors;
   double alpha = 0;                   ///< 0: the factor is 1
   std::set<std::int64_t> ranks = {};  ///< empty: any
+  bool magnitudes = false;            ///< each adapter has some
 };
 
 AdapterFile read_gguf(const FilePath& path) {
@@ -149,8 +154,21 @@ AdapterFile read_peft(const FilePath& path, const DecoderConfig& config) {
       read_peft_config(weights.parent_path() / "adapter_config.json", architecture_of(config).in_by_out);
   read.alpha = config_file.alpha;
   read.ranks = config_file.ranks;
+  read.magnitudes = config_file.magnitudes;
   for (const auto& [name, tensor] : load_safetensors(weights)) read.tensors.emplace(name, tensor.to(f32));
   return read;
+}
+
+void check_magnitudes(const FilePath& path, bool gguf, bool all_rows) {
+  if (gguf)
+    throw FormatError(
+        fmt::format("{}: GGUF files hold no adapters with magnitudes (DoRA); write them as PEFT does, or merge them",
+                    path.string()));
+  if (all_rows) return;
+  throw FormatError(
+      fmt::format("{}: a matrix of this model's files packs several layers, and some of them have no adapter; with "
+                  "magnitudes (DoRA) all need one",
+                  path.string()));
 }
 
 bool is_gguf(const FilePath& path) { return path.string().ends_with(".gguf"); }
@@ -160,7 +178,20 @@ struct FoundAdapter {
   Projection* layer;
   Tensor a, b;
   double scale;
+  Tensor magnitudes = {};  ///< undefined where there are none
 };
+
+/// The magnitudes of a matrix in a file. @throws FormatError for others than the matrix's rows
+Tensor magnitudes_in(const FilePath& path, const AdapterFile& file, const std::string& name, std::int64_t rows) {
+  const auto found = file.tensors.find(name);
+  if (found == file.tensors.end())
+    throw FormatError(fmt::format("{}: '{}' is missing, and adapter_config.json says use_dora", path.string(), name));
+  if (found->second.numel() != rows) {
+    throw FormatError(
+        fmt::format("{}: '{}' is {}; wanted [{}]", path.string(), name, str(found->second.shape()), rows));
+  }
+  return found->second.reshape({rows, 1});
+}
 
 /// Reads a file and checks that it fits.
 std::vector<FoundAdapter> find_adapters(const FilePath& path, Decoder& decoder) {
@@ -197,10 +228,18 @@ std::vector<FoundAdapter> find_adapters(const FilePath& path, Decoder& decoder) 
     if (!file.ranks.empty() && !file.ranks.contains(down.size(0)))
       refuse(fmt::format("the adapter of {} has rank {}, and adapter_config.json says {}", name, down.size(0),
                          fmt::join(file.ranks, ", ")));
+    Tensor magnitudes;
+    if (file.magnitudes) {
+      magnitudes = magnitudes_in(path, file, kind.magnitudes_name(matrix.name), rows);
+      known.insert(kind.magnitudes_name(matrix.name));
+    }
     for (const auto& [layer, begin] : layers) {
-      const Tensor own = up.slice(0, begin, begin + layer.layer->out).clone();
+      const auto own_rows = [&, at = begin, end = begin + layer.layer->out](const Tensor& all) {
+        return kind.from_file(layer.name, all.slice(0, at, end).clone());
+      };
       const double scale = file.alpha == 0 ? 1 : file.alpha / static_cast<double>(down.size(0));
-      found.push_back({layer.layer, down.clone(), kind.from_file(layer.name, own), scale});
+      found.push_back({layer.layer, down.clone(), own_rows(up), scale});
+      if (magnitudes.defined()) found.back().magnitudes = own_rows(magnitudes).squeeze(-1);
     }
     known.insert({a->first, b->first});
   }
@@ -220,11 +259,14 @@ void save_adapters(const FilePath& path, const Decoder& decoder) {
   PeftConfig peft{.in_by_out = architecture_of(decoder.config).in_by_out};
   for (const FileMatrix& matrix : matrices_of(const_cast<Decoder&>(decoder), kind, alone)) {
     std::vector<AdapterPart> parts;
+    std::vector<Tensor> magnitudes;
     for (const auto& [layer, begin] : matrix.layers) {
       const Projection& p = *layer.layer;
       if (!p.has_adapter()) continue;
       const Tensor b = kind.to_file(layer.name, p.lora_b.detach().to(kCPU, f32));
       parts.push_back({p.lora_a.detach().to(kCPU, f32), b, p.lora_scale, begin});
+      if (!p.lora_magnitude.defined()) continue;
+      magnitudes.push_back(kind.to_file(layer.name, p.lora_magnitude.detach().to(kCPU, f32).unsqueeze(-1)));
     }
     if (parts.empty()) continue;
     // One number is for all adapters; the factors of others are in their values.
@@ -235,6 +277,11 @@ void save_adapters(const FilePath& path, const Decoder& decoder) {
     const auto [a, b] = packed_adapter(parts, matrix.rows, peft.alpha);
     tensors.emplace_back(kind.name_of(matrix.name, 'a'), a);
     tensors.emplace_back(kind.name_of(matrix.name, 'b'), b);
+    if (!magnitudes.empty()) {
+      check_magnitudes(path, kind.gguf(), magnitudes.size() == matrix.layers.size());
+      tensors.emplace_back(kind.magnitudes_name(matrix.name), cat(magnitudes).squeeze(-1).contiguous());
+      peft.magnitudes = true;
+    }
     peft.targets.insert(kind.target_of(matrix.name));
     peft.rank_of_module[kind.module_of(matrix.name)] = a.size(0);
   }
@@ -259,13 +306,21 @@ void load_adapters(const FilePath& path, Decoder& decoder) {
       throw FormatError(fmt::format("{}: the model has adapters already; merge them first", path.string()));
   }
   decoder.requires_grad_(false);
-  for (const FoundAdapter& f : found) f.layer->set_adapter(f.a, f.b, f.scale);
+  for (const FoundAdapter& f : found) {
+    f.layer->set_adapter(f.a, f.b, f.scale);
+    if (f.magnitudes.defined()) f.layer->set_magnitudes(f.magnitudes);
+  }
 }
 
 std::int64_t stack_adapters(const FilePath& path, Decoder& decoder) {
   decoder.require_whole("stack_adapters");
-  for (const FoundAdapter& f : find_adapters(path, decoder))
-    f.layer->stack_adapter(decoder.stacked_adapters, f.a, f.b, f.scale);
+  const std::vector<FoundAdapter> found = find_adapters(path, decoder);
+  if (found[0].magnitudes.defined())
+    throw FormatError(
+        fmt::format("{}: adapters with magnitudes (DoRA) cannot be stacked; load them alone, or merge "
+                    "them",
+                    path.string()));
+  for (const FoundAdapter& f : found) f.layer->stack_adapter(decoder.stacked_adapters, f.a, f.b, f.scale);
   return decoder.stacked_adapters++;
 }
 

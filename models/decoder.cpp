@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <etna/autograd/autograd.h>
+#include <etna/models/internal/adapter_targets.h>
 #include <etna/models/internal/decoder_parts.h>
 #include <etna/models/internal/model_split.h>
 #include <etna/models/internal/table_rows.h>
@@ -90,13 +91,17 @@ Tensor Decoder::embedding_rows(const Tensor& tokens) const {
   return sum_of_parts(table_rows(token_embedding, indices).where(is_own, 0.0), split);
 }
 
-Tensor Decoder::embedded(const Tensor& tokens) const {
+Tensor Decoder::embedded(const Tensor& tokens, const Tensor& documents) const {
   if (!position_embedding) return token_rows(tokens);
   if (tokens.dim() == 2 && tokens.size(1) > config.context) {
     throw ShapeError(fmt::format("Decoder: tokens {} are longer than the {} positions the model has",
                                  str(tokens.shape()), config.context));
   }
   const Projection& table = *position_embedding;
+  if (documents.defined()) {
+    const Tensor all = arange(0, tokens.size(-1), 1, {i64, tokens.device()});
+    return token_rows(tokens) + table_rows(table, all - documents.select(-1, 0).to(i64));
+  }
   if (!table.frozen()) return token_rows(tokens) + table.weight.slice(0, 0, tokens.size(-1));
   return token_rows(tokens) + table_rows(table, arange(0, tokens.size(-1), 1, {i64, tokens.device()}));
 }
@@ -110,12 +115,17 @@ Decoder::Inputs Decoder::inputs(const Tensor& tokens, const Tensor& embedded) co
 /// One stream of all. @param x the last block's output
 Tensor Decoder::joined(const Tensor& x) const { return streams ? streams->joined(x) : x; }
 
-Tensor Decoder::hidden(const Tensor& tokens, const Tensor& adapters) const {
-  const Inputs first = inputs(tokens, dropout(embedded(tokens)));
-  const bool recomputes = config.recompute_blocks && grad_enabled() && !adapters.defined();
+Tensor Decoder::hidden(const Tensor& tokens, const Tensor& adapters, const Tensor& documents) const {
+  if (documents.defined() && adapters.defined())
+    throw Error("Decoder: rows of several texts have no adapters to choose");
+  if (documents.defined() && config.has_state())
+    throw Error(
+        "Decoder: layers that keep a state do not tell several texts of a row apart; give each a row of its own");
+  const Inputs first = inputs(tokens, dropout(embedded(tokens, documents)));
+  const bool recomputes = recompute_blocks && grad_enabled() && !adapters.defined();
   AdapterMasks masks;
   std::map<std::int64_t, AttentionRows> shared;
-  DecoderCache pass{nullptr, {}, {}, &masks, {}, &shared};
+  DecoderCache pass{.masks = &masks, .shared = &shared};
   Tensor x = first.x;
   // Frozen embeddings give no input that requires grad, and nothing inside a checkpoint would be differentiated.
   if (recomputes && !x.requires_grad()) x = x.detach().requires_grad_();
@@ -125,12 +135,13 @@ Tensor Decoder::hidden(const Tensor& tokens, const Tensor& adapters) const {
     if (block.device() != device) masks = {};
     device = block.device();
     if (adapters.defined()) pass.adapters = moved_to(device, adapters);
+    if (documents.defined()) pass.documents = moved_to(device, documents);
     if (first.of_layers.defined()) pass.layer_inputs = moved_to(device, first.of_layers);
     x = moved_to(device, x);
     if (recomputes) {
       x = checkpointed(block, index, x, pass);
     } else {
-      x = adapters.defined() || needs_pass(config) ? block.forward(x, &pass) : block(x);
+      x = adapters.defined() || documents.defined() || needs_pass(config) ? block.forward(x, &pass) : block(x);
     }
     ++index;
   }
@@ -147,10 +158,10 @@ Tensor Decoder::checkpointed(const DecoderBlock& block, std::int64_t index, cons
     all.push_back(pass.shared->at(source).key);
     all.push_back(pass.shared->at(source).value);
   }
-  const auto call = [&block, index, source, reads, is_shared](const TensorList& in) {
+  const auto call = [&block, index, source, reads, is_shared, documents = pass.documents](const TensorList& in) {
     std::map<std::int64_t, AttentionRows> shared;
     if (source >= 0) shared[source] = {{}, in[in.size() - 2], in[in.size() - 1]};
-    const DecoderCache own{nullptr, {}, {}, nullptr, reads ? in[1] : Tensor(), &shared};
+    const DecoderCache own{.documents = documents, .layer_inputs = reads ? in[1] : Tensor(), .shared = &shared};
     const Tensor y = block.forward(in[0], &own);
     return is_shared ? TensorList{y, shared.at(index).key, shared.at(index).value} : TensorList{y};
   };
@@ -174,13 +185,13 @@ Tensor Decoder::logits(const Tensor& x, const ProjectionMode& mode) const {
 
 Tensor Decoder::forward(const Tensor& tokens) const { return logits(hidden(tokens), {}); }
 
-Tensor Decoder::loss(const Tensor& tokens, const Tensor& targets) const {
+Tensor Decoder::loss(const Tensor& tokens, const Tensor& targets, const Tensor& documents, Reduction reduction) const {
   require_whole("Decoder::loss");
   const Projection& head = head_weights();
-  const Tensor x = scaled(hidden(tokens).flatten(0, 1));
+  const Tensor x = scaled(hidden(tokens, {}, documents).flatten(0, 1));
   if (!head.frozen() && !head.bias.defined() && !head.has_adapter() && config.logit_softcap == 0)
-    return linear_cross_entropy(x, head.weight, targets.flatten());
-  return cross_entropy(capped(head(x)), targets.flatten());
+    return linear_cross_entropy(x, head.weight, targets.flatten(), {}, -100, 0, reduction);
+  return cross_entropy(capped(head(x)), targets.flatten(), -100, 0, reduction);
 }
 
 Tensor Decoder::extend_on_host(const Tensor& tokens, const DecoderCache& cache) const {
@@ -206,15 +217,14 @@ Tensor Decoder::extend_on_host(const Tensor& tokens, const DecoderCache& cache) 
   if (hosted == 0) return with_inputs(x);
   const CachePlaces& places = cache.places;
   AdapterMasks masks;
-  const DecoderCache on_host{cache.layers,
-                             {places.table.to(kCPU), places.positions.to(kCPU)},
-                             cache.adapters.defined() ? cache.adapters.to(kCPU) : Tensor(),
-                             &masks,
-                             first.of_layers.defined() ? first.of_layers.to(kCPU) : Tensor(),
-                             nullptr,
-                             cache.states,
-                             cache.state_rows.defined() ? cache.state_rows.to(kCPU) : Tensor(),
-                             cache.counts.defined() ? cache.counts.to(kCPU) : Tensor()};
+  const DecoderCache on_host{.layers = cache.layers,
+                             .places = {places.table.to(kCPU), places.positions.to(kCPU)},
+                             .adapters = cache.adapters.defined() ? cache.adapters.to(kCPU) : Tensor(),
+                             .masks = &masks,
+                             .layer_inputs = first.of_layers.defined() ? first.of_layers.to(kCPU) : Tensor(),
+                             .states = cache.states,
+                             .state_rows = cache.state_rows.defined() ? cache.state_rows.to(kCPU) : Tensor(),
+                             .counts = cache.counts.defined() ? cache.counts.to(kCPU) : Tensor()};
   x = x.to(kCPU);
   {
     const fusion::OnCpu on_cpu(kCPU);
@@ -275,12 +285,23 @@ std::vector<Projection*> Decoder::projections(bool all) const {
 }
 
 void Decoder::add_adapters(std::int64_t rank, double alpha, bool all) {
+  add_adapters({.rank = rank, .alpha = alpha, .targets = {all ? "all" : "attention"}});
+}
+
+void Decoder::add_adapters(const AdapterOptions& options) {
   require_whole("add_adapters");
-  if (projections(all).empty())
+  if (!(options.dropout >= 0 && options.dropout < 1))
+    throw Error(fmt::format("add_adapters: the dropout is {}; wanted 0 or more and below 1", options.dropout));
+  if (projections(true).empty())
     throw Error(
         "add_adapters: the model has no attention and no feed-forward layers, to whose projections these are added");
+  const std::vector<Projection*> chosen = adapter_targets(*this, options.targets);
   requires_grad_(false);
-  for (Projection* layer : projections(all)) layer->add_adapter(rank, alpha);
+  for (Projection* layer : chosen) {
+    layer->add_adapter(options.rank, options.alpha);
+    layer->lora_dropout = options.dropout;
+    if (options.magnitudes) layer->set_magnitudes();
+  }
 }
 
 void Decoder::merge_adapters() {

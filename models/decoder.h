@@ -7,6 +7,7 @@
 #include <etna/nn/containers.h>
 #include <etna/nn/dropout.h>
 #include <etna/nn/module.h>
+#include <etna/tensor/ops/loss/loss.h>
 
 namespace etna::models {
 
@@ -32,13 +33,20 @@ class Decoder : public nn::UnaryModule {
 
   /// @param tokens [B, T] i64 or i32 @return logits [B, T, vocabulary]
   Tensor forward(const Tensor& tokens) const override;
-  /// Mean cross-entropy. @param targets [B, T], -100 at positions to ignore @return 0-d
-  Tensor loss(const Tensor& tokens, const Tensor& targets) const;
-  /// The head's input. @param adapters as ProjectionMode::adapters @return [B, T, width]
-  Tensor hidden(const Tensor& tokens, const Tensor& adapters = {}) const;
+  /// Cross-entropy. @param targets [B, T], -100 at positions to ignore @param documents as for hidden()
+  /// @return 0-d, or [B · T] unreduced
+  Tensor loss(const Tensor& tokens, const Tensor& targets, const Tensor& documents = {},
+              Reduction reduction = Reduction::mean) const;
+  /// The head's input. @param adapters as ProjectionMode::adapters @param documents where a row is several texts, of
+  /// document_bounds(): none of them sees another, and positions begin anew in each; not together with adapters
+  /// @return [B, T, width]
+  Tensor hidden(const Tensor& tokens, const Tensor& adapters = {}, const Tensor& documents = {}) const;
+  /// @param hidden of hidden(), [..., width] @return [..., vocabulary]
+  Tensor logits_of(const Tensor& hidden) const { return logits(hidden, {}); }
 
-  /// Token embeddings, with learned positions: the first block's input where there is one stream. @return [B, T, width]
-  Tensor embedded(const Tensor& tokens) const;
+  /// Token embeddings, with learned positions: the first block's input where there is one stream.
+  /// @param documents as for hidden() @return [B, T, width]
+  Tensor embedded(const Tensor& tokens, const Tensor& documents = {}) const;
 
   /// As hidden(), for tokens behind those that the cache has, which takes them up. Without gradients and dropout.
   /// @param tokens [B, T] @return the last block's output [B, T, width], to be given to head()
@@ -59,6 +67,8 @@ class Decoder : public nn::UnaryModule {
   /// Adds low-rank adapters to the projections of attention, and of the feed-forward layers if `all`. Everything else
   /// is frozen. @throws Error
   void add_adapters(std::int64_t rank, double alpha, bool all = false);
+  /// The same for chosen projections. @throws Error naming those that there are for an unknown target
+  void add_adapters(const AdapterOptions& options);
   void merge_adapters();
   /// @throws Error naming what was called, where this is a part of a model
   void require_whole(const char* what) const;
@@ -69,7 +79,9 @@ class Decoder : public nn::UnaryModule {
   const DecoderConfig config;  ///< of the whole model
   const ModelSplit split;      ///< the ranks that it is divided over
   const DecoderPart part;
-  const DecoderConfig own_config;        ///< of this rank's blocks; `config` where the model is whole
+  const DecoderConfig own_config;  ///< of this rank's blocks; `config` where the model is whole
+  /// Gradients keep each block's input only and compute the rest again.
+  bool recompute_blocks = config.recompute_blocks;
   Projection token_embedding;            ///< [part.vocabulary.size, width]
   Owned<Projection> position_embedding;  ///< [context, width], or null
   Owned<LayerInputs> layer_inputs;       ///< null where blocks have no inputs of their own

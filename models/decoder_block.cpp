@@ -137,7 +137,11 @@ Tensor DecoderAttention::tempered(const Tensor& query, const DecoderCache* cache
   const QueryTemperature& by = config_.temperature;
   if (!layer_.temperature || config_.context + by.offset <= by.floor) return query;
   Tensor positions = arange(0, query.size(1), 1, {f32, query.device()});
-  if (cache != nullptr) positions = cache->places.positions.to(f32).unsqueeze(1) + positions;
+  if (cache != nullptr && cache->layers != nullptr) {
+    positions = cache->places.positions.to(f32).unsqueeze(1) + positions;
+  } else if (cache != nullptr && cache->documents.defined()) {
+    positions = positions - cache->documents.select(-1, 0).to(f32);
+  }
   const Tensor steps = floor((positions + static_cast<double>(by.offset)) * (1 / static_cast<double>(by.floor)));
   return query * (log1p(steps) * by.scale + 1.0).unsqueeze(-1);
 }
@@ -160,11 +164,12 @@ Tensor DecoderAttention::heads_of(const Tensor& rows, const Tensor& norm) const 
   return (norm.defined() ? rms_norm(heads, norm, config_.norm_eps) : heads).transpose(1, 2);
 }
 
-AttentionSettings DecoderAttention::settings() const {
+AttentionSettings DecoderAttention::settings(const Tensor& documents) const {
   return {.causal = true,
           .scale = config_.score_scale(),
           .softcap = config_.attention_softcap,
           .window = layer_.window,
+          .documents = documents,
           .chunk = layer_.chunk,
           .sinks = sinks};
 }
@@ -205,16 +210,20 @@ AttentionRows DecoderAttention::rotated_rows(const AttentionRows& rows, const De
 Tensor DecoderAttention::attend(const AttentionRows& rows, const DecoderCache* cache) const {
   const std::int64_t batch = rows.query.size(0), steps = rows.query.size(1);
   const auto [q, k, v] = rotated_rows(rows, cache);
-  return dot_product_attention(q, k, v, settings()).transpose(1, 2).reshape({batch, steps, -1});
+  return dot_product_attention(q, k, v, settings(cache == nullptr ? Tensor() : cache->documents))
+      .transpose(1, 2)
+      .reshape({batch, steps, -1});
 }
 
 /// The same. @param qkv [B, T, (heads + 2 kv_heads) · D], read in place if attention has no more to it
-Tensor DecoderAttention::attend(const Tensor& qkv) const {
-  if (!query_norm) return self_attention(qkv, config_.heads, config_.kv_heads, settings());
+Tensor DecoderAttention::attend(const Tensor& qkv, const DecoderCache* cache) const {
+  if (!query_norm)
+    return self_attention(qkv, config_.heads, config_.kv_heads,
+                          settings(cache == nullptr ? Tensor() : cache->documents));
   const std::int64_t key_at = config_.query_rows(), value_at = key_at + config_.kv_rows();
   return attend({normed(qkv.slice(-1, 0, key_at), query_norm), normed(qkv.slice(-1, key_at, value_at), key_norm),
                  qkv.slice(-1, value_at, qkv.size(-1))},
-                nullptr);
+                cache);
 }
 
 Tensor DecoderAttention::attend_to_cache(const Tensor& qkv, const DecoderCache& cache) const {
@@ -270,7 +279,7 @@ Tensor DecoderAttention::forward(const Tensor& x, const DecoderCache* cache) con
   if (qkv) {
     rows = (*qkv)(x, mode);
   } else {
-    const AttentionRows all = rows_of(x, mode, mode.generates ? cache : nullptr);
+    const AttentionRows all = rows_of(x, mode, cache);
     if (!mode.generates) {
       y = attend(all, cache);
     } else if (all.key.defined()) {
@@ -279,7 +288,7 @@ Tensor DecoderAttention::forward(const Tensor& x, const DecoderCache* cache) con
       y = attend_to_shared(all.query, *cache);
     }
   }
-  if (!y.defined()) y = mode.generates ? attend_to_cache(rows, *cache) : attend(rows);
+  if (!y.defined()) y = mode.generates ? attend_to_cache(rows, *cache) : attend(rows, cache);
   y = gated(latent ? latent->unpadded(y) : y, x, mode);
   return sum_of_parts(output(sub_norm ? (*sub_norm)(y) : y, mode), split_);
 }

@@ -39,10 +39,12 @@ struct AttentionRows {
 /// what blocks read besides the residual stream.
 struct DecoderCache {
   std::vector<PagedCache>* layers = nullptr;  ///< null: nothing is kept, only the others count
-  CachePlaces places;
+  CachePlaces places = {};
   Tensor adapters = {};           ///< as ProjectionMode::adapters
   AdapterMasks* masks = nullptr;  ///< of a step on one device
-  Tensor layer_inputs = {};       ///< [B, T, layers · DecoderConfig::layer_inputs.size]; undefined: there are none
+  /// Of document_bounds(), where rows are several texts each; not together with layers.
+  Tensor documents = {};
+  Tensor layer_inputs = {};  ///< [B, T, layers · DecoderConfig::layer_inputs.size]; undefined: there are none
   /// By layer: rotated keys and values [B, G, T, D] that later layers attend to, where nothing is kept.
   std::map<std::int64_t, AttentionRows>* shared = nullptr;
   LayerState* states = nullptr;  ///< of each layer; null: none keeps one
@@ -100,13 +102,13 @@ class DecoderAttention : public nn::Module {
   Tensor tempered(const Tensor& query, const DecoderCache* cache) const;
   Tensor normed(const Tensor& rows, const Owned<Norm>& norm) const;
   AttentionRows rows_of(const Tensor& x, const ProjectionMode& mode, const DecoderCache* cache) const;
-  AttentionSettings settings() const;
+  AttentionSettings settings(const Tensor& documents) const;
   PagedAttentionSettings paged_settings() const;
   Tensor head_norm_weight(const Owned<Norm>& norm, Device device) const;
   Tensor heads_of(const Tensor& rows, const Tensor& norm) const;
   AttentionRows rotated_rows(const AttentionRows& rows, const DecoderCache* cache) const;
   Tensor attend(const AttentionRows& rows, const DecoderCache* cache) const;
-  Tensor attend(const Tensor& qkv) const;
+  Tensor attend(const Tensor& qkv, const DecoderCache* cache) const;
   Tensor attend_to_cache(const Tensor& qkv, const DecoderCache& cache) const;
   Tensor attend_to_shared(const Tensor& query, const DecoderCache& cache) const;
 

@@ -63,9 +63,32 @@ Tensor Projection::operator()(const Tensor& x, const ProjectionMode& mode) const
 
 Tensor Projection::project(const Tensor& x, const ProjectionMode& mode) const {
   const bool in_blocks = frozen() || (mode.generates && autocast_dtype() == f32 && weight.dtype() != f64);
-  const Tensor y = in_blocks ? quantized_linear(x, blocks(), {.bias = bias}) : linear(x, weight, bias);
-  const Tensor z = has_adapter() ? y + linear(linear(x, lora_a), lora_b) * lora_scale : y;
+  const Tensor added = lora_magnitude.defined() ? Tensor() : bias;
+  const Tensor y = in_blocks ? quantized_linear(x, blocks(), {.bias = added}) : linear(x, weight, added);
+  const Tensor z = has_adapter() ? adapted(x, y) : y;
   return stacked_a_.defined() && mode.adapters.defined() ? z + chosen(x, mode) : z;
+}
+
+/// @param y the layer's result without the adapter; where there are magnitudes, without the bias, too
+Tensor Projection::adapted(const Tensor& x, const Tensor& y) const {
+  const Tensor in = lora_dropout > 0 && training() ? dropout(x, lora_dropout) : x;
+  const Tensor z = y + linear(linear(in, lora_a), lora_b) * lora_scale;
+  if (!lora_magnitude.defined()) return z;
+  const Tensor scaled = z * (lora_magnitude / row_norms()).to(z.dtype());
+  return bias.defined() ? scaled + bias.to(z.dtype()) : scaled;
+}
+
+/// The norms of the rows of W + B·A · scale, without gradients. W is not decoded for them: of its products there is
+/// only W·Aᵀ. @return [out] f32
+Tensor Projection::row_norms() const {
+  const NoGrad no_grad;
+  const auto exact = autocast(f32);
+  if (squares_.device() != device()) squares_ = squares_.to(device());
+  const Tensor a = lora_a.detach(), b = lora_b.detach();
+  const Tensor crossed = (frozen() ? quantized_linear(a, blocks()) : linear(a, weight.detach())).t();
+  const Tensor own = matmul(b, matmul(a, a.t()));
+  const Tensor square = squares_ + (b * (crossed * (2 * lora_scale) + own * (lora_scale * lora_scale))).sum(-1);
+  return sqrt(clamp(square, 1e-24, std::nullopt));
 }
 
 /// What the stacked adapters add. Each row passes all of them, and only the ranks of its own count: two products,
@@ -85,6 +108,7 @@ std::string Projection::extra_repr() const {
       fmt::format("in_features={}, out_features={}, bias={}", in, out, bias.defined() ? "True" : "False");
   if (frozen()) text += fmt::format(", format={}", format_->name);
   if (has_adapter()) text += fmt::format(", rank={}", lora_a.size(0));
+  if (lora_magnitude.defined()) text += ", magnitudes=True";
   return text;
 }
 
@@ -106,6 +130,19 @@ void Projection::set_adapter(const Tensor& a, const Tensor& b, double scale) {
   if (bias.defined()) bias.requires_grad_(false);
   register_parameter("lora_a", &Projection::lora_a);
   register_parameter("lora_b", &Projection::lora_b);
+}
+
+void Projection::set_magnitudes(const Tensor& magnitudes) {
+  if (!has_adapter()) throw Error("Projection: magnitudes belong to an adapter; add one first");
+  if (magnitudes.defined() && magnitudes.shape() != Shape{out})
+    throw ShapeError(fmt::format("Projection: the magnitudes are {}; wanted [{}]", str(magnitudes.shape()), out));
+  {
+    const NoGrad no_grad;
+    const Tensor base = frozen() ? dequantize(blocks()) : weight.detach().to(f32);
+    squares_ = (base * base).sum(-1);
+  }
+  lora_magnitude = magnitudes.defined() ? magnitudes.to(device(), f32) : row_norms();
+  register_parameter("lora_magnitude", &Projection::lora_magnitude);
 }
 
 void Projection::stack_adapter(std::int64_t index, const Tensor& a, const Tensor& b, double scale) {
@@ -134,10 +171,12 @@ void Projection::check_adapter(const Tensor& a, const Tensor& b) const {
 void Projection::merge_adapter() {
   if (!has_adapter()) return;
   const Tensor base = frozen() ? dequantize(blocks()) : weight.detach();
-  const Tensor merged = base + matmul(lora_b.detach(), lora_a.detach()).to(base.dtype()) * lora_scale;
-  unregister("lora_a");
-  unregister("lora_b");
-  lora_a = lora_b = Tensor();
+  Tensor merged = base + matmul(lora_b.detach(), lora_a.detach()).to(base.dtype()) * lora_scale;
+  if (lora_magnitude.defined())
+    merged = merged * (lora_magnitude.detach() / row_norms()).to(base.dtype()).unsqueeze(-1);
+  for (const char* name : {"lora_a", "lora_b", "lora_magnitude"}) unregister(name);
+  lora_a = lora_b = lora_magnitude = squares_ = Tensor();
+  lora_dropout = 0;
   if (frozen()) {
     unregister("packed");
     packed = Tensor();

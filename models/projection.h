@@ -69,8 +69,20 @@ struct ProjectionMode {
   AdapterMasks* masks = nullptr;  ///< of the step; null: each projection makes its own
 };
 
+/// Low-rank adapters to train.
+struct AdapterOptions {
+  std::int64_t rank = 8;
+  double alpha = 16;        ///< factor · rank
+  double dropout = 0;       ///< of the adapters' input, while training
+  bool magnitudes = false;  ///< DoRA (Liu et al. 2024): each row's norm is trained apart from its direction
+  /// Which projections of a decoder get one: "attention" (all of attention), "all", or names of layers, as the decoder
+  /// ("attention.query", "query") or the files of Hugging Face ("q_proj") have them.
+  std::vector<std::string> targets = {"attention"};
+};
+
 /// A linear layer of a decoder, y = x·Wᵀ + b: W is a parameter, or frozen in a block format; beside it there may be a
-/// low-rank adapter (Hu et al. 2022), y + x·Aᵀ·Bᵀ · scale.
+/// low-rank adapter (Hu et al. 2022), y + x·Aᵀ·Bᵀ · scale. Where the adapter has magnitudes m (DoRA), each row of
+/// W + B·A · scale is scaled to its norm m; gradients take the norms before as constants.
 class Projection : public nn::UnaryModule {
  public:
   /// @param name of the layer in `weights`
@@ -96,6 +108,9 @@ class Projection : public nn::UnaryModule {
   void add_adapter(std::int64_t rank, double alpha);
   /// Adds a given adapter, A [rank, in] and B [out, rank]. @throws ShapeError; Error if there is one
   void set_adapter(const Tensor& a, const Tensor& b, double scale);
+  /// Gives the adapter magnitudes, [out], which are trained, too. Undefined: the norms that the rows have now.
+  /// @throws ShapeError; Error without an adapter
+  void set_magnitudes(const Tensor& magnitudes = {});
   /// Adds B·A · scale to the weight and takes the adapter away. A frozen weight becomes a dense one.
   void merge_adapter();
   bool has_adapter() const { return lora_a.defined(); }
@@ -110,14 +125,18 @@ class Projection : public nn::UnaryModule {
   Tensor packed;          ///< the blocks, u8; undefined where it is not
   Tensor bias;            ///< [out] or undefined
   Tensor lora_a, lora_b;  ///< [rank, in], [out, rank]; undefined without an adapter
-  double lora_scale = 0;
+  Tensor lora_magnitude;  ///< [out], f32; undefined where the adapter has none
+  double lora_scale = 0, lora_dropout = 0;
 
  private:
   Tensor project(const Tensor& x, const ProjectionMode& mode) const;
   Tensor chosen(const Tensor& x, const ProjectionMode& mode) const;
   void check_adapter(const Tensor& a, const Tensor& b) const;
+  Tensor adapted(const Tensor& x, const Tensor& y) const;
+  Tensor row_norms() const;
 
   Tensor stacked_a_, stacked_b_, stacked_of_;
+  mutable Tensor squares_;                    ///< [out], Σ over each row of the weight; follows it to its device
   std::vector<std::int32_t> stacked_owners_;  ///< stacked_of_ on the host
   const quant::BlockFormat* format_ = nullptr;
 };

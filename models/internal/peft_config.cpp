@@ -18,13 +18,14 @@ PeftConfig read_peft_config(const std::filesystem::path& path, bool in_by_out) {
     if (!config.contains(key) || !config[key].is_number())
       throw FormatError(fmt::format("{}: '{}' is not a number", path.string(), key));
   }
-  for (const char* key : {"use_dora", "use_rslora", "fan_in_fan_out", "alpha_pattern"}) {
+  for (const char* key : {"use_rslora", "fan_in_fan_out", "alpha_pattern"}) {
     if (!config.contains(key) || (in_by_out && std::string_view(key) == "fan_in_fan_out")) continue;
     const nlohmann::json& value = config[key];
     if (value == true || (value.is_object() && !value.empty()))
       throw FormatError(fmt::format("{}: adapters with '{}' are not supported", path.string(), key));
   }
   PeftConfig read{.alpha = config["lora_alpha"].get<double>(), .in_by_out = in_by_out};
+  read.magnitudes = config.value("use_dora", nlohmann::json()) == true;
   const auto add_rank = [&](const char* key, const nlohmann::json& rank) {
     if (!rank.is_number_integer() || rank.get<double>() < 1)
       throw FormatError(
@@ -48,7 +49,7 @@ void write_peft_config(const std::filesystem::path& path, const PeftConfig& conf
       {"peft_type", "LORA"},     {"task_type", "CAUSAL_LM"},         {"r", rank},
       {"rank_pattern", pattern}, {"lora_alpha", config.alpha},       {"lora_dropout", 0.0},
       {"bias", "none"},          {"target_modules", config.targets}, {"fan_in_fan_out", config.in_by_out},
-      {"inference_mode", true}};
+      {"inference_mode", true},  {"use_dora", config.magnitudes}};
   std::ofstream out(path);
   out << fields.dump(2) << "\n";
   out.close();

@@ -11,6 +11,7 @@ namespace etna::models {
 
 struct PeftConfig {
   double alpha = 0;                    ///< factor times rank, the same for all adapters
+  bool magnitudes = false;             ///< DoRA
   bool in_by_out = false;              ///< the model's own matrices are [in, out], like gpt2's
   std::set<std::string> targets = {};  ///< suffixes of module names
   std::map<std::string, std::int64_t> rank_of_module = {};

@@ -262,7 +262,7 @@ TEST_F(AdapterFile, IsRefusedInWords) {
   save_adapters(folder_ / "adapter_model.safetensors", *adapted(small_config("llama")));
   for (const char* config :
        {"", "[]", "{}", R"({"r": "3", "lora_alpha": 3})", R"({"r": 3, "lora_alpha": 3, "use_dora": true})",
-        R"({"r": 3, "lora_alpha": 3, "fan_in_fan_out": true})",
+        R"({"r": 3, "lora_alpha": 3, "use_rslora": true})", R"({"r": 3, "lora_alpha": 3, "fan_in_fan_out": true})",
         R"({"r": 3, "lora_alpha": 3, "alpha_pattern": {"q_proj": 5}})"}) {
     std::ofstream(folder_ / "adapter_config.json") << config;
     EXPECT_THAT(adapter_file_refusal([&] { load_adapters(folder_.path(), *model); }), HasSubstr("adapter_config.json"));

@@ -1,0 +1,74 @@
+#include <etna/models/internal/adapter_targets.h>
+
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <etna/models/internal/architecture.h>
+#include <etna/models/internal/weight_names.h>
+
+namespace etna::models {
+namespace {
+
+/// Names of a layer, without its block: the decoder's, and those in files of Hugging Face, which may have the matrix
+/// for itself or packed with others.
+std::vector<std::string> target_names(const DecoderConfig& config, const std::string& layer) {
+  std::vector<std::string> names = {layer};
+  const std::string prefix(architecture_of(config).prefix);
+  for (const bool alone : {true, false}) {
+    const HasTensor has = [alone](const std::string&) { return alone; };
+    const StoredPlaces places = hugging_face_places(config, prefix, has)("blocks.0." + layer + ".weight");
+    std::string name = places.front().name;
+    if (name.ends_with(".weight")) name.resize(name.size() - std::string_view(".weight").size());
+    names.push_back(name);
+  }
+  return names;
+}
+
+/// Whether a target is a name or its end, from a word on.
+bool is_end_of(const std::string& name, const std::string& target) {
+  return name == target || name.ends_with("." + target);
+}
+
+bool is_target(const std::vector<std::string>& names, const std::string& target) {
+  if (target == "all") return true;
+  if (target == "attention") return names.front().starts_with("attention.");
+  return std::any_of(names.begin(), names.end(), [&](const std::string& name) { return is_end_of(name, target); });
+}
+
+[[noreturn]] void refuse_target(const std::string& target, const std::vector<std::vector<std::string>>& layers) {
+  std::set<std::string> known = {"all", "attention"};
+  for (const std::vector<std::string>& names : layers)
+    for (const std::string& name : names) known.insert(name.substr(name.rfind('.') + 1));
+  throw Error(fmt::format("add_adapters: no layer is named '{}'; the targets of this model are {}", target,
+                          fmt::join(known, ", ")));
+}
+
+}  // namespace
+
+std::vector<Projection*> adapter_targets(Decoder& decoder, const std::vector<std::string>& targets) {
+  if (targets.empty()) throw Error("add_adapters: no target is named; try \"attention\" or \"all\"");
+  std::vector<std::vector<std::string>> layers;
+  std::vector<Projection*> chosen;
+  std::set<std::string> met;
+  for (DecoderBlock& block : decoder.blocks) {
+    for (const NamedProjection& own : block.projections()) {
+      const std::vector<std::string> names = target_names(decoder.config, own.name);
+      bool is_chosen = false;
+      for (const std::string& target : targets) {
+        if (!is_target(names, target)) continue;
+        is_chosen = true;
+        met.insert(target);
+      }
+      if (is_chosen) chosen.push_back(own.layer);
+      layers.push_back(names);
+    }
+  }
+  for (const std::string& target : targets)
+    if (!met.contains(target)) refuse_target(target, layers);
+  return chosen;
+}
+
+}  // namespace etna::models
