@@ -181,7 +181,7 @@ void RunRecords::end(Outcome outcome, const RunSummary& summary) const {
 }
 
 void RunRecords::finish(const RunFolder& folder, const RunSummary& summary, const std::string& sample,
-                        const std::string& profile_svg) const {
+                        const std::string& profile_svg, bool prints) const {
   folder.write(kSummaryFile, json_text(summary) + "\n");
   RunReport report;
   report.title = facts_.program.substr(0, facts_.program.find(' ')) + ", " + facts_.preset;
@@ -196,8 +196,10 @@ void RunRecords::finish(const RunFolder& folder, const RunSummary& summary, cons
   if (!report.curves.empty()) {
     const RunReport::Curves& first = report.curves.front();
     folder.write("loss.svg", svg_plot(first.series, first.options));
-    fmt::print("{}\n", terminal_plot(first.series, {.title = "loss", .height = 14, .charset = terminal_charset()}));
+    if (prints)
+      fmt::print("{}\n", terminal_plot(first.series, {.title = "loss", .height = 14, .charset = terminal_charset()}));
   }
+  if (!prints) return;
   const CheckpointFiles files = find_checkpoints(folder.checkpoints());
   fmt::print("report: {}/report.html (open it in a browser)\nweights: {}\n", printable(folder.path().string()),
              printable((files.best.empty() ? files.latest : files.best).string()));

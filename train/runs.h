@@ -249,8 +249,9 @@ class RunRecords {
   void end(Outcome outcome, const RunSummary& summary) const;
   /// Writes summary.json, loss.svg and report.html, draws the loss in the terminal and prints where the files are.
   /// @param sample what the model wrote @param profile_svg of profile::trace_picture(); both may be empty
+  /// @param prints false: nothing is printed
   void finish(const RunFolder& folder, const RunSummary& summary, const std::string& sample,
-              const std::string& profile_svg) const;
+              const std::string& profile_svg, bool prints = true) const;
 
  private:
   Facts facts_;

@@ -138,6 +138,14 @@ void SettingList::choice(const char* name, std::string& value, std::vector<std::
   });
 }
 
+void SettingList::text(const char* name, std::string& value, const char* help) {
+  state_->add(name, value, help, [name](const std::string& given) {
+    if (given.find_first_of("\n\r") != std::string::npos)
+      throw SettingError(fmt::format("{} has more than one line; it should be a text on one", name));
+    return given;
+  });
+}
+
 void SettingList::together(std::vector<std::string> names) { state_->together.push_back(std::move(names)); }
 
 std::vector<std::pair<std::string, std::string>> SettingList::described() const {

@@ -41,6 +41,8 @@ class SettingList {
   void integer(const char* name, std::int64_t& value, std::int64_t least, std::int64_t most, const char* help);
   void real(const char* name, double& value, double least, double most, const char* help);
   void choice(const char* name, std::string& value, std::vector<std::string> among, const char* help);
+  /// Any text on one line.
+  void text(const char* name, std::string& value, const char* help);
   /// A source that gives one of these gives all of them: sources behind it are not asked.
   void together(std::vector<std::string> names);
 

@@ -15,6 +15,7 @@
 #include <etna/nn/module.h>
 #include <etna/tensor/io/checkpoint.h>
 #include <etna/train/evaluator.h>
+#include <etna/train/runs.h>
 #include <etna/train/settings.h>
 #include <etna/train/training_loop.h>
 
@@ -142,6 +143,70 @@ class TextEvaluator {
 
 /// Measures both splits. @throws FormatError as TextEvaluator, NonFiniteLoss
 RunSummary measure_perplexities(const OnStreams& model, const TextCorpus& corpus, TextEvaluatorOptions options);
+
+/// Fine-tuning of a language model on a file of rows (docs/finetuning.md). The numbers of Recipe have other defaults.
+struct FineTuneOptions : Recipe {
+  FineTuneOptions();
+
+  std::string model, data;         ///< what models::load_model() reads; a file of rows
+  std::string valid_data;          ///< rows to validate on; empty: a share of `data`
+  double valid = 0.05;             ///< that share
+  std::string method = "lora";     ///< or "dora", adapters with magnitudes, or "full", all weights
+  std::string objective = "auto";  ///< "answers", "dpo", "orpo" or "teacher"; auto: as the rows and `teacher` ask for
+  std::int64_t rank = 16;          ///< of adapters
+  double alpha = 32, dropout = 0;
+  std::string targets = "all";      ///< of adapters, with commas between (models::AdapterOptions)
+  std::string adapter;              ///< a file of adapters to go on with; empty: fresh ones
+  std::string chat_format;          ///< empty: the model's own template; "none": prompts are continued as they are
+  std::int64_t seq = 1024;          ///< tokens of a row at most
+  std::string packing = "on";       ///< several texts share a row, and do not see each other; "off": one text a row
+  std::string order = "shuffled";   ///< or "file"
+  double beta = 0.1;                ///< of DPO, and the weight of the odds of ORPO
+  std::string teacher;              ///< a larger model with the same vocabulary, whose probabilities are learned, too
+  double teacher_share = 0.5;       ///< of the divergence in the loss
+  double temperature = 2;           ///< of the probabilities that are compared
+  std::string merge = "off";        ///< also write a whole model: its matrices as they are ("on") or in a block format
+  std::int64_t sample_tokens = 64;  ///< of the texts before and after; 0: none
+
+  FilePath folder = {};  ///< of the run
+  Device device = {};
+  ExistingRun existing = ExistingRun::refuse;
+  bool captured = true;  ///< record a step once and replay it
+  bool progress = true;  ///< false: nothing is printed
+  bool forecast = true;  ///< measure beforehand what memory the training will take
+
+  /// Adds all but the last six, by these names. The options outlive the list.
+  void add_to(SettingList& list);
+  /// Those that a resumed run may be given anew.
+  static std::vector<std::string> may_change();
+  /// @throws SettingError for numbers out of range, and settings that contradict each other
+  void check() const;
+};
+
+/// What fine_tune() returns.
+struct FineTuneResult {
+  std::int64_t steps = 0, trained = 0;       ///< steps in all; numbers that are trained
+  std::optional<double> loss, valid_loss;    ///< the last that was read; the best
+  FilePath adapter_folder, adapter, merged;  ///< PEFT's folder, the GGUF file, and the whole model; empty: not written
+  std::string prompt, before, after;         ///< a row's prompt, and what the model wrote behind it
+  bool interrupted = false;
+  int exit_code = 0;  ///< 130 after Ctrl-C: ExistingRun::resume goes on
+};
+
+/// Trains adapters of a model, or all of its weights, on the answers of a file of rows, and writes them into the run's
+/// folder. A run that was stopped and resumed ends with the bits of one that was not.
+///     training::FineTuneOptions options;
+///     options.model = "model.gguf";
+///     options.data = "rows.jsonl";
+///     options.folder = "runs/tuned";
+///     options.device = device;
+///     options.epochs = 3;
+///     const training::FineTuneResult result = training::fine_tune(options);
+/// A resumed run has its settings from its checkpoint; of `options`, all but the folder, the device and the existing
+/// run may be left out.
+/// @param settings made by options.add_to(), where it is known which of them were given; null: all are
+/// @throws FormatError for files that cannot be used, SettingError, NonFiniteLoss, OutOfMemory
+FineTuneResult fine_tune(FineTuneOptions& options, SettingList* settings = nullptr);
 
 /// Draws a token, or takes the most probable at a temperature of 0. @param top_k number of candidates; 0: all
 /// @param state of the random numbers, the seed at first
