@@ -293,6 +293,9 @@ void DecoderConfig::check() const {
 DecoderConfig decoder_config(std::string_view architecture, const DecoderOptions& options) {
   DecoderConfig c;
   const Architecture& row = require_architecture(architecture);
+  if (row.states.there())
+    throw FormatError(fmt::format(
+        "the sizes of '{}', whose layers keep a state, do not follow from its name; read a config.json", architecture));
   row.apply(c);
   c.architecture = architecture;
   c.vocabulary = options.vocabulary;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -27,13 +28,16 @@ class Reader {
     return file_.integer(prefix_ + key, otherwise);
   }
   /// A number that may be given for each layer, if all are equal.
-  std::int64_t of_layers(const char* key, std::int64_t layers) const {
+  /// @param some_have_none layers may have 0
+  std::int64_t of_layers(const char* key, std::int64_t layers, bool some_have_none) const {
     const io::GgufValue* value = file_.find(prefix_ + key);
     if (value == nullptr || !value->is_list()) return integer(key);
     const std::vector<std::int64_t> all = file_.integers(prefix_ + key);
     if (std::ssize(all) != layers)
       throw FormatError(fmt::format("'{}{}' has {} numbers for {} layers", prefix_, key, all.size(), layers));
+    const std::int64_t most = layers > 0 ? *std::max_element(all.begin(), all.end()) : 0;
     for (const std::int64_t one : all) {
+      if (some_have_none && (one == 0 || one == most)) continue;
       if (one != all[0]) {
         throw FormatError(
             fmt::format("'{}{}' is {} in the first layer and {} in another; layers of different sizes do "
@@ -41,7 +45,7 @@ class Reader {
                         prefix_, key, all[0], one));
       }
     }
-    return all.at(0);
+    return some_have_none ? most : all.at(0);
   }
   double number(const char* key, double otherwise) const { return file_.number(prefix_ + key, otherwise); }
   std::string string(const char* key, const std::string& otherwise) const {
@@ -162,6 +166,40 @@ void read_gguf_experts(const Reader& read, const io::GgufFile& file, DecoderConf
   set_expert_layers(c, has);
 }
 
+/// Layers that keep a state: what a layer has follows from its tensors.
+void read_gguf_states(const Reader& read, const io::GgufFile& file, const StateRules& rules, DecoderConfig& c) {
+  StateConfig& s = c.state;
+  const auto has = [&](std::int64_t layer, const char* part) {
+    return file.find_tensor(fmt::format("blk.{}.{}", layer, part)) != nullptr;
+  };
+  if (rules.mixer == MixerKind::convolution) {
+    s.kernel = read.integer("shortconv.l_cache");
+  } else {
+    const std::int64_t inner = read.integer("ssm.inner_size");
+    s.kernel = read.integer("ssm.conv_kernel");
+    s.key_size = read.integer("ssm.state_size");
+    s.heads = read.integer("ssm.time_step_rank");
+    s.key_heads = s.norm_groups = read.integer("ssm.group_count", 1);
+    if (s.heads < 1 || inner % s.heads != 0)
+      throw FormatError(fmt::format(
+          "'ssm.inner_size' is {} and 'ssm.time_step_rank' {}; the second must divide the first", inner, s.heads));
+    s.value_size = inner / s.heads;
+    s.norm = false;
+    if (rules.least_step) s.least_step = 0.001;
+  }
+  if (c.layers > kMostLayers) return;  // which check() refuses
+  const bool rotary = rules.rotary && (!rules.asks_for_rotary || read.boolean("rope.scaling.finetuned", false));
+  for (std::int64_t i = 0; i < c.layers; ++i) {
+    LayerConfig& layer = c.each_layer.emplace_back();
+    const bool state = has(i, "ssm_in.weight") || has(i, "shortconv.in_proj.weight");
+    layer.mixer = state ? rules.mixer : has(i, "attn_q.weight") ? MixerKind::attention : MixerKind::none;
+    layer.feed_forward = has(i, "ffn_up.weight") || has(i, "ffn_gate_inp.weight");
+    layer.rotary = rotary;
+    s.norm = s.norm || has(i, "ssm_norm.weight");
+    s.kernel_bias = s.kernel_bias || has(i, "ssm_conv1d.bias");
+  }
+}
+
 DecoderConfig decoder_config_gguf_read_config(const io::GgufFile& file) {
   DecoderConfig c;
   c.architecture = file.string("general.architecture");
@@ -175,13 +213,15 @@ DecoderConfig decoder_config_gguf_read_config(const io::GgufFile& file) {
   c.layers = read.integer("block_count") - c.next_layers;
   if (c.layers < 1)
     throw FormatError(fmt::format("'{}.block_count' is {}; it must be above 0", c.architecture, c.layers));
-  c.heads = read.of_layers("attention.head_count", c.layers);
-  c.kv_heads = read.has("attention.head_count_kv") ? read.of_layers("attention.head_count_kv", c.layers) : c.heads;
-  if (c.kv_heads < 1)
+  const bool states = architecture.states.there();
+  c.heads = read.of_layers("attention.head_count", c.layers, states);
+  c.kv_heads =
+      read.has("attention.head_count_kv") ? read.of_layers("attention.head_count_kv", c.layers, states) : c.heads;
+  if (c.kv_heads < 1 && !states)
     throw FormatError(
         fmt::format("'{}.attention.head_count_kv' is {}; it must be above 0", c.architecture, c.kv_heads));
   c.head_size = read.integer("attention.key_length", 0);
-  c.feed_forward = read.of_layers("feed_forward_length", c.layers);
+  c.feed_forward = read.of_layers("feed_forward_length", c.layers, states);
   if (read.integer("attention.value_length", c.head_size) != c.head_size)
     throw FormatError("heads of keys and of values have different sizes; they must be equal");
   c.norm_eps = read.number(
@@ -198,6 +238,7 @@ DecoderConfig decoder_config_gguf_read_config(const io::GgufFile& file) {
   read_windows(file, c);
   fill_defaults(c);
   set_layers(c);
+  if (states) read_gguf_states(read, file, architecture.states, c);
   read_gguf_experts(read, file, c);
   decoder_config_gguf_read_rope(read, file, c);
   if (architecture.plain_window_rope && c.window > 0 && c.window_rope_base == 0) c.window_rope_base = c.rope.base;
@@ -206,11 +247,17 @@ DecoderConfig decoder_config_gguf_read_config(const io::GgufFile& file) {
 
   const auto has = [&](const char* name) { return file.find_tensor(name) != nullptr; };
   c.tied = !has("output.weight");
-  c.query_bias = has("blk.0.attn_q.bias") || has("blk.0.attn_qkv.bias");
-  c.output_bias = has("blk.0.attn_output.bias");
-  c.ffn_bias = has("blk.0.ffn_down.bias");
+  // Of the first layer that has the part.
+  const auto in_some_layer = [&](const char* part) {
+    for (std::int64_t i = 0; i < (states ? c.layers : 1); ++i)
+      if (has(fmt::format("blk.{}.{}", i, part).c_str())) return true;
+    return false;
+  };
+  c.query_bias = in_some_layer("attn_q.bias") || has("blk.0.attn_qkv.bias");
+  c.output_bias = in_some_layer("attn_output.bias");
+  c.ffn_bias = in_some_layer("ffn_down.bias");
   c.head_bias = has("output.bias");
-  c.query_key_norm = has("blk.0.attn_q_norm.weight");
+  c.query_key_norm = in_some_layer("attn_q_norm.weight");
   c.ternary_scales = has("blk.0.attn_q.scale");
   // Gemma 2 and 3 with 27 billion weights scale by what a head has of the width. Their files do not say so.
   if (architecture.wide_scores_at_layers == c.layers && c.attention_scale == 0 && c.heads > 0)

@@ -11,6 +11,7 @@
 #include <etna/models/internal/architecture.h>
 #include <etna/models/internal/gguf_vocabulary.h>
 #include <etna/models/internal/head_order.h>
+#include <etna/models/internal/state_mixers.h>
 #include <etna/models/internal/weight_names.h>
 #include <etna/tensor/io/gguf.h>
 #include <etna/tensor/ops.h>
@@ -75,7 +76,28 @@ class Exporter {
     const Architecture& architecture = architecture_of(decoder_.config);
     const bool both = architecture.packs_gate(), packed = architecture.packs_qkv();
     const std::string prefix = "blk." + name.substr(7);
-    const DecoderAttention& a = *b.attention;
+    if (b.attention) attention(name, prefix, *b.attention, packed);
+    if (b.mamba) mamba(name, *b.mamba);
+    if (b.convolution) convolution(name, *b.convolution);
+    for (const auto& [part, n] : {std::pair<const char*, const Norm*>{"attention_norm", b.attention_norm.get()},
+                                  {"attention_post_norm", b.attention_post_norm.get()},
+                                  {"ffn_norm", b.ffn_norm.get()},
+                                  {"ffn_post_norm", b.ffn_post_norm.get()}})
+      if (n != nullptr) norm(name + part, *n);
+    if (!b.ffn) return;
+    if (b.ffn->sub_norm) norm(name + "ffn.sub_norm", *b.ffn->sub_norm);
+    if (b.ffn->router) return experts(name, *b.ffn);
+    if (both) matrix(prefix + "ffn_up", {b.ffn->gate.get(), &b.ffn->up}, true);
+    for (const auto& [part, layer] : {std::pair<const char*, const Projection*>{"ffn.gate", b.ffn->gate.get()},
+                                      {"ffn.up", &b.ffn->up},
+                                      {"ffn.down", &b.ffn->down}}) {
+      if (layer == nullptr || (both && layer != &b.ffn->down)) continue;
+      matrix(name + part, {layer});
+      bias(name + part, {layer});
+    }
+  }
+
+  void attention(const std::string& name, const std::string& prefix, const DecoderAttention& a, bool packed) {
     if (a.qkv || packed) {
       const std::vector<const Projection*> all =
           a.qkv ? std::vector<const Projection*>{a.qkv.get()}
@@ -93,24 +115,29 @@ class Exporter {
     if (a.sinks.defined()) plain(gguf_name(decoder_.config, name + "attention.sinks"), a.sinks);
     matrix(name + "attention.output", {&a.output});
     bias(name + "attention.output", {&a.output});
-    for (const auto& [part, n] : {std::pair<const char*, const Norm*>{"attention_norm", b.attention_norm.get()},
-                                  {"attention.query_norm", a.query_norm.get()},
-                                  {"attention.key_norm", a.key_norm.get()},
-                                  {"attention.sub_norm", a.sub_norm.get()},
-                                  {"attention_post_norm", b.attention_post_norm.get()},
-                                  {"ffn_norm", b.ffn_norm.get()},
-                                  {"ffn.sub_norm", b.ffn->sub_norm.get()},
-                                  {"ffn_post_norm", b.ffn_post_norm.get()}})
-      if (n != nullptr) norm(name + part, *n);
-    if (b.ffn->router) return experts(name, *b.ffn);
-    if (both) matrix(prefix + "ffn_up", {b.ffn->gate.get(), &b.ffn->up}, true);
-    for (const auto& [part, layer] : {std::pair<const char*, const Projection*>{"ffn.gate", b.ffn->gate.get()},
-                                      {"ffn.up", &b.ffn->up},
-                                      {"ffn.down", &b.ffn->down}}) {
-      if (layer == nullptr || (both && layer != &b.ffn->down)) continue;
-      matrix(name + part, {layer});
-      bias(name + part, {layer});
-    }
+    for (const auto& [part, n] : {std::pair<const char*, const Norm*>{"query_norm", a.query_norm.get()},
+                                  {"key_norm", a.key_norm.get()},
+                                  {"sub_norm", a.sub_norm.get()}})
+      if (n != nullptr) norm(name + "attention." + part, *n);
+  }
+
+  /// llama.cpp has a dimension of 1 in front of what a head has one number of.
+  void mamba(const std::string& name, const MambaMixer& m) {
+    const StateConfig& s = decoder_.config.state;
+    matrix(name + "mamba.input", {&m.input});
+    plain(file_name(name + "mamba.kernel", ".weight"), m.kernel.weight);
+    if (m.kernel.bias.defined()) plain(file_name(name + "mamba.kernel", ".bias"), m.kernel.bias);
+    plain(file_name(name + "mamba", ".step_bias"), m.step_bias);
+    plain(file_name(name + "mamba", ".log_decay"), -exp(m.log_decay.detach().to(kCPU, f32)).unsqueeze(1));
+    plain(file_name(name + "mamba", ".skip"), m.skip.detach().unsqueeze(1));
+    if (m.norm) plain(file_name(name + "mamba.norm", ".weight"), m.norm->weight.detach().reshape({s.key_heads, -1}));
+    matrix(name + "mamba.output", {&m.output});
+  }
+
+  void convolution(const std::string& name, const ConvolutionMixer& c) {
+    matrix(name + "convolution.input", {&c.input});
+    plain(file_name(name + "convolution.kernel", ".weight"), c.kernel.weight);
+    matrix(name + "convolution.output", {&c.output});
   }
 
   void experts(const std::string& name, const DecoderFeedForward& ffn) {
@@ -250,10 +277,8 @@ void check_design(const DecoderConfig& c, const DecoderConfig& standard) {
     // llama.cpp computes GELU by its approximation, which is off by less than 0.0005.
     return activation == Activation::gelu ? Activation::gelu_tanh : activation;
   };
-  if (c.has_state())
-    throw FormatError(
-        "a GGUF file cannot hold the model: layers that keep a state are neither written to such files nor read here");
   const Architecture& architecture = architecture_of(c);
+  const StateConfig& state = c.state;
   const bool turns = architecture.neighbours_in_gguf, rotary = c.positions == PositionKind::rotary;
   for (const auto& [what, same] :
        {std::pair{"activation", c.xielu == standard.xielu && kind(c.activation) == kind(standard.activation)},
@@ -262,7 +287,7 @@ void check_design(const DecoderConfig& c, const DecoderConfig& standard) {
                              c.pre_norms == standard.pre_norms && c.post_norms == standard.post_norms &&
                              c.sub_norms == standard.sub_norms && c.norms_all_heads == standard.norms_all_heads},
         {"order of layers", architecture.says_parallel || c.parallel == standard.parallel},
-        {"set of rotated layers", !rotary || rotates_alike(c, standard)},
+        {"set of rotated layers", !rotary || c.has_state() || rotates_alike(c, standard)},
         {"kind of positions", c.positions == standard.positions},
         {"order of rotated pairs",
          !rotary || c.rope.interleaved == standard.rope.interleaved || (turns && c.rope.size == c.head_size)},
@@ -278,6 +303,12 @@ void check_design(const DecoderConfig& c, const DecoderConfig& standard) {
          c.experts.count == 0 || !architecture.experts.dense_first.empty() || c.layer(0).experts},
         {"factor of experts", c.experts.count == 0 || architecture.experts.scaled ||
                                   (c.experts.normalized == standard.experts.normalized && c.experts.scale == 1)},
+        {"set of biases", !c.has_state() || (!state.input_bias && !state.output_bias)},
+        {"kind of experts", !c.has_state() || c.experts.count == 0 || c.gated},
+        {"norm behind a state", !c.has_state() || !state.norm || c.state.key_heads <= 1 ||
+                                    (!state.norm_before_gate && state.norm_groups == state.key_heads)},
+        {"limit of steps of time",
+         state.least_step == (architecture.states.least_step ? 0.001 : 0) && state.largest_step >= 1e30},
         {"factor of queries", architecture.scales_queries || c.temperature.scale == 0}}) {
     if (!same) {
       throw FormatError(
@@ -285,6 +316,34 @@ void check_design(const DecoderConfig& c, const DecoderConfig& standard) {
                       what, c.architecture));
     }
   }
+}
+
+/// Sizes of layers that keep a state, and which layers have attention and a feed-forward layer.
+void set_states(io::GgufWriter& to, const DecoderConfig& c) {
+  const auto key = [&](const char* last) { return c.architecture + "." + last; };
+  const auto whole = [&](const char* last, std::int64_t value) {
+    to.set(key(last), static_cast<std::uint32_t>(value));
+  };
+  const StateConfig& s = c.state;
+  std::vector<std::int32_t> kv_heads, widths;
+  for (std::int64_t i = 0; i < c.layers; ++i) {
+    const LayerConfig layer = c.layer(i);
+    kv_heads.push_back(layer.has_attention() ? static_cast<std::int32_t>(c.kv_heads) : 0);
+    widths.push_back(layer.feed_forward ? static_cast<std::int32_t>(c.feed_forward) : 0);
+  }
+  to.set(key("attention.head_count_kv"), kv_heads);
+  to.set(key("feed_forward_length"), widths);
+  const StateRules& rules = architecture_of(c).states;
+  if (rules.asks_for_rotary)
+    to.set(key("rope.scaling.finetuned"), std::any_of(c.each_layer.begin(), c.each_layer.end(), [](const auto& layer) {
+             return layer.has_attention() && layer.rotary;
+           }));
+  if (rules.mixer == MixerKind::convolution) return whole("shortconv.l_cache", s.kernel);
+  whole("ssm.conv_kernel", s.kernel);
+  whole("ssm.inner_size", s.value_rows());
+  whole("ssm.state_size", s.key_size);
+  whole("ssm.time_step_rank", s.heads);
+  whole("ssm.group_count", s.key_heads);
 }
 
 void set_config(io::GgufWriter& to, const DecoderConfig& c, const DecoderConfig& standard) {
@@ -298,9 +357,13 @@ void set_config(io::GgufWriter& to, const DecoderConfig& c, const DecoderConfig&
   whole("context_length", c.context);
   whole("embedding_length", c.width);
   whole("block_count", c.layers);
-  whole("feed_forward_length", c.feed_forward);
   whole("attention.head_count", c.heads);
-  whole("attention.head_count_kv", c.kv_heads);
+  if (c.has_state()) {
+    set_states(to, c);
+  } else {
+    whole("feed_forward_length", c.feed_forward);
+    whole("attention.head_count_kv", c.kv_heads);
+  }
   whole("attention.key_length", c.head_size);
   whole("attention.value_length", c.head_size);
   whole("vocab_size", c.vocabulary);

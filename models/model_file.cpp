@@ -72,6 +72,7 @@ Model load_gguf_model(const FilePath& path, const LoadOptions& options) {
     return file.find_tensor(name) == nullptr ? in_metadata(file, name) : stored(name);
   };
   StoredWeights weights(path.string(), find, gguf_places(config, names_of(file)), placement_of(options));
+  weights.has_decay_rates = true;
   if (config.ternary_scales) {
     weights.factor_of = [file](const std::string& name) -> std::optional<double> {
       if (!name.ends_with(".weight")) return std::nullopt;

@@ -81,6 +81,24 @@ inline constexpr std::pair<std::string_view, std::string_view> kNemotronHNames[]
     {"ffn.shared.up", "mixer.shared_experts.up_proj"},
     {"ffn.shared.down", "mixer.shared_experts.down_proj"}};
 
+/// Parts that keep a state, in GGUF files.
+inline constexpr std::pair<std::string_view, std::string_view> kMambaGguf[] = {
+    {"mamba.input", "ssm_in"},          {"mamba.kernel", "ssm_conv1d"}, {"mamba.log_decay", "ssm_a"},
+    {"mamba.step_bias", "ssm_dt.bias"}, {"mamba.skip", "ssm_d"},        {"mamba.norm", "ssm_norm"},
+    {"mamba.output", "ssm_out"}};
+
+/// The same where a block has one norm, whatever is behind it.
+inline constexpr std::pair<std::string_view, std::string_view> kNemotronHGguf[] = {
+    {"mamba.input", "ssm_in"},          {"mamba.kernel", "ssm_conv1d"}, {"mamba.log_decay", "ssm_a"},
+    {"mamba.step_bias", "ssm_dt.bias"}, {"mamba.skip", "ssm_d"},        {"mamba.norm", "ssm_norm"},
+    {"mamba.output", "ssm_out"},        {"ffn_norm", "attn_norm"}};
+
+inline constexpr std::pair<std::string_view, std::string_view> kLfm2Gguf[] = {
+    {"norm", "token_embd_norm"},
+    {"convolution.input", "shortconv.in_proj"},
+    {"convolution.kernel", "shortconv.conv"},
+    {"convolution.output", "shortconv.out_proj"}};
+
 inline constexpr std::pair<std::string_view, std::string_view> kLfm2Keys[] = {{"rms_norm_eps", "norm_eps"}};
 
 inline constexpr std::pair<std::string_view, std::string_view> kMamba2Keys[] = {{"rms_norm_eps", "layer_norm_epsilon"}};

@@ -214,6 +214,7 @@ Tensor StoredWeights::vector(const std::string& name, std::int64_t size) {
     values = cat(own);
   }
   if (part.is_zero) values = zeros_like(values);
+  if (has_decay_rates && name.ends_with(".log_decay")) return log(-values);
   const bool offset = name.ends_with("norm.weight") && !name.ends_with(".delta.norm.weight");
   return norm_offset != 0 && offset ? values + norm_offset : values;
 }

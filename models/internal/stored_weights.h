@@ -67,6 +67,8 @@ class StoredWeights : public Weights {
 
   /// Added to the weights of norms, but those of delta nets: 1 where the file stores their difference from 1.
   double norm_offset = 0;
+  /// The file has the rates by which states decay, below 0, and the model the logarithms of their magnitudes.
+  bool has_decay_rates = false;
   /// Matrices of blocks become -s, 0 and s, where s is the mean of their magnitudes (Ma et al. 2024).
   bool rounds_to_ternary = false;
   /// The separate factor that the file has for a matrix, by the matrix's name in the file.

@@ -435,6 +435,29 @@ TEST(StateLayers, SizesThatMakeNoLayerAreRefused) {
   expect_refused(state_designs()[5].second, {"hybrid_override_pattern", "of the kind 'X'", "MX"});
 }
 
+TEST(StateLayers, GgufFilesGiveTheSameTexts) {
+  const TemporaryFolder folder;
+  const FilePath file = folder / "model.gguf";
+  for (const std::size_t design : {4, 6}) {
+    StateJson json = state_designs()[design].second;
+    if (design == 6) json["n_groups"] = 1;
+    const auto model = small_model(config_of(json));
+    save_gguf_model(file, *model, nullptr);
+    const Model again = load_model(file);
+    EXPECT_EQ(again.decoder->config.num_parameters(), model->config.num_parameters());
+    Generator before(*model, {.cache = {.dtype = f32}}), after(*again.decoder, {.cache = {.dtype = f32}});
+    EXPECT_EQ(greedy_of(after, some_text(20, 97), 20), greedy_of(before, some_text(20, 97), 20)) << design;
+  }
+  for (const auto& [design, what] : {std::pair{std::size_t{2}, "set of biases"},
+                                     {std::size_t{5}, "set of layers with experts"},
+                                     {std::size_t{6}, "norm behind a state"}}) {
+    const auto model = small_model(config_of(state_designs()[design].second));
+    EXPECT_THAT(state_error<FormatError>([&] { save_gguf_model(file, *model, nullptr); }), HasSubstr(what));
+  }
+  EXPECT_THAT(state_error<FormatError>([&] { decoder_config("lfm2", {.vocabulary = 97}); }),
+              HasSubstr("do not follow from its name"));
+}
+
 TEST(StateLayers, InfinityAsPythonWritesItIsNoLimit) {
   StateJson json = state_designs()[3].second;
   json["time_step_limit"] = {0.25, "LIMIT"};
