@@ -9,6 +9,7 @@
 #include <etna/models/internal/decoder_parts.h>
 #include <etna/models/internal/model_split.h>
 #include <etna/models/internal/table_rows.h>
+#include <etna/tensor/autocast.h>
 #include <etna/tensor/internal/fusion.h>
 #include <etna/tensor/ops.h>
 
@@ -189,8 +190,12 @@ Tensor Decoder::loss(const Tensor& tokens, const Tensor& targets, const Tensor& 
   require_whole("Decoder::loss");
   const Projection& head = head_weights();
   const Tensor x = scaled(hidden(tokens, {}, documents).flatten(0, 1));
-  if (!head.frozen() && !head.bias.defined() && !head.has_adapter() && config.logit_softcap == 0)
-    return linear_cross_entropy(x, head.weight, targets.flatten(), {}, -100, 0, reduction);
+  const bool plain = !head.bias.defined() && !head.has_adapter() && config.logit_softcap == 0;
+  // A decoded head takes less memory than the logits of many rows and their gradients.
+  if (plain && head.frozen() && x.requires_grad() && reduction != Reduction::none)
+    return linear_cross_entropy(x, dequantize(head.blocks(), autocast_dtype()), targets.flatten(), {}, -100, 0,
+                                reduction);
+  if (plain && !head.frozen()) return linear_cross_entropy(x, head.weight, targets.flatten(), {}, -100, 0, reduction);
   return cross_entropy(capped(head(x)), targets.flatten(), -100, 0, reduction);
 }
 

@@ -169,8 +169,8 @@ AttentionSettings DecoderAttention::settings(const Tensor& documents) const {
           .scale = config_.score_scale(),
           .softcap = config_.attention_softcap,
           .window = layer_.window,
-          .documents = documents,
           .chunk = layer_.chunk,
+          .documents = documents,
           .sinks = sinks};
 }
 

@@ -335,6 +335,7 @@ class FineTuning {
 }  // namespace
 
 FineTuneResult fine_tune(FineTuneOptions& options, SettingList* settings) {
+  const EnableGrad grads;  // whatever the caller has
   if (settings != nullptr) return FineTuning(options, *settings).train();
   SettingList own;
   options.add_to(own);

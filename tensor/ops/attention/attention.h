@@ -56,7 +56,7 @@ struct AttentionSettings {
   double softcap = 0;       ///< above 0: scores become softcap · tanh(scores / softcap), before the mask (Gemma 2)
   double dropout = 0;       ///< of the weights; the caller passes 0 outside training
   std::int64_t window = 0;  ///< above 0, causal: a query attends to so many keys, its own included
-  std::int64_t chunk = 0;   ///< above 0, causal, no documents: queries attend within chunks of so many keys (Llama 4)
+  std::int64_t chunk = 0;   ///< above 0, causal: queries attend within chunks of so many keys of a document (Llama 4)
   Tensor documents = {};    ///< of document_bounds(), [..., T, 2]: texts of a row do not attend to each other
   Tensor sinks = {};        ///< [H], floating: a score of each head beside those of keys, without a value (gpt-oss)
 };

@@ -40,15 +40,22 @@ AttentionSettings with_chunk_as_documents(const char* op, const AttentionSetting
   AttentionSettings s = settings;
   s.chunk = 0;
   if (settings.chunk == 0) return s;
-  if (settings.chunk < 0 || !(s.causal || s.causal_from_end) || s.documents.defined()) {
-    throw Error(fmt::format("{}: got a chunk of {}{}; wanted at least 1, or 0 for none, with causal and no documents",
-                            op, settings.chunk, s.documents.defined() ? " and documents" : ""));
+  if (settings.chunk < 0 || !(s.causal || s.causal_from_end)) {
+    throw Error(
+        fmt::format("{}: got a chunk of {}; wanted at least 1, or 0 for none, with causal", op, settings.chunk));
   }
   if (queries != keys)
     throw ShapeError(fmt::format("{}: got a chunk, {} queries and {} keys; wanted as many", op, queries, keys));
   if (settings.chunk >= queries) return s;
   const auto size = static_cast<double>(settings.chunk), last = static_cast<double>(queries);
-  const Tensor at = positions_on(device, queries), begin = at - at % size;
+  const Tensor at = positions_on(device, queries);
+  if (s.documents.defined()) {  // each has chunks of its own
+    const Tensor first = s.documents.select(-1, 0).to(at.dtype()), end = s.documents.select(-1, 1).to(at.dtype());
+    const Tensor begin = at - (at - first) % size;
+    s.documents = stack({begin, minimum(begin + size, end)}, -1).to(s.documents.dtype());
+    return s;
+  }
+  const Tensor begin = at - at % size;
   Shape all = leading;
   all.push_back(queries);
   all.push_back(2);

@@ -267,6 +267,17 @@ TEST(AttentionLimitsOnCpu, DocumentBoundsFollowLengths) {
             (std::vector<std::int32_t>{0, 1, 1, 3, 1, 3}));
 }
 
+TEST(AttentionLimitsOnCpu, ChunksBeginAnewInEachDocument) {
+  manual_seed(3);
+  const Tensor q = randn({1, 2, 7, 4}), k = randn({1, 2, 7, 4}), v = randn({1, 2, 7, 4});
+  const auto bounds = [](const std::vector<std::int64_t>& lengths) {
+    return document_bounds(from_vector(lengths, {1, std::ssize(lengths)}), 7);
+  };
+  const Tensor chunks = dot_product_attention(q, k, v, {.causal = true, .chunk = 2, .documents = bounds({3, 4})});
+  const Tensor apart = dot_product_attention(q, k, v, {.causal = true, .documents = bounds({2, 1, 2, 2})});
+  EXPECT_EQ(chunks.to_vector<float>(), apart.to_vector<float>());
+}
+
 TEST(AttentionLimitsOnCpu, SayWhatDoesNotFit) {
   const Tensor q = zeros({2, 4, 5, 8}), documents = zeros({2, 5, 2}, {i32}), qkv = zeros({2, 5, 24});
   const auto says = [&](const AttentionSettings& s, const char* words) {
