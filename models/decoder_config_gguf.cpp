@@ -193,7 +193,7 @@ void read_gguf_states(const Reader& read, const io::GgufFile& file, const StateR
     LayerConfig& layer = c.each_layer.emplace_back();
     const bool state = has(i, "ssm_in.weight") || has(i, "shortconv.in_proj.weight");
     layer.mixer = state ? rules.mixer : has(i, "attn_q.weight") ? MixerKind::attention : MixerKind::none;
-    layer.feed_forward = has(i, "ffn_up.weight") || has(i, "ffn_gate_inp.weight");
+    layer.has_feed_forward = has(i, "ffn_up.weight") || has(i, "ffn_gate_inp.weight");
     layer.rotary = rotary;
     s.norm = s.norm || has(i, "ssm_norm.weight");
     s.kernel_bias = s.kernel_bias || has(i, "ssm_conv1d.bias");

@@ -329,7 +329,7 @@ void set_states(io::GgufWriter& to, const DecoderConfig& c) {
   for (std::int64_t i = 0; i < c.layers; ++i) {
     const LayerConfig layer = c.layer(i);
     kv_heads.push_back(layer.has_attention() ? static_cast<std::int32_t>(c.kv_heads) : 0);
-    widths.push_back(layer.feed_forward ? static_cast<std::int32_t>(c.feed_forward) : 0);
+    widths.push_back(layer.has_feed_forward ? static_cast<std::int32_t>(c.feed_forward) : 0);
   }
   to.set(key("attention.head_count_kv"), kv_heads);
   to.set(key("feed_forward_length"), widths);
