@@ -209,7 +209,7 @@ TEST_P(PromptAttention, QuantizesTheResultOfAStep) {
     a.attention.scale = 1 / std::sqrt(static_cast<double>(size));
     a.quantizes = true;
     const TensorList out =
-        apply(op, {qkv, {}, places.table, places.positions, {}, {}, cache.keys, cache.values}, Attrs::of(a));
+        apply(op, {qkv, {}, places.table, places.positions, {}, {}, cache.keys, cache.values, {}}, Attrs::of(a));
     const Tensor y = rotate_and_attend_(qkv, other, places, {.heads = 6, .kv_heads = 2});
     EXPECT_EQ(out[0].to_vector<float>(), y.to_vector<float>());
     ASSERT_EQ(out.size(), 4u);
