@@ -41,14 +41,18 @@ std::int32_t StateCache::take() {
 
 void StateCache::copy(std::span<const std::int32_t> from, std::span<const std::int32_t> to) {
   if (from.empty()) return;
-  const auto on = [](std::span<const std::int32_t> rows, Device device) {
-    return from_vector(std::vector<std::int32_t>(rows.begin(), rows.end()), device);
+  const auto tensor = [](std::span<const std::int32_t> rows) {
+    return from_vector(std::vector<std::int32_t>(rows.begin(), rows.end()));
   };
+  Tensor sources = tensor(from), targets = tensor(to);
   for (LayerState& layer : layers_) {
     for (Tensor* state : {&layer.inputs, &layer.memory}) {
       if (!state->defined() || state->numel() == 0) continue;
-      const Device device = state->device();
-      state->index_put_({Index(on(to, device))}, index_select(*state, 0, on(from, device)));
+      if (sources.device() != state->device()) {  // once: layers on the CPU come first
+        sources = sources.to(state->device());
+        targets = targets.to(state->device());
+      }
+      state->index_put_({Index(targets)}, index_select(*state, 0, sources));
     }
   }
 }

@@ -121,7 +121,9 @@ data::Batch AnswerBatches::of_step(std::int64_t step) const {
 
 AnswerBatch AnswerBatches::parts(const Tensor& x, const Tensor& y) const {
   const std::int64_t end = seq_ + documents_;
-  return {x.slice(1, 0, seq_), document_bounds(x.slice(1, seq_, end), seq_), y, x.select(1, end)};
+  // What is behind a row's only text is not seen by it.
+  const Tensor documents = documents_ > 1 ? document_bounds(x.slice(1, seq_, end), seq_) : Tensor();
+  return {x.slice(1, 0, seq_), documents, y, x.select(1, end)};
 }
 
 }  // namespace etna::training

@@ -26,18 +26,19 @@ std::vector<std::string> words_between_commas(const std::string& text) {
   return words;
 }
 
-AnswerBatchOptions batch_options(const FineTuneOptions& options) {
+/// Layers that keep a state cannot tell several texts of a row apart.
+AnswerBatchOptions batch_options(const FineTuneOptions& options, const models::Decoder& decoder) {
   return {.batch = options.batch,
           .accumulation = options.accumulation,
           .seq = options.seq,
-          .packed = options.packing == "on",
+          .packed = options.packing == "on" && !decoder.config.has_state(),
           .shuffled = options.order == "shuffled",
           .seed = static_cast<std::uint64_t>(options.seed)};
 }
 
 /// In the order of the file, without accumulation. Of pairs, batches of one size, so that none comes twice.
-AnswerBatches batches_in_order(const AnswerRows& rows, const FineTuneOptions& options) {
-  AnswerBatchOptions own = batch_options(options);
+AnswerBatches batches_in_order(const AnswerRows& rows, const FineTuneOptions& options, const models::Decoder& decoder) {
+  AnswerBatchOptions own = batch_options(options, decoder);
   own.accumulation = 1;
   own.shuffled = false;
   if (rows.kind == RowKind::preference) {
@@ -64,7 +65,7 @@ void measure_reference(models::Decoder& decoder, AnswerLoss& loss, const AnswerR
   if (objective != AnswerObjective::preferences) return;
   decoder.eval();
   const auto mixed = autocast(dtype_named(options.precision));
-  loss.measure_reference(batches_in_order(rows, options), options.device);
+  loss.measure_reference(batches_in_order(rows, options, decoder), options.device);
   decoder.train();
 }
 
@@ -154,7 +155,7 @@ AnswerRun::AnswerRun(models::Decoder& decoder, const AnswerRows& rows, const Fin
     : options_(options),
       decoder_(decoder),
       weights_{decoder},
-      batches_(rows, batch_options(options)),
+      batches_(rows, batch_options(options, decoder)),
       loss_(decoder, batches_, loss_options(options, objective, teacher)),
       planned_(options.planned_steps(batches_.steps_per_epoch())),
       total_(total_steps(options, planned_)),
@@ -210,7 +211,7 @@ TrainingLoopOptions AnswerRun::loop_options() {
 
 AnswerValidation::AnswerValidation(models::Decoder& decoder, const AnswerRows& rows, const FineTuneOptions& options,
                                    AnswerObjective objective)
-    : batches_(batches_in_order(rows, options)),
+    : batches_(batches_in_order(rows, options, decoder)),
       loss_(decoder, batches_, loss_options(options, objective, nullptr)),
       evaluator_(decoder, [this](const Tensor& x, const Tensor& y) { return loss_.sum(x, y); },
                  {.device = options.device,

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -55,6 +56,32 @@ TEST_P(FineTune, LowersTheLossOfAnswersOnEveryBase) {
     EXPECT_TRUE(std::filesystem::exists(own.folder / "adapter.gguf")) << base;
     EXPECT_TRUE(std::filesystem::exists(own.folder / "report.html")) << base;
   }
+}
+
+/// A convolution's state does not tell texts of a row apart, so that each has a row, packing or not.
+TEST(FineTuneWithStates, GivesEachTextARow) {
+  const TuningFolder folder;
+  const data::ModelTokenizer tokenizer = some_tokenizer();
+  manual_seed(5);
+  const models::Decoder decoder(models::decoder_config(
+      fmt::format(R"({{"model_type": "lfm2", "vocab_size": {}, "hidden_size": 64, "intermediate_size": 96,
+        "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "conv_L_cache": 3,
+        "max_position_embeddings": 256, "block_auto_adjust_ff_dim": false, "rope_theta": 10000.0,
+        "layer_types": ["conv", "full_attention"], "tie_word_embeddings": false}})",
+                  tokenizer.size()),
+      "config.json"));
+  models::save_gguf_model(folder.path("lfm2.gguf"), decoder, &tokenizer);
+  double first[2];
+  for (const bool packs : {false, true}) {
+    FineTuneOptions own = folder.options(kCPU, folder.completions(4), packs ? "packed" : "apart");
+    own.model = folder.path("lfm2.gguf").string();
+    own.packing = packs ? "on" : "off";
+    own.epochs = 8;
+    const FineTuneResult result = fine_tune(own);
+    first[packs] = first_loss(own.folder);
+    EXPECT_LT(*result.loss, 0.98 * first[packs]) << packs;
+  }
+  EXPECT_EQ(first[0], first[1]);
 }
 
 TEST_P(FineTune, GoesOnWithTheBitsOfARunThatWasNotStopped) {

@@ -25,7 +25,7 @@ struct AnswerBatchOptions {
 /// What the model reads and foretells in a batch; a captured step takes it from x.
 struct AnswerBatch {
   Tensor tokens;     ///< [B, seq] i32
-  Tensor documents;  ///< of document_bounds()
+  Tensor documents;  ///< of document_bounds(); undefined where no row has several texts
   Tensor targets;    ///< [B, seq] i32, or kNotLearned
   Tensor number;     ///< [B] i32: of texts the answers of the whole step, of preferences the pair's index
 };
