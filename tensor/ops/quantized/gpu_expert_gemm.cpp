@@ -19,6 +19,10 @@ struct ExpertFormat {
   std::int64_t shared_bytes;
 };
 
+/// Elements of the weights of all experts that are decoded to bf16 at most; larger ones are decoded on the way, by
+/// cooperative matrices.
+constexpr std::int64_t kMostDecoded = std::int64_t{1} << 28;
+
 constexpr std::int64_t kBoxBytes = kExpertTile * 128, kRowsOfRings = 8 * 16, kResultPitch = 132;
 
 /// As in expert_gemm.cuh. @param pitch bytes of a row's step in shared memory
@@ -70,6 +74,7 @@ bool has_expert_gemm(const ExpertFeedForward& f) {
   if (gemm::requested_variant().value_or(gemm::KernelVariant::cubin) != gemm::KernelVariant::cubin) return false;
   for (const ExpertMatrices* w : {&f.gate, &f.up, &f.down}) {
     if (w->format->name == "F32" || w->columns % 64 != 0 || w->rows % 8 != 0) return false;
+    if (direct_format(*w) == nullptr && w->experts * w->rows * w->columns > kMostDecoded) return false;
   }
   return &format_of(f.gate) == &format_of(f.up);
 }
