@@ -130,6 +130,7 @@ Tensor Decoder::hidden(const Tensor& tokens, const Tensor& adapters, const Tenso
   Tensor x = first.x;
   // Frozen embeddings give no input that requires grad, and nothing inside a checkpoint would be differentiated.
   if (recomputes && !x.requires_grad()) x = x.detach().requires_grad_();
+  const bool passes = adapters.defined() || documents.defined() || needs_pass(config);
   Device device = x.device();
   std::int64_t index = 0;
   for (const DecoderBlock& block : blocks) {
@@ -139,11 +140,7 @@ Tensor Decoder::hidden(const Tensor& tokens, const Tensor& adapters, const Tenso
     if (documents.defined()) pass.documents = moved_to(device, documents);
     if (first.of_layers.defined()) pass.layer_inputs = moved_to(device, first.of_layers);
     x = moved_to(device, x);
-    if (recomputes) {
-      x = checkpointed(block, index, x, pass);
-    } else {
-      x = adapters.defined() || documents.defined() || needs_pass(config) ? block.forward(x, &pass) : block(x);
-    }
+    x = recomputes ? checkpointed(block, index, x, pass) : block(x, passes ? &pass : nullptr);
     ++index;
   }
   return norm(moved_to(norm.weight.device(), joined(x)));
@@ -163,7 +160,7 @@ Tensor Decoder::checkpointed(const DecoderBlock& block, std::int64_t index, cons
     std::map<std::int64_t, AttentionRows> shared;
     if (source >= 0) shared[source] = {{}, in[in.size() - 2], in[in.size() - 1]};
     const DecoderCache own{.documents = documents, .layer_inputs = reads ? in[1] : Tensor(), .shared = &shared};
-    const Tensor y = block.forward(in[0], &own);
+    const Tensor y = block(in[0], &own);
     return is_shared ? TensorList{y, shared.at(index).key, shared.at(index).value} : TensorList{y};
   };
   const TensorList out = autograd::checkpoint(call, all);

@@ -437,4 +437,9 @@ Tensor DecoderBlock::forward(const Tensor& x, const DecoderCache* cache) const {
   return scale.defined() ? y * scale : y;
 }
 
+Tensor DecoderBlock::operator()(const Tensor& x, const DecoderCache* cache) const {
+  if (!hooked()) return forward(x, cache);
+  return call_hooked({x}, [&](const TensorList& in) { return TensorList{forward(in[0], cache)}; })[0];
+}
+
 }  // namespace etna::models

@@ -208,6 +208,9 @@ class DecoderBlock : public nn::UnaryModule {
   /// @param x [B, T, width], or all streams side by side @param cache as for DecoderAttention
   /// @throws Error where the block reads inputs that `cache` does not have
   Tensor forward(const Tensor& x, const DecoderCache* cache) const;
+  using UnaryModule::operator();
+  /// forward() between the block's hooks.
+  Tensor operator()(const Tensor& x, const DecoderCache* cache) const;
 
   /// Of its weights.
   Device device() const;

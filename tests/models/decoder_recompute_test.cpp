@@ -4,6 +4,7 @@
 #include <functional>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nn/on_device.h>
 
@@ -111,6 +112,27 @@ TEST_P(RecomputedBlocks, TakeLessMemoryInACapturedStep) {
   EXPECT_LT(static_cast<double>(bytes[1]), 0.7 * static_cast<double>(bytes[0]));
   for (std::size_t i = 0; i < after[0].size(); ++i)
     EXPECT_TRUE(allclose(after[1][i], after[0][i], 1e-4, 1e-6)) << "parameter " << i;
+}
+
+// Fully sharded models gather a block's weights in them.
+TEST_P(RecomputedBlocks, RunTheHooksOfEachBlock) {
+  const Tensor x = tokens(2), bounds = document_bounds(full({16, 2}, 16, {i32, device()}), 32);
+  for (const bool recompute : {false, true}) {
+    for (const Tensor& documents : {Tensor(), bounds}) {
+      Decoder model(config(recompute));
+      model.to(device());
+      std::vector<int> calls(model.blocks.size());
+      std::vector<HookHandle> handles;
+      for (std::size_t i = 0; i < calls.size(); ++i) {
+        handles.push_back(model.blocks[i].register_forward_pre_hook([&calls, i](const auto&, const auto&) {
+          ++calls[i];
+          return TensorList();
+        }));
+      }
+      model.loss(x, tokens(3), documents).backward();
+      EXPECT_THAT(calls, testing::Each(recompute ? 2 : 1)) << documents.defined();
+    }
+  }
 }
 
 }  // namespace
