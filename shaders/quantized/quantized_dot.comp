@@ -13,17 +13,8 @@
 
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_arithmetic : require
-#extension GL_EXT_spirv_intrinsics : require
 #define SUBGROUPS
 #include "few_rows.glsl"
-#include "quant_units.glsl"
-#include "rounding.glsl"
-
-// SPV_KHR_integer_dot_product: OpSDot of two u32s that hold four i8 each (format 0).
-spirv_instruction(extensions = ["SPV_KHR_integer_dot_product"], capabilities = [6018, 6019], id = 4450)
-int packed_dot(int a, int b, spirv_literal int format);
-
-int dot4(uint a, uint b) { return packed_dot(int(a), int(b), 0); }
 
 layout(constant_id = 18) const uint EMITS = 0;             // results are also quantized
 layout(constant_id = 19) const uint NEXT_NORM_DTYPE = 99;  // of p.norm, the weight that multiplies them first
@@ -31,66 +22,23 @@ layout(constant_id = 19) const uint NEXT_NORM_DTYPE = 99;  // of p.norm, the wei
 layout(constant_id = 20) const uint WORDS = 0;             // rows of all weights are aligned to four bytes
 
 const uint OWN = WEIGHTS * ROWS;  // rows of weights in a set
+#include "unit_products.glsl"
 
 // Results to be quantized: one block for each row of x, as vec4s.
 const uint QUADS = ACTIVATION_BLOCK / 4;
 shared vec4 emitted[EMITS != 0 ? X_ROWS * QUADS : 1];
 shared vec4 emitted_squares[EMITS != 0 ? X_ROWS * QUADS : 1];
 
-// The quants of x that are multiplied with a unit's quants, and the scale of each block of them.
-struct QuantizedX {
-  uint quants[16];
-  vec4 scales;
-};
-
-QuantizedX quantized_x(uint format, uint row, uint first) {
-  QuantizedX x;
-  const uint groups = unit_groups(format), words = 16 / groups;
-  [[unroll]] for (uint g = 0; g < groups; ++g) {
-    uint at = row * p.k + first + group_distance(format) * g;
-    [[unroll]] for (uint i = 0; i < words; i += 4) {
-      uvec4 four = BufferQuads(p.x).v[at / 16 + i / 4];
-      [[unroll]] for (uint j = 0; j < 4; ++j) x.quants[g * words + i + j] = four[j];
-    }
-  }
-  uint place = scale_place(p.x_rows, p.k, row, first);
-  if (has_short_groups(format)) {
-    [[unroll]] for (uint g = 0; g < 4; ++g)
-      x.scales[g] = BufferF32(p.x).v[place + group_distance(format) / 16 * g];
-  } else {
-    x.scales = uintBitsToFloat(BufferQuads(p.x).v[place / 4]);
-  }
-  return x;
-}
-
 // Adds this thread's part of the dot products of one unit and the workgroup's rows.
 void add_unit(uint format, BlockRow rows[OWN], uint unit, float tails[2]) {
-  const uint groups = unit_groups(format), blocks = 4 / groups;  // blocks: of x in a group
-  const uint offset = quant_of_zero(format);
   PackedUnit k[OWN];
   [[unroll]] for (uint r = 0; r < OWN; ++r) k[r] = decode_unit(format, rows[r], unit, tails[r / ROWS], WORDS != 0);
   [[unroll]] for (uint m = 0; m < X_ROWS; ++m) {
-    QuantizedX x = quantized_x(format, min(m, p.x_rows - 1), unit_first(format, unit));
-    [[unroll]] for (uint g = 0; g < groups; ++g) {
-      float products[OWN], x_sum = 0.0;
-      [[unroll]] for (uint r = 0; r < OWN; ++r) products[r] = 0.0;
-      [[unroll]] for (uint b = g * blocks; b < g * blocks + blocks; ++b) {
-        int quants_sum = 0;
-        if (offset != 0 || has_minimum(format)) {
-          [[unroll]] for (uint i = 4 * b; i < 4 * b + 4; ++i) quants_sum += dot4(x.quants[i], 0x01010101u);
-        }
-        if (has_minimum(format)) x_sum += x.scales[b] * float(quants_sum);
-        [[unroll]] for (uint r = 0; r < OWN; ++r) {
-          int d = -int(offset) * quants_sum;
-          [[unroll]] for (uint i = 4 * b; i < 4 * b + 4; ++i) d += dot4(k[r].quants[i], x.quants[i]);
-          products[r] += x.scales[b] * float(d);
-        }
-      }
-      [[unroll]] for (uint r = 0; r < OWN; ++r) {
-        float term = k[r].scale[g] * products[r];
-        if (has_minimum(format)) term -= k[r].least[g] * x_sum;
-        sums[r / ROWS * X_ROWS * ROWS + m * ROWS + r % ROWS] += term;
-      }
+    QuantizedX x = quantized_x(format, p.x, p.x_rows, p.k, min(m, p.x_rows - 1), unit_first(format, unit));
+    [[unroll]] for (uint g = 0; g < unit_groups(format); ++g) {
+      float terms[OWN];
+      group_products(format, k, x, g, terms);
+      [[unroll]] for (uint r = 0; r < OWN; ++r) sums[r / ROWS * X_ROWS * ROWS + m * ROWS + r % ROWS] += terms[r];
     }
   }
 }

@@ -16,6 +16,8 @@ namespace {
 constexpr std::int64_t kMostByChoice = 8;
 /// Rows of a workgroup or a tile, as in expert_linear.comp and lib/gemm_matrix.glsl.
 constexpr std::int64_t kRowsByChoice = 4, kRowsOfTwo = 2, kPlainTile = 8, kMatrixTile = 64, kMatrixColumns = 32;
+constexpr std::int64_t kUnitOfBytes = 64;  ///< elements that expert_dot.comp decodes at once
+constexpr std::uint32_t kNoResidual = 99;
 constexpr std::int64_t kMatrixStep = 128;  ///< elements that matrix units need a multiple of
 constexpr std::uint32_t kMatrixThreads = 128;
 
@@ -157,6 +159,89 @@ void merge(const OpCall& call, const Tensor& x, const Tensor& slots, const Tenso
 
 bool has_one_format(const ExpertMatrices& a, const ExpertMatrices& b) { return a.format == b.format; }
 
+/// Whether expert_dot.comp supports all of these weights.
+bool multiplies_in_bytes(Device device, std::initializer_list<const ExpertMatrices*> all) {
+  return multiplies_bytes(device) && std::all_of(all.begin(), all.end(), [](const ExpertMatrices* w) {
+           return w->format->elements > 1 && w->columns > 0 && w->columns % kUnitOfBytes == 0;
+         });
+}
+
+/// What the variants of expert_dot.comp differ in.
+struct DotKernel {
+  const gpu::Shader& shader;
+  std::int64_t rows, sets, threads;  ///< of a matrix for a set; sets of a workgroup; threads of a set
+  std::int64_t choices;              ///< or rows whose choices are added up
+  std::int64_t shared_by;
+  Activation activation = Activation::none;
+  Tensor residual = {};
+};
+
+/// @param x in bytes, `x_rows` rows
+void multiply_bytes(const OpCall& call, const DotKernel& kernel, const Tensor& x, std::int64_t x_rows,
+                    const ExpertMatrices& w, const ExpertMatrices* second, const Tensor& expert, const Tensor& factor,
+                    const Tensor& y) {
+  const BlockMatrix m = matrix_of(w), other = second != nullptr ? matrix_of(*second) : m;
+  const std::int64_t own = kernel.rows * kernel.sets, groups = (w.rows + own - 1) / own;
+  const bool words = (m.at.address | other.at.address | m.row_bytes) % 4 == 0;
+  gpu::Kernel(kernel.shader, call)
+      .on(y.device())
+      .spec(kernel.threads * kernel.sets, kernel.rows, kernel.sets)
+      .spec(m.format, std::min(m.aligned, other.aligned), words, gpu::u32(expert.dtype()), gpu::u32(y.dtype()))
+      .spec(gpu::u32(kernel.activation), gpu::u32(factor.defined() ? factor.dtype() : f32))
+      .spec(kernel.residual.defined() ? gpu::u32(kernel.residual.dtype()) : kNoResidual)
+      .read(x)
+      .read(m.at)
+      .read(second != nullptr ? other.at : Pointer())
+      .read(expert)
+      .read(factor)
+      .read(kernel.residual)
+      .index_errors()
+      .write(y)
+      .u32(kernel.choices, w.rows, w.columns, m.row_bytes, w.experts, kernel.shared_by, x_rows)
+      .dispatch(gpu::grid(kernel.choices * groups));
+}
+
+Tensor bytes_of(const OpCall& call, const Tensor& x) {
+  const Tensor y = empty({activation_bytes(x.numel())}, {u8, x.device()});
+  quantize_to_bytes(call, x, {}, y);
+  return y;
+}
+
+/// Threads that split `units` units of k: whole subgroups.
+std::int64_t dot_threads(Device device, std::int64_t units, std::int64_t most) {
+  const std::int64_t least = std::max<std::int64_t>(32, gpu::capabilities(device).subgroup_size);
+  return std::clamp((units + least - 1) / least * least, least, std::max(least, most));
+}
+
+void multiply_by_choice_in_bytes(const OpCall& call, const Tensor& x, const ExpertMatrices& w, const Tensor& expert,
+                                 const Tensor& y) {
+  const std::int64_t threads = dot_threads(y.device(), w.columns / kUnitOfBytes, 128);
+  multiply_bytes(call, {shaders::expert_linear_dot, 2, 1, threads, expert.numel(), x.dim() == 3 ? 1 : expert.size(1)},
+                 bytes_of(call, x), x.numel() / w.columns, w, nullptr, expert, {}, y);
+}
+
+/// Three dispatches: x to bytes, h in bytes, and the sum of the choices.
+void feed_forward_in_bytes(const OpCall& call, const ExpertFeedForward& f) {
+  const Device device = f.x.device();
+  const std::int64_t rows = f.expert.size(0), chosen = f.expert.size(1), choices = rows * chosen;
+  const Tensor h = empty({activation_bytes(choices * f.gate.rows)}, {u8, device});
+  const std::int64_t set = dot_threads(device, 1, 32);
+  const gpu::Capabilities& can = gpu::capabilities(device);
+  const auto most = static_cast<std::int64_t>(std::min(can.max_workgroup_size, can.max_subgroups * can.subgroup_size));
+  std::int64_t own = 2;
+  while (kActivationBlock / own * set > most) own *= 2;
+  multiply_bytes(call, {shaders::expert_gate_dot, own, kActivationBlock / own, set, choices, chosen, f.activation},
+                 bytes_of(call, f.x), rows, f.gate, &f.up, f.expert, {}, h);
+  const std::int64_t threads = dot_threads(device, chosen * f.down.columns / kUnitOfBytes, 128);
+  multiply_bytes(call, {shaders::expert_sum_dot, 2, 1, threads, rows, chosen, Activation::none, f.residual}, h, choices,
+                 f.down, nullptr, f.expert, f.factor, f.y);
+}
+
+bool is_in_bytes(const ExpertFeedForward& f) {
+  return f.x.size(0) <= kMostByChoice && has_one_format(f.gate, f.up) &&
+         multiplies_in_bytes(f.x.device(), {&f.gate, &f.up, &f.down});
+}
+
 /// Of all rows, which are few.
 void feed_forward_by_choice(const OpCall& call, const ExpertFeedForward& f) {
   const std::int64_t rows = f.expert.size(0), chosen = f.expert.size(1), choices = rows * chosen;
@@ -225,6 +310,8 @@ void multiply_by_choice(const OpCall& call, const Tensor& x, const ExpertMatrice
                         const Tensor& y) {
   using namespace experts;
   const std::int64_t chosen = expert.size(1), choices = expert.numel();
+  if (expert.size(0) <= kMostByChoice && multiplies_in_bytes(y.device(), {&w}))
+    return multiply_by_choice_in_bytes(call, x, w, expert, y);
   if (expert.size(0) <= kMostByChoice) {
     multiply(call, {shaders::expert_linear, kRowsByChoice, choices, x.dim() == 3 ? 1 : chosen}, x, w, nullptr, expert,
              {}, y);
@@ -246,6 +333,14 @@ void multiply_by_choice(const OpCall& call, const Tensor& x, const ExpertMatrice
 void feed_forward_gpu(const OpCall& call, const ExpertFeedForward& f) {
   using namespace experts;
   const std::int64_t rows = f.x.size(0), chosen = f.expert.size(1);
+  if (is_in_bytes(f)) return feed_forward_in_bytes(call, f);
+  if (f.residual.defined()) {
+    ExpertFeedForward alone = f;
+    alone.residual = {};
+    feed_forward_gpu(call, alone);
+    alone.y.add_(f.residual);
+    return;
+  }
   if (rows <= kMostByChoice) return feed_forward_by_choice(call, f);
   // Elements of sorted rows are counted in 32 bits.
   const std::int64_t widest = std::max(f.x.size(1), 2 * f.gate.rows), most = (std::int64_t{1} << 31) / widest;

@@ -94,9 +94,9 @@ GpuRowsTiling tiling_of_quantized(std::int64_t x_rows, bool gate, const gpu::Cap
 }
 
 /// Whether quantized_dot.comp supports a call.
-bool multiplies_bytes(const LinearAttrs& a, const std::array<BlockMatrix, kMostWeights>& w, std::int64_t k,
-                      const gpu::Capabilities& can) {
-  if (!can.packed_dot || k == 0 || k % kUnit != 0 || !overrides().quantized_activations) return false;
+bool supports_bytes(Device device, const LinearAttrs& a, const std::array<BlockMatrix, kMostWeights>& w,
+                    std::int64_t k) {
+  if (k == 0 || k % kUnit != 0 || !multiplies_bytes(device)) return false;
   for (int i = 0; i < a.weights; ++i)
     if (a.block_format(i).elements == 1) return false;
   if (a.gate != Activation::none && (w[0].format != w[1].format || w[0].aligned != w[1].aligned)) return false;
@@ -195,7 +195,7 @@ bool linear_rows(const OpCall& call, std::span<const Tensor> out) {
   const gpu::Capabilities& can = gpu::capabilities(out[0].device());
   const std::int64_t x_rows = rows <= 2 ? rows : rows <= 4 ? 4 : 8;
   const bool gate = a.gate != Activation::none, subgroups = has_subgroups(can);
-  const bool bytes = subgroups && multiplies_bytes(a, w, k, can);
+  const bool bytes = supports_bytes(out[0].device(), a, w, k);
   if (!bytes && (a.in_bytes || a.next)) return false;
   // The kernels use one dtype for x and y.
   const bool same = out[0].dtype() == given.dtype() || a.in_bytes;
@@ -238,6 +238,11 @@ bool linear_rows(const OpCall& call, std::span<const Tensor> out) {
   return true;
 }
 
+bool multiplies_bytes(Device device) {
+  const gpu::Capabilities& can = gpu::capabilities(device);
+  return has_subgroups(can) && can.packed_dot && overrides().quantized_activations;
+}
+
 void quantize_to_bytes(const OpCall& call, const Tensor& x, const Tensor& norm, const Tensor& y) {
   const std::int64_t k = x.size(-1);
   enqueue_quantizing(call, x.contiguous(), dense(norm), y, x.numel() / k, k);
@@ -246,8 +251,7 @@ void quantize_to_bytes(const OpCall& call, const Tensor& x, const Tensor& norm, 
 namespace {
 
 bool takes_bytes(Device device, std::span<const QuantizedTensor> weights, bool gate) {
-  const gpu::Capabilities& can = gpu::capabilities(device);
-  if (!has_subgroups(can) || !can.packed_dot || !overrides().quantized_activations) return false;
+  if (!multiplies_bytes(device)) return false;
   for (const QuantizedTensor& w : weights)
     if (w.format().elements == 1 || w.size(1) % kUnit != 0) return false;
   if (!gate) return true;

@@ -39,7 +39,8 @@ struct ExpertFeedForward {
   ExpertMatrices gate, up, down;
   Tensor expert, factor;  ///< [R, C]
   Activation activation = Activation::silu;
-  Tensor y;  ///< [R, K]
+  Tensor residual = {};  ///< [R, K], added; or undefined
+  Tensor y = {};         ///< [R, K]
 };
 void feed_forward_gpu(const OpCall& call, const ExpertFeedForward& f);
 

@@ -40,6 +40,8 @@ void decode_rows(const OpCall& call, const BlockMatrix& table, const Pointer& ta
 bool linear_rows(const OpCall& call, std::span<const Tensor> out);
 /// Quantizes x, times a norm's weight if there is one, to bytes. @param x [..., K] @param y as ActivationRows::data
 void quantize_to_bytes(const OpCall& call, const Tensor& x, const Tensor& norm, const Tensor& y);
+/// Whether few rows are quantized to bytes there: for integer dot products of what subgroups add up.
+bool multiplies_bytes(Device device);
 /// Whether gemm_by_blocks() supports x [m, k]: up to 32 dense rows of bf16, on a device with matrix units.
 bool has_block_gemm(const Tensor& x, const BlockMatrix& w);
 /// y = x · wᵀ and an epilogue; blocks are decoded on the fly.
