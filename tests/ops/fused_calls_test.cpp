@@ -11,6 +11,7 @@
 #include <etna/tensor/internal/fusion.h>
 #include <etna/tensor/internal/overrides.h>
 #include <etna/tensor/ops/matmul/gemm/internal/tuned.h>
+#include <etna/tensor/ops/quantized/internal/experts.h>
 #include <nn/on_device.h>
 
 namespace etna {
@@ -69,6 +70,29 @@ class FusedCalls : public OnDevice {
   Tensor draw(const Shape& shape, DType t = f32) { return randn(shape).to(t).to(device()); }
 };
 ETNA_ON_EVERY_DEVICE(FusedCalls);
+
+TEST_P(FusedCalls, AMixtureAndItsResidualAreOne) {
+  NoGrad off;
+  const auto blocks = [&](std::int64_t rows) {
+    return quantize(randn({rows, 64}), quant::format_named("Q8_0")).to(device());
+  };
+  const QuantizedTensor gate = blocks(4 * 64), up = blocks(4 * 64), down = blocks(4 * 64);
+  for (const std::int64_t rows : {2, 20}) {
+    const Tensor x = draw({1, rows, 64}), flat = x.reshape({rows, 64});
+    const ExpertChoice choice = choose_experts(draw({rows, 4}), {}, {.chosen = 2});
+    const auto layer = [&] {
+      return expert_feed_forward(flat, gate, up, down, choice, Activation::silu, 4).reshape(x.shape());
+    };
+    const std::int64_t commands = saved([&] { return TensorList{x + layer()}; });
+    if (rows == 2 && !device().is_cpu()) {
+      EXPECT_EQ(commands, 1);
+    }
+    saved([&] {
+      const Tensor y = layer();
+      return TensorList{y + x, y};
+    });
+  }
+}
 
 TEST_P(FusedCalls, ASumAndItsNormAreOne) {
   NoGrad off;

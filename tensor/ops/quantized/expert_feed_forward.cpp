@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <etna/tensor/internal/fusion.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/indexing/internal/rows.h>
 #include <etna/tensor/ops/quantized/internal/expert_products.h>
@@ -13,7 +14,8 @@ namespace {
 
 using namespace quantized;
 
-enum FeedForwardInput { kFeedX, kGateBlocks, kUpBlocks, kDownBlocks, kFeedExpert, kFeedFactor };
+/// kFeedResidual: added by a fused call alone, in the shape of its result.
+enum FeedForwardInput { kFeedX, kGateBlocks, kUpBlocks, kDownBlocks, kFeedExpert, kFeedFactor, kFeedResidual };
 
 struct ExpertFeedForwardAttrs {
   std::int64_t experts = 0, width = 0, hidden = 0;
@@ -27,14 +29,15 @@ ExpertFeedForward layer_of(const Call& call) {
   const auto matrices = [&](FeedForwardInput blocks, std::uint8_t format, std::int64_t rows, std::int64_t columns) {
     return ExpertMatrices{&quant::block_formats()[format], call.in[blocks], a.experts, rows, columns};
   };
-  return {.x = call.in[kFeedX],
-          .gate = matrices(kGateBlocks, a.gate, a.hidden, a.width),
-          .up = matrices(kUpBlocks, a.up, a.hidden, a.width),
-          .down = matrices(kDownBlocks, a.down, a.width, a.hidden),
-          .expert = call.in[kFeedExpert],
-          .factor = call.in[kFeedFactor],
-          .activation = a.activation,
-          .y = {}};
+  return {
+      .x = call.in[kFeedX],
+      .gate = matrices(kGateBlocks, a.gate, a.hidden, a.width),
+      .up = matrices(kUpBlocks, a.up, a.hidden, a.width),
+      .down = matrices(kDownBlocks, a.down, a.width, a.hidden),
+      .expert = call.in[kFeedExpert],
+      .factor = call.in[kFeedFactor],
+      .activation = a.activation,
+      .residual = call.in.size() > kFeedResidual ? call.in[kFeedResidual].reshape(call.in[kFeedX].shape()) : Tensor()};
 }
 
 std::vector<OutputSpec> expert_feed_forward_infer(const OpCall& call) {
@@ -51,7 +54,7 @@ std::vector<OutputSpec> expert_feed_forward_infer(const OpCall& call) {
     throw ShapeError(fmt::format("{}: x is {}, the choice of experts {}, factors {}; wanted [R, {}], [R, C] and [R, C]",
                                  call.op.name, str(x.shape()), str(expert.shape()), str(factor.shape()), a.width));
   }
-  return {{x.shape(), x.dtype()}};
+  return {{call.in.size() > kFeedResidual ? call.in[kFeedResidual].shape() : x.shape(), x.dtype()}};
 }
 
 TensorList expert_feed_forward_reference(const OpCall& call) {
@@ -59,7 +62,9 @@ TensorList expert_feed_forward_reference(const OpCall& call) {
   const Tensor h =
       activate(products_by_choice(f.x, f.gate, f.expert), f.activation) * products_by_choice(f.x, f.up, f.expert);
   const Tensor y = products_by_choice(h, f.down, f.expert);
-  return {(y * f.factor.to(y.dtype()).unsqueeze(-1)).sum(1).to(f.x.dtype())};
+  const Tensor sum = (y * f.factor.to(y.dtype()).unsqueeze(-1)).sum(1).to(f.x.dtype());
+  if (!f.residual.defined()) return {sum};
+  return {(sum + f.residual).to(f.x.dtype()).reshape(call.in[kFeedResidual].shape())};
 }
 
 /// The rows of each expert together.
@@ -81,7 +86,8 @@ void expert_feed_forward_cpu(const OpCall& call, std::span<Tensor> out) {
         activate(quantized_linear(own, f.gate.of(number)), f.activation) * quantized_linear(own, f.up.of(number));
     y.index_put_({Index(from_vector(choices[e]))}, quantized_linear(h, f.down.of(number)));
   }
-  out[0].copy_((y.reshape({rows, chosen, f.down.rows}) * f.factor.to(row).unsqueeze(-1)).sum(1));
+  const Tensor sum = (y.reshape({rows, chosen, f.down.rows}) * f.factor.to(row).unsqueeze(-1)).sum(1);
+  out[0].copy_((f.residual.defined() ? sum + f.residual : sum).reshape(out[0].shape()));
 }
 
 bool expert_feed_forward_gpu(const OpCall& call, std::span<Tensor> out) {
@@ -91,11 +97,15 @@ bool expert_feed_forward_gpu(const OpCall& call, std::span<Tensor> out) {
     if (!has_expert_kernel(*w)) return false;
   if (out[0].numel() == 0) return true;
   if (f.gate.rows == 0 || f.expert.numel() == 0) {
-    out[0].zero_();
+    if (f.residual.defined())
+      out[0].copy_(call.in[kFeedResidual]);
+    else
+      out[0].zero_();
     return true;
   }
   for (Tensor* t : {&f.x, &f.expert, &f.factor}) *t = t->contiguous();
-  f.y = out[0];
+  if (f.residual.defined()) f.residual = f.residual.contiguous();
+  f.y = out[0].reshape(f.x.shape());
   feed_forward_gpu(call, f);
   return true;
 }
@@ -125,13 +135,41 @@ TensorList expert_feed_forward_vjp(const VjpCall& call) {
   return grads;
 }
 
+/// x + the layer's result, which may have another shape.
+bool fuse_residual(fusion::Calls calls, fusion::Fused& fused) {
+  const Tensor y = calls[0].out[0], sum = calls[1].out[0];
+  const TensorList& added = calls[1].in;
+  const auto is_result = [&](const Tensor& x) { return x.defined() && fusion::same_elements(y, x); };
+  const bool first = is_result(added[0]), second = is_result(added[1]);
+  const Tensor residual = first ? added[1] : added[0];
+  if (first == second || !residual.defined() || residual.shape() != sum.shape() || sum.numel() != y.numel()) {
+    fused.why = "the residual has another shape";
+    return false;
+  }
+  if (sum.requires_grad() || sum.dtype() != y.dtype() || !is_floating(residual.dtype()) ||
+      fusion::rounds_when_stored(y)) {
+    fused.why = "the result has a gradient or is rounded when it is stored";
+    return false;
+  }
+  fused.in = calls[0].in;
+  fused.in.resize(kFeedResidual);
+  fused.in.push_back(residual);
+  fused.attrs = calls[0].attrs;
+  fused.out = {sum};
+  fused.later.push_back(calls[0]);
+  return true;
+}
+
+constexpr FusionPattern kThenAdd[] = {{"expert_feed_forward ~add", fuse_residual}};
+
 const OpDef kExpertFeedForward = {.name = "expert_feed_forward",
                                   .infer = expert_feed_forward_infer,
                                   .cpu = expert_feed_forward_cpu,
                                   .gpu = expert_feed_forward_gpu,
                                   .reference = expert_feed_forward_reference,
                                   .vjp = expert_feed_forward_vjp,
-                                  .saved = Saved::inputs};
+                                  .saved = Saved::inputs,
+                                  .replaces = kThenAdd};
 
 }  // namespace
 
