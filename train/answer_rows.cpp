@@ -64,14 +64,19 @@ std::vector<std::int32_t> integers_in(const json& list, const char* field, std::
 /// Turns rows into tokens.
 class RowEncoder {
  public:
-  RowEncoder(const data::Tokenizer& tokenizer, const std::string& format)
-      : tokenizer_(tokenizer), format_(format), ends_(tokenizer.end_tokens()) {}
+  RowEncoder(const data::Tokenizer* tokenizer, const RowOptions& options)
+      : tokenizer_(tokenizer), vocabulary_(options.vocabulary), format_(options.chat_format) {
+    if (tokenizer == nullptr) return;
+    ends_ = tokenizer->end_tokens();
+    vocabulary_ = static_cast<std::int64_t>(tokenizer->size());
+  }
 
-  bool has_format() const { return format_ != kNoFormat && (!format_.empty() || !tokenizer_.chat_template().empty()); }
+  bool reads_text() const { return tokenizer_ != nullptr; }
+  bool has_format() const { return format_ != kNoFormat && (!format_.empty() || !tokenizer_->chat_template().empty()); }
 
   /// @param row {"tokens", "learned"}
   AnswerText given(const json& row) const {
-    AnswerText text{integers_in(row.at("tokens"), "tokens", static_cast<std::int64_t>(tokenizer_.size()) - 1), {}};
+    AnswerText text{integers_in(row.at("tokens"), "tokens", vocabulary_ - 1), {}};
     text.learned.assign(text.ids.size(), 1);
     const json* learned = data::json_field(row, "learned");
     if (learned == nullptr) return text;
@@ -84,7 +89,7 @@ class RowEncoder {
   }
 
   AnswerText plain(const std::string& text) const {
-    AnswerText row{tokenizer_.encode_prompt(text), {}};
+    AnswerText row{tokenizer_->encode_prompt(text), {}};
     end_text(row.ids);
     row.learned.assign(row.ids.size(), 1);
     return row;
@@ -93,8 +98,8 @@ class RowEncoder {
   /// A text that continues another.
   AnswerText continued(const std::string& prompt, const std::string& completion) const {
     const TextPart first{prompt, data::SpecialTokens::as_text};
-    AnswerText row{tokenizer_.encode_parts(std::vector<TextPart>{first, {completion}}), {}};
-    const std::size_t begin = common_tokens(tokenizer_.encode_parts(std::vector<TextPart>{first}), row.ids);
+    AnswerText row{tokenizer_->encode_parts(std::vector<TextPart>{first, {completion}}), {}};
+    const std::size_t begin = common_tokens(tokenizer_->encode_parts(std::vector<TextPart>{first}), row.ids);
     end_text(row.ids);
     row.learned.assign(row.ids.size(), 1);
     std::fill_n(row.learned.begin(), begin, std::uint8_t{0});
@@ -124,7 +129,7 @@ class RowEncoder {
   bool is_end(std::int32_t id) const { return std::find(ends_.begin(), ends_.end(), id) != ends_.end(); }
   /// So that a model learns where answers end.
   void end_text(std::vector<std::int32_t>& ids) const {
-    if (!ends_.empty() && (ids.empty() || !is_end(ids.back()))) ids.push_back(tokenizer_.eos().value_or(ends_[0]));
+    if (!ends_.empty() && (ids.empty() || !is_end(ids.back()))) ids.push_back(tokenizer_->eos().value_or(ends_[0]));
   }
 
   std::vector<TextPart> parts_of(const Conversation& chat, std::size_t count, bool prompt) const {
@@ -133,18 +138,18 @@ class RowEncoder {
     data::ChatOptions options;
     options.add_generation_prompt = prompt;
     options.tools = chat.tools;
-    return chat_parts(tokenizer_, format_, messages, options);
+    return chat_parts(*tokenizer_, format_, messages, options);
   }
 
   /// The first `count` messages, in which answers from `first` on are learned; nothing where one is not found.
   std::optional<AnswerText> answers_of(const Conversation& chat, std::size_t count, std::size_t first) const {
     const std::vector<TextPart> parts = parts_of(chat, count, false);
     const std::string text = data::chat_text(parts);
-    AnswerText row{tokenizer_.encode_parts(parts), {}};
+    AnswerText row{tokenizer_->encode_parts(parts), {}};
     row.learned.assign(row.ids.size(), 0);
     const auto tokens_before = [&](std::size_t bytes) {
       return bytes == text.size() ? row.ids.size()
-                                  : common_tokens(tokenizer_.encode_parts(first_bytes(parts, bytes)), row.ids);
+                                  : common_tokens(tokenizer_->encode_parts(first_bytes(parts, bytes)), row.ids);
     };
     for (std::size_t i = first; i < count; ++i) {
       if (chat.messages[i].role != "assistant") continue;
@@ -172,9 +177,10 @@ class RowEncoder {
               row.learned.begin() + static_cast<std::ptrdiff_t>(last), std::uint8_t{1});
   }
 
-  const data::Tokenizer& tokenizer_;
+  const data::Tokenizer* tokenizer_;
+  std::int64_t vocabulary_;
   const std::string format_;
-  const std::vector<std::int32_t> ends_;
+  std::vector<std::int32_t> ends_;
 };
 
 std::optional<RowKind> kind_of(const json& row) {
@@ -189,8 +195,8 @@ std::optional<RowKind> kind_of(const json& row) {
 /// A file's rows, one after the other.
 class RowReader {
  public:
-  RowReader(const data::Tokenizer& tokenizer, const RowOptions& options, RowLosses& losses)
-      : encoder_(tokenizer, options.chat_format), options_(options), losses_(losses) {}
+  RowReader(const data::Tokenizer* tokenizer, const RowOptions& options, RowLosses& losses)
+      : encoder_(tokenizer, options), options_(options), losses_(losses) {}
 
   void read(const json& row, const std::string& place, std::size_t line) {
     const std::optional<RowKind> kind = kind_of(row);
@@ -199,6 +205,12 @@ class RowReader {
           "{}: there is none of 'messages', 'prompt' with 'completion', 'prompt' with 'chosen' and 'rejected', "
           "'text' or 'tokens'",
           place));
+    }
+    if (*kind != RowKind::tokens && !encoder_.reads_text()) {
+      throw FormatError(fmt::format(
+          "{}: the row has {}, and the model came without a tokenizer, so that no text can be read; give rows of "
+          "'tokens'",
+          place, name(*kind)));
     }
     if (!rows_.prompts.empty() || losses_.silent > 0) {
       if (rows_.kind != *kind)
@@ -386,7 +398,7 @@ std::string RowLosses::str(std::int64_t most) const {
   return text;
 }
 
-AnswerRows read_answer_rows(const FilePath& file, const data::Tokenizer& tokenizer, const RowOptions& options,
+AnswerRows read_answer_rows(const FilePath& file, const data::Tokenizer* tokenizer, const RowOptions& options,
                             RowLosses& losses) {
   const std::string path = printable(file.string());
   RowReader reader(tokenizer, options, losses);

@@ -51,8 +51,8 @@ AnswerRows take_share(AnswerRows& rows, double share) {
 AnswerRows rows_of(const FineTuneOptions& options, const std::string& file, const models::Model& model,
                    io::Xxh3& hash) {
   RowLosses losses;
-  const RowOptions reading{options.chat_format, options.seq + 1};
-  AnswerRows rows = read_answer_rows(file, *model.tokenizer, reading, losses);
+  const RowOptions reading{options.chat_format, options.seq + 1, model.decoder->config.vocabulary};
+  AnswerRows rows = read_answer_rows(file, model.tokenizer.get(), reading, losses);
   for (const AnswerText& text : rows.texts) {
     hash.add(static_cast<std::uint64_t>(text.ids.size()));
     hash.add(text.ids.data(), text.ids.size() * sizeof(std::int32_t));
@@ -196,10 +196,6 @@ class FineTuning {
     if (options_.folder.empty()) throw FormatError("fine_tune: the run needs a folder, and none is given");
     folder_.emplace(options_.folder, options_.existing);
     model_ = open_tuned_model(options_);
-    if (!model_.tokenizer) {
-      throw FormatError(fmt::format("{}: the model came without a tokenizer, so that no text can be read",
-                                    printable(options_.model)));
-    }
     options_.seq = std::min(options_.seq, model_.decoder->config.context);
     rows_ = read_rows(options_, model_);
     if (!before_.empty() && before_.at(kRows) != rows_.hash) {
@@ -218,7 +214,8 @@ class FineTuning {
     if (options_.forecast) forecast(run.batches());
     std::optional<AnswerValidation> valid;
     if (!rows_.valid.texts.empty()) valid.emplace(*model_.decoder, rows_.valid, options_, objective_);
-    const std::vector<std::int32_t> prompt = sample_prompt(rows_, options_, model_.decoder->config.context);
+    const std::vector<std::int32_t> prompt =
+        model_.tokenizer ? sample_prompt(rows_, options_, model_.decoder->config.context) : std::vector<std::int32_t>();
     FineTuneResult result;
     result.trained = run.weights().count();
     if (!prompt.empty()) {
@@ -260,7 +257,7 @@ class FineTuning {
     loop.metadata[kRows] = rows_.hash;
     if (options_.method == "full") {  // so that a checkpoint is a model
       loop.metadata["config"] = models::config_json(model_.decoder->config);
-      loop.items.emplace_back("vocabulary", vocabulary_);
+      if (model_.tokenizer) loop.items.emplace_back("vocabulary", vocabulary_);
     }
     return loop;
   }
@@ -318,7 +315,7 @@ class FineTuning {
     if (options_.progress && result.valid_loss) fmt::print("best validation loss: {:.4f}\n", *result.valid_loss);
     if (options_.progress && !result.prompt.empty()) fmt::print("\n{}\n\n", printable_lines(sample_text(result)));
     records.finish(*folder_, summary, sample_text(result), "", options_.progress);
-    if (options_.progress) fmt::print("{}", commands_to_run(options_, result));
+    if (options_.progress && model_.tokenizer) fmt::print("{}", commands_to_run(options_, result));
   }
 
   FineTuneOptions& options_;

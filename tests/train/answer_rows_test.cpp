@@ -30,7 +30,7 @@ class AnswerRowsOfChats : public testing::Test {
  protected:
   AnswerRows read(const std::string& text, const RowOptions& options = {}) {
     losses_ = {};
-    return read_answer_rows(folder_.write("rows.jsonl", text), tokenizer_, options, losses_);
+    return read_answer_rows(folder_.write("rows.jsonl", text), &tokenizer_, options, losses_);
   }
   /// Learned tokens as they are spelled, those before in brackets.
   std::string marked(const AnswerText& text) const {
@@ -122,9 +122,9 @@ TEST_F(AnswerRowsOfChats, AreTheTextsOfAFolder) {
   texts.write("a.md", "a b");
   texts.write("c.bin", "c");
   RowLosses losses;
-  EXPECT_EQ(read_answer_rows(texts.path(), tokenizer_, {}, losses).texts.size(), 2U);
+  EXPECT_EQ(read_answer_rows(texts.path(), &tokenizer_, {}, losses).texts.size(), 2U);
   const TemporaryFolder none;
-  EXPECT_THROW(read_answer_rows(none.path(), tokenizer_, {}, losses), FormatError);
+  EXPECT_THROW(read_answer_rows(none.path(), &tokenizer_, {}, losses), FormatError);
 }
 
 /// Every learned token is in the batches of an epoch once, whatever their shapes.

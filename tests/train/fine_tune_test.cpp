@@ -240,7 +240,7 @@ TEST_F(FineTuneOnCpu, LossesFollowTheirFormulas) {
   orpo.steps = 1;
   fine_tune(orpo);
   double wanted = 0;
-  const AnswerRows pairs = read_answer_rows(orpo.data, tokenizer, {}, losses);
+  const AnswerRows pairs = read_answer_rows(orpo.data, &tokenizer, {}, losses);
   for (std::size_t i = 0; i < pairs.texts.size(); i += 2) {
     const double better = mean_logprob(pairs.texts[i]), worse = mean_logprob(pairs.texts[i + 1]);
     const auto log_odds = [](double p) { return p - std::log1p(-std::exp(p)); };
@@ -256,7 +256,7 @@ TEST_F(FineTuneOnCpu, LossesFollowTheirFormulas) {
   fine_tune(distilled);
   double sum = 0;
   std::int64_t count = 0;
-  for (const AnswerText& text : read_answer_rows(distilled.data, tokenizer, {}, losses).texts) {
+  for (const AnswerText& text : read_answer_rows(distilled.data, &tokenizer, {}, losses).texts) {
     const Tensor theirs = log_softmax(answers_of(teacher, text) / 3.0, -1),
                  ours = log_softmax(answers_of(model, text) / 3.0, -1);
     const double divergence = (exp(theirs) * (theirs - ours)).sum().item<double>();
@@ -308,6 +308,30 @@ TEST_F(FineTuneOnCpu, RefusesSettingsThatCannotBe) {
   refuses([&](FineTuneOptions& o) { o.model = folder_.path("mute.gguf").string(); }, "without a tokenizer");
   refuses([](FineTuneOptions& o) { o.merge = "q9"; }, "Q9");
   refuses([](FineTuneOptions& o) { o.chat_format = "klingon"; }, "klingon");
+}
+
+/// Rows of tokens need none.
+TEST_F(FineTuneOnCpu, TrainsAModelWithoutATokenizer) {
+  const std::string rows = R"({"tokens": [1, 5, 6, 7, 8, 9], "learned": [0, 0, 1, 1, 1, 1]})"
+                           "\n";
+  for (const char* method : {"lora", "full"}) {
+    FineTuneOptions own = options(folder_.write("tokens.jsonl", rows + rows + rows + rows), method);
+    own.model = folder_.path("mute.gguf").string();
+    own.method = method;
+    own.merge = "f32";
+    own.lr = 1e-2;
+    own.epochs = 8;
+    own.steps = 8;
+    const FineTuneResult result = fine_tune(own);
+    EXPECT_EQ(result.steps, 8);
+    EXPECT_LT(*result.loss, 0.9 * first_loss(own.folder)) << method;
+    EXPECT_TRUE(result.prompt.empty());
+    ASSERT_TRUE(std::filesystem::exists(result.merged));
+    EXPECT_EQ(models::load_model(result.merged).tokenizer, nullptr);
+  }
+  FineTuneOptions beyond = options(folder_.write("beyond.jsonl", R"({"tokens": [1, 999999]})"), "beyond");
+  beyond.model = folder_.path("mute.gguf").string();
+  EXPECT_THROW(fine_tune(beyond), FormatError);
 }
 
 TEST_F(FineTuneOnCpu, RefusesBadRowsByLine) {

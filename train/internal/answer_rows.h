@@ -40,6 +40,7 @@ struct RowOptions {
   /// A name of data::chat_formats(); empty: the model's own template; "none": prompts are continued as they are.
   std::string chat_format = {};
   std::int64_t most = 0;  ///< tokens of a text; 0: any. Plain texts are cut into several, of others the end is left out
+  std::int64_t vocabulary = 0;  ///< tokens of a model without a tokenizer
 };
 
 /// How many rows of a file suffered, with the first line of each kind; 0: none.
@@ -58,9 +59,10 @@ struct RowLosses {
 /// - {"tokens": [ids], "learned": [0 or 1 for each]}: as they are; without "learned" all of them are learned;
 /// - {"prompt", "chosen", "rejected"}: two completions, of which the first is the better one.
 /// Prompts and completions that are text are a message each where the tokenizer has a chat template.
+/// @param tokenizer null: the model has none, so rows are of tokens
 /// @throws FormatError naming the file, and the line where there is one: for rows of other or of different kinds, for
 /// fields of other types, for messages that the chat format refuses, and where no row has an answer
-AnswerRows read_answer_rows(const FilePath& file, const data::Tokenizer& tokenizer, const RowOptions& options,
+AnswerRows read_answer_rows(const FilePath& file, const data::Tokenizer* tokenizer, const RowOptions& options,
                             RowLosses& losses);
 
 /// A conversation up to an answer, as read_answer_rows() gives it to a model.
