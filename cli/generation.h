@@ -20,7 +20,7 @@ struct ModelOptions {
   std::string model, tokenizer, adapter, draft, device, cache = "f16", receipt;
   std::int64_t context = 0, guesses = 0;
   int gpus = 0;  ///< that the model is divided over; 0: as many as there are processes
-  std::string gpu_layers = "auto";
+  std::string gpu_layers = "auto", experts = "gpu";
   std::int64_t logits = 0;  ///< rows that the command holds at once; 0: one a sequence
   bool strict = false, quiet = false, force = false;
   std::vector<std::string> stacked;  ///< files of adapters of which each sequence chooses one

@@ -63,6 +63,7 @@ std::int64_t place_layers(const ModelOptions& options, const models::ModelSplit&
   const std::int64_t most = sizes.config.context;
   const std::int64_t context = options.context > 0 ? std::min(options.context, most) : most;
   models::LayerPlanOptions wanted{.device = device,
+                                  .host_experts = options.experts == "cpu",
                                   .cache_tokens = (context + kCacheBlock - 1) / kCacheBlock * kCacheBlock * slots,
                                   .cache = cache_dtype(options.cache),
                                   .slots = slots,
@@ -92,8 +93,9 @@ LoadedModel open_own_model(const ModelOptions& options, std::int64_t slots) {
   if (split.is_split() && !options.adapter.empty())
     throw Error("an adapter's weights cannot be divided over processes; merge them into the model, or run on one");
   const std::int64_t host_layers = place_layers(options, split, slots, loaded.device);
-  loaded.model = models::load_model(model_path(options.model),
-                                    {.device = loaded.device, .host_layers = host_layers, .split = split});
+  loaded.model = models::load_model(
+      model_path(options.model),
+      {.device = loaded.device, .host_layers = host_layers, .host_experts = options.experts == "cpu", .split = split});
   if (!options.tokenizer.empty()) {
     loaded.model.tokenizer = open_tokenizer(options.tokenizer);
     const std::size_t size = loaded.model.tokenizer->size();

@@ -71,6 +71,8 @@ void refuse_in_ranks(const ModelOptions& options, const RanksOptions& ranks) {
                     options.gpu_layers),
         2);
   }
+  if (options.experts == "cpu")
+    throw RankFailed("--experts cpu is for one GPU; with --gpus each has a part of the model", 2);
   if (ranks.refuse) ranks.refuse();
 }
 

@@ -47,6 +47,12 @@ void add_model_options(CLI::App& app, ModelOptions& options) {
                  "layers of the model on the GPU, the last ones; the others stay on the CPU (auto: as many as fit)")
       ->check(CLI::IsMember({"auto"}) | number_in(training::integers(0)))
       ->capture_default_str();
+  app.add_option(
+         "--experts", options.experts,
+         "where the experts of a mixture are: gpu, or cpu for a GPU too small for them; the rest of their layers "
+         "is on the GPU")
+      ->check(CLI::IsMember({"gpu", "cpu"}))
+      ->capture_default_str();
   app.add_option("--context", options.context, "context length in tokens, in blocks of 64 (default: that of the model)")
       ->check(number_in(training::integers(1)));
   app.add_option("--cache", options.cache, "dtype of cached keys and values")

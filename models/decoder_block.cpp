@@ -354,7 +354,8 @@ Device DecoderBlock::device() const {
   if (attention) return attention->output.device();
   if (delta) return delta->output.device();
   if (mamba) return mamba->output.device();
-  return convolution ? convolution->output.device() : ffn->down.device();
+  if (convolution) return convolution->output.device();
+  return ffn->router ? ffn->router->logits.device() : ffn->down.device();
 }
 
 std::vector<NamedProjection> DecoderBlock::projections(bool all) {

@@ -157,6 +157,8 @@ Tensor DecoderFeedForward::between(const Tensor& gate, const Tensor& up) const {
 }
 
 Tensor DecoderFeedForward::experts(const Tensor& x, const ChosenExperts& chosen, const ProjectionMode& mode) const {
+  if (const Device own = up.device(); own != x.device())
+    return experts(x.to(own), {chosen.expert.to(own), chosen.factor.to(own)}, mode).to(x.device());
   if (!mode.generates && !up.frozen()) return each_expert(x, chosen);
   const std::int64_t count = router->logits.out;
   if (gate && config_->limit == 0 && !config_->scales_input && !up.bias.defined()) {

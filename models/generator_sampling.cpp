@@ -5,6 +5,7 @@
 
 #include <etna/dist/dist.h>
 #include <etna/models/grammar/grammar.h>
+#include <etna/models/internal/decoder_parts.h>
 #include <etna/models/internal/generator_slots.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/random/random.h>
@@ -169,8 +170,11 @@ void Generator::launch() {
   }
 }
 
-/// Whether steps may be captured: those of a part of a model have collectives.
-bool Generator::can_capture() const { return !model_.split.is_split() || distributed::can_capture(options_.device); }
+/// Whether steps may be captured: those of a part of a model have collectives, and experts on the CPU wait for the GPU.
+bool Generator::can_capture() const {
+  if (has_host_experts(model_)) return false;
+  return !model_.split.is_split() || distributed::can_capture(options_.device);
+}
 
 /// Sampled tokens, as rank 0 has them: other processors may round otherwise, and texts must not diverge.
 Tensor Generator::same_on_all_ranks(const Tensor& tokens) const {

@@ -11,6 +11,7 @@
 
 #include <etna/device/error.h>
 #include <etna/models/internal/cache_node.h>
+#include <etna/models/internal/decoder_parts.h>
 #include <etna/models/internal/file_config.h>
 #include <etna/models/internal/generator_slots.h>
 #include <etna/models/internal/state_cache.h>
@@ -38,14 +39,28 @@ std::int64_t layer_in(std::string_view name, std::int64_t layers) {
   return -1;
 }
 
+/// Whether a tensor of a file is of experts, in the words of GGUF, of Hugging Face and of checkpoints.
+bool is_of_experts(const DecoderConfig& config, std::string_view name) {
+  for (const std::string_view part : {"_exps.", ".experts.", ".block_sparse_moe."})
+    if (name.find(part) != std::string_view::npos) return true;
+  constexpr std::string_view kModel = "model.";
+  return name.starts_with(kModel) && is_expert_matrix(config, std::string(name.substr(kModel.size())));
+}
+
 void add_tensor(ModelSizes& sizes, std::string_view name, std::uint64_t bytes) {
   const std::int64_t layer = layer_in(name, sizes.config.layers);
-  (layer < 0 ? sizes.others : sizes.layers[static_cast<std::size_t>(layer)]) += bytes;
+  if (layer < 0) {
+    sizes.others += bytes;
+    return;
+  }
+  sizes.layers[static_cast<std::size_t>(layer)] += bytes;
+  if (is_of_experts(sizes.config, name)) sizes.experts[static_cast<std::size_t>(layer)] += bytes;
 }
 
 ModelSizes sizes_for(const DecoderConfig& config) {
-  ModelSizes sizes{config, {}, 0};
+  ModelSizes sizes{config, {}, 0, {}};
   sizes.layers.assign(static_cast<std::size_t>(config.layers), 0);
+  sizes.experts = sizes.layers;
   return sizes;
 }
 
@@ -94,9 +109,10 @@ std::uint64_t prompt_bytes(const DecoderConfig& config, std::int64_t tokens) {
 std::uint64_t ModelSizes::total() const { return std::accumulate(layers.begin(), layers.end(), others); }
 
 ModelSizes part_sizes(const ModelSizes& sizes, const ModelSplit& split) {
-  ModelSizes part{part_config(sizes.config, split), sizes.layers, sizes.others};
+  ModelSizes part{part_config(sizes.config, split), sizes.layers, sizes.others, sizes.experts};
   const auto ranks = static_cast<std::uint64_t>(split.ranks);
-  for (std::uint64_t& layer : part.layers) layer = (layer + ranks - 1) / ranks;
+  for (auto* bytes : {&part.layers, &part.experts})
+    for (std::uint64_t& layer : *bytes) layer = (layer + ranks - 1) / ranks;
   part.others = (part.others + ranks - 1) / ranks;
   return part;
 }
@@ -175,10 +191,14 @@ LayerPlan plan_layers(const ModelSizes& sizes, const LayerPlanOptions& options) 
   const std::uint64_t captured =
       prompt_bytes(config, std::min(chunk, most_captured_prompt(config, options.device))) + decoded;
 
+  const auto layer_bytes = [&](std::int64_t i) {
+    const auto at = static_cast<std::size_t>(i);
+    return sizes.layers[at] - (options.host_experts && at < sizes.experts.size() ? sizes.experts[at] : 0);
+  };
   const std::uint64_t states = config.has_state() ? StateCache::bytes(config, 2 * (options.slots + 1)) : 0;
   const std::uint64_t fixed = sizes.others + working + captured + states;
   std::uint64_t needed = fixed;
-  for (std::int64_t i = 0; i < config.layers; ++i) needed += sizes.layers[static_cast<std::size_t>(i)] + cache_of(i);
+  for (std::int64_t i = 0; i < config.layers; ++i) needed += layer_bytes(i) + cache_of(i);
   plan.all = needed;
 
   std::int64_t gpu_layers = 0;
@@ -187,7 +207,7 @@ LayerPlan plan_layers(const ModelSizes& sizes, const LayerPlanOptions& options) 
   while (gpu_layers < most) {
     // The last blocks go first, next to the head.
     const std::int64_t layer = config.layers - 1 - gpu_layers;
-    const std::uint64_t next = weights + sizes.layers[static_cast<std::size_t>(layer)];
+    const std::uint64_t next = weights + layer_bytes(layer);
     // A twentieth is left to fragmentation.
     const std::uint64_t used = working + states + (gpu_layers + 1 == config.layers ? captured : 0);
     const bool fits = next + cache + cache_of(layer) + used <= plan.available / 20 * 19;

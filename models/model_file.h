@@ -30,6 +30,8 @@ struct LoadOptions {
   bool trainable = false;
   /// The first blocks, which stay on the CPU and run there, for a GPU too small for all of them (layer_plan.h).
   std::int64_t host_layers = 0;
+  /// The matrices of experts stay on the CPU and run there, for a GPU too small for them.
+  bool host_experts = false;
   /// Which part of the model to read, where the ranks of a group generate with it together: each rank then holds about
   /// 1/ranks of the weights. Its `block` is set here. Not for training.
   ModelSplit split = {};
@@ -109,8 +111,9 @@ void check_weights(Decoder& decoder);
 /// What a model's weights take, as its file says. Bytes, except for the configuration.
 struct ModelSizes {
   DecoderConfig config;
-  std::vector<std::uint64_t> layers;  ///< of each block
-  std::uint64_t others = 0;           ///< embeddings, the last norm, the head
+  std::vector<std::uint64_t> layers;        ///< of each block
+  std::uint64_t others = 0;                 ///< embeddings, the last norm, the head
+  std::vector<std::uint64_t> experts = {};  ///< of each block: the experts' matrices among `layers`
   std::uint64_t total() const;
 };
 
@@ -124,6 +127,7 @@ ModelSizes model_sizes(const FilePath& path);
 struct LayerPlanOptions {
   Device device = {};
   std::optional<std::int64_t> gpu_layers = std::nullopt;  ///< the last blocks on the GPU; nullopt: as many as fit
+  bool host_experts = false;                              ///< LoadOptions::host_experts
   std::int64_t cache_tokens = 0;                          ///< positions of the cache; 0: the model's context
   DType cache = DType::f16;                               ///< u8 for Q8_0
   std::int64_t slots = 1;                                 ///< sequences at once

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include <etna/models/decoder.h>
 #include <etna/models/decoder_block.h>
 #include <etna/nn/containers.h>
 
@@ -99,5 +100,10 @@ class ExpertsBeside : public nn::Module {
   Tensor router_scale;  ///< [width]
   Tensor factors;       ///< [experts]
 };
+
+/// Whether a decoder's weight is a matrix of experts: "blocks.3.ffn.up.weight" of a layer that has some.
+bool is_expert_matrix(const DecoderConfig& config, const std::string& name);
+/// Whether the experts of some block are on the CPU, and the block is not.
+bool has_host_experts(const Decoder& decoder);
 
 }  // namespace etna::models

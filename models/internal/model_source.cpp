@@ -34,7 +34,7 @@ const quant::BlockFormat* format_of(DType dtype) {
 }
 
 WeightPlacement placement_of(const LoadOptions& options) {
-  return {options.device, options.trainable, options.host_layers};
+  return {options.device, options.trainable, options.host_layers, options.host_experts};
 }
 
 void check_unused(const std::string& file, const std::vector<std::string>& unused,

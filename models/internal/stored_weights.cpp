@@ -11,6 +11,7 @@
 
 #include <etna/device/error.h>
 #include <etna/device/internal/host_import.h>
+#include <etna/models/internal/decoder_parts.h>
 #include <etna/tensor/ops.h>
 
 namespace etna::models {
@@ -93,7 +94,13 @@ StoredTensor StoredWeights::find(const std::string& name) {
   return *found;
 }
 
+Device StoredWeights::device_of(const std::string& name) const {
+  if (placement_.host_experts && config_ != nullptr && is_expert_matrix(*config_, name)) return kCPU;
+  return placement_.of(name);
+}
+
 ModelSplit StoredWeights::divide(const DecoderConfig& config, ModelSplit split) {
+  config_ = &config;
   if (!split.is_split()) return split;
   for (std::int64_t i = 0; i < config.layers; ++i) {
     for (const char* name : {"attention.output", "ffn.down"}) {
@@ -167,9 +174,9 @@ Matrix StoredWeights::matrix_at(const StoredPlace& place, const std::string& nam
   if (factor) values = values * *factor;
   if (rounds) values = ternary(values);
   values = values.slice(0, own.begin, own.end()).slice(1, part.columns.begin, part.columns.end()).contiguous();
-  if (placement_.trainable) return {(whole ? values : values.clone()).to(placement_.of(name)), {}};
+  if (placement_.trainable) return {(whole ? values : values.clone()).to(device_of(name)), {}};
   if (decodes_only) values = values.to(f16);
-  return {{}, QuantizedTensor::unquantized(values.to(placement_.of(name)))};
+  return {{}, QuantizedTensor::unquantized(values.to(device_of(name)))};
 }
 
 /// Rows in their blocks: bytes of the file as they lie there, or those of some columns.
@@ -186,7 +193,7 @@ Matrix StoredWeights::blocks_at(const StoredPlace& place, const std::string& nam
     throw FormatError(fmt::format("{}: tensor '{}' has {} bytes, but its rows end at byte {}", file_, place.name,
                                   stored.span().size(), from + size));
   }
-  const Device device = placement_.of(name);
+  const Device device = device_of(name);
   const PartRange& columns = part.columns;
   const Shape shape{own.size, columns.size};
   if (columns.size == part.all_columns) return {{}, {format, shape, bytes_on(device, stored, from, size)}};
@@ -229,7 +236,7 @@ Tensor StoredWeights::vector_at(const StoredPlace& place, const std::string& nam
   }
   Tensor values = empty({count});
   quant::dequantize(*stored.format, stored.span(), values.mutable_data<float>(), count);
-  return values.slice(0, place.begin, place.begin + size).clone().to(placement_.of(name));
+  return values.slice(0, place.begin, place.begin + size).clone().to(device_of(name));
 }
 
 }  // namespace etna::models

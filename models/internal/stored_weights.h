@@ -19,6 +19,7 @@ struct WeightPlacement {
   Device device = {};
   bool trainable = false;        ///< matrices are decoded to f32 and become parameters
   std::int64_t host_layers = 0;  ///< the first blocks, whose weights stay on the CPU
+  bool host_experts = false;     ///< the matrices of experts stay on the CPU
 
   /// @param weight "blocks.0.attention.query.weight"
   Device of(const std::string& weight) const;
@@ -75,6 +76,7 @@ class StoredWeights : public Weights {
   std::function<std::optional<double>(const std::string& name)> factor_of = {};
 
  private:
+  Device device_of(const std::string& name) const;
   StoredTensor find(const std::string& name);
   WeightPart part_of(const std::string& name, std::int64_t rows, std::int64_t columns) const;
   Matrix matrix_at(const StoredPlace& place, const std::string& name, std::int64_t place_rows, const WeightPart& part,
@@ -87,6 +89,7 @@ class StoredWeights : public Weights {
   Find find_;
   Locate locate_;
   WeightPlacement placement_;
+  const DecoderConfig* config_ = nullptr;   ///< null before divide()
   const DecoderConfig* divided_ = nullptr;  ///< null: parts are whole
   ModelSplit split_;
   std::set<std::string> used_;

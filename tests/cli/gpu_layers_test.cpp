@@ -85,6 +85,26 @@ TEST_F(GpuLayers, AreAsManyAsAsked) {
     EXPECT_EQ(etna(run("cpu") + "--gpu-layers " + wrong).code, 2) << wrong;
 }
 
+TEST_F(GpuLayers, AreAllThereWithoutTheirExperts) {
+  const data::ModelTokenizer tokenizer = some_tokenizer();
+  models::DecoderConfig config = models::small_config("qwen3moe");
+  config.vocabulary = static_cast<std::int64_t>(tokenizer.size());
+  config.width = 256;
+  config.layers = 4;
+  config.experts.count = 16;
+  config.experts.feed_forward = 256;
+  models::fill_defaults(config);
+  models::save_gguf_model(model(), *models::small_model(config), &tokenizer);
+  const std::string wanted = text(run("cpu"));
+  EXPECT_EQ(text(run("cpu") + "--experts cpu"), wanted);
+  EXPECT_THAT(etna(run("fake:0"), fake("24MiB")).output, HasSubstr(" of 4 layers on fake:0"));
+  const Result without = etna(run("fake:0") + "--experts cpu", fake("24MiB"));
+  EXPECT_EQ(without.code, 0) << without.output;
+  EXPECT_THAT(without.output, Not(HasSubstr("layers:")));
+  EXPECT_EQ(text(run("fake:0") + "--experts cpu", fake("24MiB")), wanted);
+  EXPECT_EQ(etna(run("cpu") + "--experts nowhere").code, 2);
+}
+
 TEST_F(GpuLayers, PerplexityAndBenchTakeThem) {
   const auto text_file = folder_.write("text.txt", "the river the river the the river . a b c the river the river");
   const std::string rest = " --model " + quoted(model()) + " --gpu-layers 3 ";

@@ -62,6 +62,10 @@ TEST_F(RunWorld, ErrorsAreSaidOnceWithTheirExitCode) {
   EXPECT_EQ(layers.code, 2) << layers.output;
   EXPECT_THAT(layers.output, HasSubstr("--gpu-layers 1: on the CPU no layer is on a GPU"));
 
+  const Result experts = etna(run("--experts cpu") + "--gpus 2");
+  EXPECT_EQ(experts.code, 2) << experts.output;
+  EXPECT_THAT(experts.output, HasSubstr("--experts cpu is for one GPU"));
+
   for (const char* wrong : {"-1", "1025", "two", "1.5", "nan", ""}) {
     const Result number = etna(run() + "--gpus '" + wrong + "'");
     EXPECT_EQ(number.code, 2) << number.output;

@@ -1,6 +1,8 @@
 
 #include <cstdlib>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -178,6 +180,81 @@ TEST_F(SplitDecoder, RunsWhereTheWholeModelDoesNotFit) {
   EXPECT_GT(plan.gpu_layers, 0);
   EXPECT_LT(plan.gpu_layers, 4) << plan.str();
   EXPECT_EQ(texts(device, plan.host_layers()), texts(kCPU, 0));
+}
+
+/// Greedy texts of two prompts of a mixture of experts.
+std::vector<std::vector<std::int32_t>> mixture_texts(const FilePath& path, Device device, bool host_experts) {
+  const Model model = load_model(path, {.device = device, .host_experts = host_experts});
+  Generator generator(*model.decoder, {.device = device, .slots = 2, .cache = {.tokens = 512, .dtype = f32}});
+  std::vector<std::vector<std::int32_t>> all;
+  for (const std::int64_t length : {70, 3}) {
+    generator.generate(some_text(length, 97), {.max_tokens = 24, .sampling = {.temperature = 0}},
+                       [&, first = true](std::int32_t token) mutable {
+                         if (std::exchange(first, false)) all.emplace_back();
+                         return all.back().push_back(token), true;
+                       });
+  }
+  return all;
+}
+
+/// Architectures whose experts have biases, a shared expert, or neither.
+constexpr const char* kMixtures[] = {"qwen3moe", "gpt-oss", "glm4moe"};
+
+TEST(HostExperts, WriteTheSameTexts) {
+  const bool is_strict = strict();
+  set_strict(false);
+  const Device device = fake::add({.memory = 256 * kMiB});
+  const TemporaryFolder folder;
+  for (const char* architecture : kMixtures) {
+    SCOPED_TRACE(architecture);
+    const FilePath path = folder / (std::string(architecture) + ".gguf");
+    save_gguf_model(path, *small_model(small_config(architecture)), nullptr);
+    EXPECT_EQ(mixture_texts(path, device, true), mixture_texts(path, kCPU, false));
+    const Model model = load_model(path, {.device = device, .host_experts = true});
+    const auto& block = model.decoder->blocks[model.decoder->blocks.size() - 1];
+    EXPECT_EQ(block.device(), device);
+    EXPECT_EQ(block.ffn->router->logits.device(), device);
+    EXPECT_EQ(block.ffn->gate->device(), kCPU);
+    EXPECT_EQ(block.ffn->up.device(), kCPU);
+    EXPECT_EQ(block.ffn->down.device(), kCPU);
+    // Shared experts and dense layers are not among them.
+    if (std::string_view(architecture) == "glm4moe") {
+      EXPECT_EQ(block.ffn->shared->up.device(), device);
+      EXPECT_EQ(model.decoder->blocks[0].ffn->up.device(), device);
+    }
+  }
+  set_strict(is_strict);
+}
+
+TEST(HostExperts, AreNotInThePlan) {
+  const TemporaryFolder folder;
+  const FilePath path = folder / "model.gguf";
+  save_gguf_model(path, *small_model(small_config("qwen3moe")), nullptr);
+  const ModelSizes sizes = model_sizes(path);
+  // Three matrices of 64 by 48 for each of 4 experts, in F16 or F32.
+  const std::uint64_t elements = 3 * 64 * 48 * 4;
+  ASSERT_EQ(sizes.experts.size(), 2u);
+  EXPECT_THAT(sizes.experts[1], ::testing::AnyOf(elements * 2, elements * 4));
+  const Device gpu = kVulkan;
+  const auto plan = [&](bool host_experts) {
+    return plan_layers(sizes, {.device = gpu, .host_experts = host_experts, .available = 256 * kMiB});
+  };
+  EXPECT_EQ(plan(false).all - plan(true).all, sizes.experts[0] + sizes.experts[1]);
+}
+
+TEST(HostExperts, WriteTheSameTextsOnAGpuInStrictMode) {
+  if (std::getenv("ETNA_TEST_VULKAN") == nullptr) GTEST_SKIP() << "ETNA_TEST_VULKAN is not 1";
+  const TemporaryFolder folder;
+  for (const char* architecture : kMixtures) {
+    SCOPED_TRACE(architecture);
+    const FilePath path = folder / (std::string(architecture) + ".gguf");
+    save_gguf_model(path, *small_model(small_config(architecture)), nullptr);
+    const auto wanted = mixture_texts(path, kCPU, false);
+    const Transfers before = transfers();
+    EXPECT_EQ(mixture_texts(path, kVulkan, true), wanted);
+    EXPECT_EQ(transfers().moved_tensors, before.moved_tensors) << "rows move because they were asked to";
+    EXPECT_EQ(transfers().fallbacks, before.fallbacks);
+  }
 }
 
 class SplitDecoderOnGpu : public SplitDecoder {
