@@ -2,9 +2,13 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <deque>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -17,6 +21,7 @@
 #include <etna/tensor/ops/activations/internal/cpu.h>
 #include <etna/tensor/ops/matmul/gemm/internal/cpu/blas.h>
 #include <etna/tensor/ops/quantized/internal/cpu_kernels.h>
+#include <etna/tensor/ops/quantized/internal/expert_products.h>
 #include <etna/tensor/ops/quantized/internal/quantized.h>
 #include <etna/tensor/ops/rows/internal/rows.h>
 
@@ -27,7 +32,7 @@ namespace etna::quantized {
 namespace {
 
 /// With fewer rows of x, reading a weight's quants once for each eight rows is faster than dequantizing it.
-constexpr std::int64_t kFewRows = 12;
+constexpr std::int64_t kFewRows = kManyRowsOfExpert;
 /// Rows of a weight that are dequantized, or multiplied in 8 bits, at a time.
 constexpr std::int64_t kPanel = 512, kQuantizedPanel = 1024;
 constexpr std::int64_t kGroupSize = 256;
@@ -143,7 +148,7 @@ class Epilogue {
 /// weights.
 class FewRows {
  public:
-  FewRows(const std::vector<Weight>& weights, const float* x, std::int64_t rows)
+  FewRows(std::span<const Weight> weights, const float* x, std::int64_t rows)
       : x_(x), rows_(rows), quantized_(quantizer_of(weights), x, rows, weights[0].columns) {
     if (rows == 1)
       for (const Weight& w : weights) pack(w);
@@ -162,11 +167,16 @@ class FewRows {
   /// finish at about the same time.
   template <typename Body>
   void share(const Weight& w, int weights_at_once, const Body& body) const {
-    const auto bytes = static_cast<std::int64_t>(std::max<std::size_t>(1, w.row_bytes));
-    const std::int64_t grain = std::max<std::int64_t>(4, 65536 / bytes) / weights_at_once;
-    const std::int64_t unit = by_lookup(w) ? w.kernels->lookup.rows : 1;
-    cpu::parallel_for((w.rows + unit - 1) / unit, std::max<std::int64_t>(1, grain / unit),
+    const std::int64_t unit = this->unit(w);
+    cpu::parallel_for((w.rows + unit - 1) / unit, grain(w, weights_at_once, unit),
                       [&](std::int64_t begin, std::int64_t end) { body(begin * unit, std::min(w.rows, end * unit)); });
+  }
+  /// Rows of a weight that are multiplied together.
+  std::int64_t unit(const Weight& w) const { return by_lookup(w) ? w.kernels->lookup.rows : 1; }
+  /// Units of a task.
+  static std::int64_t grain(const Weight& w, int weights_at_once, std::int64_t unit) {
+    const auto bytes = static_cast<std::int64_t>(std::max<std::size_t>(1, w.row_bytes));
+    return std::max<std::int64_t>(1, std::max<std::int64_t>(4, 65536 / bytes) / weights_at_once / unit);
   }
 
   /// Multiplies rows [begin, end) of a weight with all rows of x: [rows, end - begin].
@@ -201,7 +211,7 @@ class FewRows {
   }
 
  private:
-  static decltype(CpuKernels::quantize_row) quantizer_of(const std::vector<Weight>& weights) {
+  static decltype(CpuKernels::quantize_row) quantizer_of(std::span<const Weight> weights) {
     const auto blocks = std::find_if(weights.begin(), weights.end(), [](const Weight& w) { return !w.unquantized(); });
     return blocks == weights.end() ? nullptr : blocks->kernels->quantize_row;
   }
@@ -259,6 +269,42 @@ void few_rows(const std::vector<Weight>& weights, const LinearAttrs& a, const fl
     before += w.rows;
   }
 }
+
+/// The rows of x of several experts, each with weights of the same sizes.
+class RowsOfExperts {
+ public:
+  /// @param weights of each expert, `each` in a row @param x the rows of all, sorted
+  RowsOfExperts(std::span<const RowsOfExpert> experts, std::vector<Weight> weights, std::size_t each, const float* x)
+      : weights_(std::move(weights)), each_(each) {
+    for (std::size_t i = 0; i < experts.size(); ++i)
+      rows_.emplace_back(of(i), x + experts[i].begin * weights_[0].columns, experts[i].count);
+  }
+  std::span<const Weight> of(std::size_t i) const { return std::span(weights_).subspan(i * each_, each_); }
+  const FewRows& rows(std::size_t i) const { return rows_[i]; }
+
+  /// Calls body(i, begin, end) on ranges of rows of the weights of the i-th expert.
+  template <typename Body>
+  void share(const Body& body) const {
+    const Weight& w = weights_[0];
+    std::int64_t unit = 1;
+    for (const FewRows& rows : rows_) unit = std::max(unit, rows.unit(w));
+    const std::int64_t units = (w.rows + unit - 1) / unit;
+    const auto some = [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t at = begin; at < end;) {
+        const std::int64_t i = at / units, first = at % units, last = std::min(units, first + end - at);
+        body(static_cast<std::size_t>(i), first * unit, std::min(w.rows, last * unit));
+        at += last - first;
+      }
+    };
+    cpu::parallel_for(units * static_cast<std::int64_t>(rows_.size()), FewRows::grain(w, static_cast<int>(each_), unit),
+                      some);
+  }
+
+ private:
+  const std::vector<Weight> weights_;
+  const std::size_t each_;
+  std::deque<FewRows> rows_;  // which stay where they are
+};
 
 /// Matmul with many rows of x in 8 bits, in f32, or in bf16 if the processor multiplies that.
 class ManyRows {
@@ -390,6 +436,43 @@ void linear_cpu(const OpCall& call, std::span<Tensor> out) {
     few_rows(weights, a, x.host<float>(), epilogue);
   else
     many_rows(weights, a, x, epilogue);
+}
+
+bool feed_forward_cpu(const ExpertFeedForward& f, std::span<const RowsOfExpert> experts, const Tensor& x, Tensor& y) {
+  if (experts.empty()) return true;
+  std::vector<Weight> first, second;
+  const auto add = [](std::vector<Weight>& all, const ExpertMatrices& w, std::int64_t expert) {
+    all.emplace_back(*w.format, w.of(expert).blocks(), w.rows, w.columns);
+    return w.columns > 0 && (all.back().unquantized() || all.back().kernels->dot != nullptr);
+  };
+  for (const RowsOfExpert& own : experts) {
+    const bool gate = add(first, f.gate, own.expert), up = add(first, f.up, own.expert);
+    if (!gate || !up || !add(second, f.down, own.expert)) return false;
+  }
+  const std::int64_t hidden = f.gate.rows, width = f.down.rows;
+  cpu::Scratch<float> h(static_cast<std::size_t>(x.size(0) * hidden));
+  // Results of each row go where its others are.
+  const auto place = [](const float* from, std::int64_t count, std::int64_t rows, float* to, std::int64_t stride) {
+    for (std::int64_t m = 0; m < rows; ++m) std::copy_n(from + m * count, count, to + m * stride);
+  };
+  const RowsOfExperts given(experts, std::move(first), 2, x.host<float>());
+  given.share([&](std::size_t i, std::int64_t begin, std::int64_t end) {
+    const std::int64_t count = end - begin, rows = experts[i].count;
+    cpu::Scratch<float> g(static_cast<std::size_t>(rows * count)), u(g.size());
+    given.rows(i).multiply(given.of(i)[0], begin, end, g.data());
+    given.rows(i).multiply(given.of(i)[1], begin, end, u.data());
+    linear_cpu_apply_gate(f.activation, g.data(), u.data(), rows * count);
+    place(g.data(), count, rows, h.data() + experts[i].begin * hidden + begin, hidden);
+  });
+  const RowsOfExperts between(experts, std::move(second), 1, h.data());
+  float* const out = y.host<float>();
+  between.share([&](std::size_t i, std::int64_t begin, std::int64_t end) {
+    const std::int64_t count = end - begin, rows = experts[i].count;
+    cpu::Scratch<float> products(static_cast<std::size_t>(rows * count));
+    between.rows(i).multiply(between.of(i)[0], begin, end, products.data());
+    place(products.data(), count, rows, out + experts[i].begin * width + begin, width);
+  });
+  return true;
 }
 
 }  // namespace etna::quantized

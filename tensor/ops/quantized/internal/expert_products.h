@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include <etna/tensor/ops/activations/activations.h>
@@ -43,6 +44,17 @@ struct ExpertFeedForward {
   Tensor y = {};         ///< [R, K]
 };
 void feed_forward_gpu(const OpCall& call, const ExpertFeedForward& f);
+
+/// Rows of x, sorted by expert, that have one expert.
+struct RowsOfExpert {
+  std::int64_t expert = 0, begin = 0, count = 0;
+};
+/// The layers of experts with few rows each, all at once: each thread reads its share of their weights.
+/// @param x [S, K] f32, sorted @param y [S, K] f32; factors are not in it
+/// @return false where a format has no kernel for few rows
+bool feed_forward_cpu(const ExpertFeedForward& f, std::span<const RowsOfExpert> experts, const Tensor& x, Tensor& y);
+/// Of so many rows each expert is multiplied by itself.
+inline constexpr std::int64_t kManyRowsOfExpert = 12;
 
 /// Whether the kernel of shaders/sm90/expert_gemm.cuh supports all of them, perhaps decoded to bf16 before.
 bool has_expert_gemm(const ExpertFeedForward& f);
