@@ -25,7 +25,8 @@
 // where decoding the whole weight to memory first would not pay.
 //
 // With EXPERTS, b is a weight of each expert, one below the other, and the rows of a tile have one expert
-// (quantized/expert_rows.comp); tiles behind the last have none.
+// (quantized/expert_rows.comp); tiles behind the last have none. With EXPERT_ROWS, the batch are experts, and each sums
+// over its own steps of k alone, of which there may be none.
 //
 // Operands are read eight elements at a time if their alignment allows it, otherwise two or one; elements past an edge
 // are 0. Results pass through shared memory, so that rows are written in long runs and the epilogue knows rows and
@@ -76,8 +77,8 @@ layout(push_constant, scalar) uniform Push {
   uint a_strides[2], b_strides[2];  // of the outer and inner batch dimension
   uint inner, batch;                // sizes: of the inner batch dimension, of both combined
   uint k_per_split;                 // a multiple of STEP
-#ifdef EXPERTS
-  uvec2 experts;  // i32, of each tile of rows; -1: none
+#if defined(EXPERTS) || defined(EXPERT_ROWS)
+  uvec2 experts;  // i32: of each tile of rows, -1: none; or of each expert, its first step of k and the one after all
 #endif
 } p;
 
@@ -210,7 +211,7 @@ void main() {
   // Tiles are ordered in bands of eight rows, so that tiles in flight share operands in the cache.
   uint band = tile / (8 * tiles_n), first = band * 8, height = min(8, tiles_m - first), inside = tile - first * tiles_n;
   uint row0 = (first + inside % height) * TILE_M, column0 = inside / height * TILE_N;
-#ifdef EXPERTS
+#if defined(EXPERTS) && defined(BLOCKS)
   int expert = BufferI32(p.experts).v[row0 / TILE_M];
   if (expert < 0) return;
   weight = address_of(p.b, uint(expert) * p.n, p.ldb);
@@ -220,6 +221,16 @@ void main() {
   uint a_offset = matrix / p.inner * p.a_strides[0] + matrix % p.inner * p.a_strides[1];
   uint b_offset = matrix / p.inner * p.b_strides[0] + matrix % p.inner * p.b_strides[1];
   uint k_begin = split * p.k_per_split, k_end = min(p.k, k_begin + p.k_per_split);
+#if defined(EXPERTS) && !defined(BLOCKS)
+  int expert = ETNA_UNIFORM(BufferI32(p.experts).v[row0 / TILE_M]);
+  if (expert < 0) return;
+  b_offset = uint(expert) * p.b_strides[0];
+#endif
+#ifdef EXPERT_ROWS
+  uint own_end = uint(ETNA_UNIFORM(BufferI32(p.experts).v[2 * matrix + 1]));
+  k_begin = min(own_end, k_begin + uint(ETNA_UNIFORM(BufferI32(p.experts).v[2 * matrix])));
+  k_end = min(own_end, k_begin + p.k_per_split);
+#endif
 
   SUMS sums[DOWN * ACROSS];
   [[unroll]] for (uint i = 0; i < DOWN * ACROSS; ++i) sums[i] = SUMS(0.0);

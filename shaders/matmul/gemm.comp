@@ -29,12 +29,20 @@
 // with one team; 1024x512x128 takes 9.3 µs in tiles of 32, and 10.0 with two teams of 4 x 4 results per thread
 // (including the barrier before it, 2 µs).
 //
+// With EXPERTS, b is a matrix of each expert, b_strides[0] elements apart, and the rows of a tile have one expert
+// (quantized/expert_rows.comp); tiles behind the last have none. With EXPERT_ROWS, the batch are experts, and each sums
+// over its own steps of k alone, of which there may be none.
+//
 // Split-K, for few results and a long k: `splits` workgroups share a tile, each writes its sum to scratch (y is then
 // f32 and the epilogue empty), and gemm_reduce adds them in order.
 //
 // variant: gemm_128 TILE=128 RM=16 RN=8 SLICES=1 STEP=8 BUFFERS=2
 // variant: gemm_64 TILE=64 RM=8 RN=8 SLICES=2 STEP=16 BUFFERS=2
 // variant: gemm_32 TILE=32 RM=8 RN=4 SLICES=4 STEP=32 BUFFERS=2
+// variant: gemm_experts_64 TILE=64 RM=8 RN=8 SLICES=2 STEP=16 BUFFERS=2 EXPERTS
+// variant: gemm_experts_32 TILE=32 RM=8 RN=4 SLICES=4 STEP=32 BUFFERS=2 EXPERTS
+// variant: gemm_expert_rows_64 TILE=64 RM=8 RN=8 SLICES=2 STEP=16 BUFFERS=2 EXPERT_ROWS
+// variant: gemm_expert_rows_32 TILE=32 RM=8 RN=4 SLICES=4 STEP=32 BUFFERS=2 EXPERT_ROWS
 
 #include "epilogue.glsl"
 
@@ -63,6 +71,9 @@ layout(push_constant, scalar) uniform Push {
   uint a_strides[2], b_strides[2];  // of the outer and inner batch dimension
   uint inner, batch;                // sizes: of the inner batch dimension, of both combined
   uint k_per_split;                 // a multiple of STEP
+#if defined(EXPERTS) || defined(EXPERT_ROWS)
+  uvec2 experts;  // i32: of each tile of rows, -1: none; or of each expert, its first step of k and the one after all
+#endif
 } p;
 
 #include "epilogue_row.glsl"
@@ -162,6 +173,16 @@ void main() {
   uint a_offset = matrix / p.inner * p.a_strides[0] + matrix % p.inner * p.a_strides[1];
   uint b_offset = matrix / p.inner * p.b_strides[0] + matrix % p.inner * p.b_strides[1];
   uint k_begin = split * p.k_per_split, k_end = min(p.k, k_begin + p.k_per_split);
+#ifdef EXPERTS
+  int expert = ETNA_UNIFORM(BufferI32(p.experts).v[row0 / TILE]);
+  if (expert < 0) return;
+  b_offset = uint(expert) * p.b_strides[0];
+#endif
+#ifdef EXPERT_ROWS
+  uint own_end = uint(ETNA_UNIFORM(BufferI32(p.experts).v[2 * matrix + 1]));
+  k_begin = min(own_end, k_begin + uint(ETNA_UNIFORM(BufferI32(p.experts).v[2 * matrix])));
+  k_end = min(own_end, k_begin + p.k_per_split);
+#endif
 
   // 32 threads cover 16 x 32 results, times A_PARTS and B_PARTS: four rows of threads, eight columns.
   const uint ACROSS = TILE / (8 * RN);

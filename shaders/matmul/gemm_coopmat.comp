@@ -9,6 +9,8 @@
 // variant: gemm_coopmat_128x128_f16 TILE_M=128 TILE_N=128
 // variant: gemm_coopmat_128x64_f16 TILE_M=128 TILE_N=64
 // variant: gemm_coopmat_64x64_f16 TILE_M=64 TILE_N=64
+// variant: gemm_coopmat_experts_f16 TILE_M=64 TILE_N=64 EXPERTS
+// variant: gemm_coopmat_expert_rows_f16 TILE_M=64 TILE_N=64 EXPERT_ROWS
 
 #define ELEMENT float16_t
 #include "gemm_matrix.glsl"

@@ -11,6 +11,8 @@
 // variant: gemm_coopmat_128x128_bf16 TILE_M=128 TILE_N=128
 // variant: gemm_coopmat_128x64_bf16 TILE_M=128 TILE_N=64
 // variant: gemm_coopmat_64x64_bf16 TILE_M=64 TILE_N=64
+// variant: gemm_coopmat_experts_bf16 TILE_M=64 TILE_N=64 EXPERTS
+// variant: gemm_coopmat_expert_rows_bf16 TILE_M=64 TILE_N=64 EXPERT_ROWS
 
 #define ELEMENT bfloat16_t
 #include "gemm_matrix.glsl"

@@ -5,12 +5,14 @@
 //
 // expert_ranks: a workgroup for each expert counts its choices, and gives each its place among them. The order does not
 // depend on which thread is first. expert_rows: a workgroup for each choice copies its row of x to its slot; the first
-// one of a tile writes the tile's expert. expert_merge: a row's results, times their factors, added in order.
+// one of a tile writes the tile's expert. expert_bounds: where the rows of each expert begin and end. expert_merge: a
+// row's results, times their factors, added in order.
 //
 // ORDER is how the kernels for Hopper GPUs read k (shaders/sm90/skinny_formats.cuh: place_of() there): 0 is as it is.
 //
 // variant: expert_ranks RANKS THREADS=256
 // variant: expert_rows ROWS THREADS=128
+// variant: expert_bounds BOUNDS THREADS=64
 // variant: expert_merge MERGE THREADS=128
 
 #extension GL_EXT_control_flow_attributes : require
@@ -130,6 +132,21 @@ void main() {
       store_vector(p.y, to + place_of(e + 2), 2, Y_DTYPE, 2, v.zwxy);
     }
   }
+}
+#endif
+
+#ifdef BOUNDS
+layout(push_constant, scalar) uniform Push {
+  uvec2 counts, bounds;
+  uint experts, tile;
+} p;
+
+void main() {
+  uint own = group_index() * THREADS + gl_LocalInvocationID.x, first = 0;
+  if (own >= p.experts) return;
+  for (uint e = 0; e < own; ++e) first += (uint(BufferI32(p.counts).v[e]) + p.tile - 1) / p.tile * p.tile;
+  BufferI32(p.bounds).v[2 * own] = int(first);
+  BufferI32(p.bounds).v[2 * own + 1] = int(first) + BufferI32(p.counts).v[own];
 }
 #endif
 

@@ -5,6 +5,7 @@
 #include <etna/tensor/internal/fusion.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/indexing/internal/rows.h>
+#include <etna/tensor/ops/quantized/internal/expert_linear.h>
 #include <etna/tensor/ops/quantized/internal/expert_products.h>
 #include <etna/tensor/ops/quantized/internal/experts.h>
 
@@ -120,28 +121,25 @@ bool expert_feed_forward_gpu(const OpCall& call, std::span<Tensor> out) {
   return true;
 }
 
-/// Expert by expert, of all rows: those that did not choose an expert count 0 times. So only the matrices of one expert
-/// are decoded at a time, and the host need not know the choice.
+/// With products grouped by expert. The factors' gradient needs no product with `down`: ⟨dy, down h⟩ = ⟨downᵀ dy, h⟩.
 TensorList expert_feed_forward_vjp(const VjpCall& call) {
   const ExpertFeedForward f = layer_of(call);
   const DType row = f.x.dtype() == f64 ? f64 : f32;
-  const Tensor x = f.x.to(row), dy = call.grad[0].to(row), factor = f.factor.to(row);
-  Tensor dx, dfactor;
-  const auto add = [](Tensor& sum, const Tensor& part) { sum = sum.defined() ? sum + part : part; };
-  for (std::int64_t e = 0; e < f.gate.experts; ++e) {
-    const Tensor gate = dequantize(f.gate.of(e), row), up = dequantize(f.up.of(e), row),
-                 down = dequantize(f.down.of(e), row);
-    const Tensor chose = (f.expert == e).to(row);  // [R, C]
-    const Tensor g = linear(x, gate), u = linear(x, up), a = activate(g, f.activation);
-    if (call.needs[kFeedX]) {
-      const Tensor dh = matmul(dy * (factor * chose).sum(-1, true), down);
-      add(dx, matmul(activation_backward(dh * u, g, f.activation), gate) + matmul(dh * a, up));
-    }
-    if (call.needs[kFeedFactor]) add(dfactor, chose * (dy * linear(a * u, down)).sum(-1, true));
-  }
+  const Tensor x = f.x.to(row), dy = call.grad[0].to(row), factor = f.factor.to(row).unsqueeze(-1);
+  const auto times = [&](const Tensor& rows, const ExpertMatrices& w, const ExpertMatmulOptions& options) {
+    return expert_linear(rows, w.all(), f.expert, w.experts, options);
+  };
+  const Tensor g = times(x, f.gate, {}), u = times(x, f.up, {}), a = activate(g, f.activation);
+  const Tensor dh = times(dy, f.down, {.transposed = true});
   TensorList grads(call.in.size());
-  if (dx.defined()) grads[kFeedX] = dx.to(f.x.dtype());
-  if (dfactor.defined()) grads[kFeedFactor] = dfactor.to(f.factor.dtype());
+  if (call.needs[kFeedFactor]) grads[kFeedFactor] = (dh * (a * u)).sum(-1).to(f.factor.dtype());
+  if (call.needs[kFeedX]) {
+    const Tensor scaled = dh * factor;
+    const ExpertMatmulOptions back{.transposed = true, .summed = true};
+    const Tensor dx =
+        times(activation_backward(scaled * u, g, f.activation), f.gate, back) + times(scaled * a, f.up, back);
+    grads[kFeedX] = dx.to(f.x.dtype());
+  }
   return grads;
 }
 

@@ -6,6 +6,7 @@
 #include <etna/tensor/ops/matmul/gemm/internal/launch.h>
 #include <etna/tensor/ops/matmul/gemm/internal/variant.h>
 #include <etna/tensor/ops/quantized/internal/expert_products.h>
+#include <etna/tensor/ops/quantized/internal/sorted_rows.h>
 
 // Mixtures of experts on a GPU: few rows choice by choice, many sorted by expert.
 namespace etna::quantized {
@@ -23,19 +24,8 @@ constexpr std::uint32_t kMatrixThreads = 128;
 
 enum class SortedKernel { plain, matrix, hopper };
 
-/// Rows of x by expert.
-struct SortedRows {
-  Tensor x;      ///< [tiles · tile, K]
-  Tensor slots;  ///< [R, C] i32: the row of each choice
-  Tensor tiles;  ///< i32: the expert of each tile, -1 behind the last
-};
-
 BlockMatrix matrix_of(const ExpertMatrices& w) {
   return block_matrix(*w.format, w.blocks, w.experts * w.rows, w.columns);
-}
-
-std::uint32_t load_width(const Tensor& x, std::int64_t columns) {
-  return columns % 4 == 0 && gpu::pointer(x).address % (4 * item_size(x.dtype())) == 0 ? 4 : 1;
 }
 
 /// What the variants of expert_linear.comp differ in.
@@ -65,38 +55,6 @@ void multiply(const OpCall& call, const ExpertKernel& kernel, const Tensor& x, c
       .write(y)
       .u32(kernel.choices, w.rows, w.columns, m.row_bytes, w.experts, kernel.shared_by)
       .dispatch(gpu::grid(kernel.choices * groups));
-}
-
-/// @param x [R, K] or [R, C, K]
-SortedRows sorted(const OpCall& call, const Tensor& x, const Tensor& expert, std::int64_t experts, std::int64_t tile,
-                  DType dtype, std::uint32_t order) {
-  const std::int64_t choices = expert.numel(), k = x.size(-1);
-  const std::int64_t tiles = choices / tile + std::min(experts, choices);
-  const auto of_i32 = [&](Shape shape) { return empty(shape, {i32, x.device()}); };
-  SortedRows rows{empty({tiles * tile, k}, {dtype, x.device()}), of_i32(expert.shape()), of_i32({tiles})};
-  const Tensor counts = of_i32({experts}), ranks = of_i32({choices});
-  gpu::Kernel(shaders::expert_ranks, call)
-      .spec(expert.dtype())
-      .read(expert)
-      .index_errors()
-      .write(counts)
-      .write(ranks)
-      .write(rows.tiles)
-      .u32(choices, experts, tiles)
-      .dispatch(gpu::grid(experts));
-  gpu::Kernel(shaders::expert_rows, call)
-      .spec(expert.dtype(), x.dtype(), dtype)
-      .spec(std::min(load_width(x, k), load_width(rows.x, k)), order)
-      .read(x)
-      .read(expert)
-      .read(counts)
-      .read(ranks)
-      .write(rows.slots)
-      .read_write(rows.tiles)
-      .write(rows.x)
-      .u32(choices, k, experts, x.dim() == 3 ? 1 : expert.size(1), tile)
-      .dispatch(gpu::grid(choices));
-  return rows;
 }
 
 /// Products of sorted rows in f32, by matrix units with decoded blocks. @param y [S, M], may have a row stride
@@ -141,20 +99,6 @@ SortedKernel sorted_kernel(Device device, std::initializer_list<const ExpertMatr
     return w->format->name != "F32" && fits_matrix_units(gpu::capabilities(device), *w);
   });
   return fits ? SortedKernel::matrix : SortedKernel::plain;
-}
-
-/// y[r] = Σ_c factor[r, c] · x[slots[r, c]]
-void merge(const OpCall& call, const Tensor& x, const Tensor& slots, const Tensor& factor, const Tensor& y) {
-  const std::int64_t columns = y.size(1), quads = (columns + 3) / 4;
-  gpu::Kernel(shaders::expert_merge, call)
-      .spec(x.dtype(), y.dtype(), factor.dtype())
-      .spec(std::min(load_width(x, columns), load_width(y, columns)))
-      .read(x)
-      .read(slots)
-      .read(factor)
-      .write(y)
-      .u32(y.size(0), columns, slots.size(1))
-      .dispatch(gpu::grid(y.size(0) * quads, 128));
 }
 
 bool has_one_format(const ExpertMatrices& a, const ExpertMatrices& b) { return a.format == b.format; }

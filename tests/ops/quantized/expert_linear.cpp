@@ -7,14 +7,15 @@ namespace etna::conformance {
 namespace {
 
 /// @param x [rows, columns], or [rows, choices, columns]
-Sample chosen(const char* name, DType dtype, Shape x, std::int64_t choices, std::int64_t experts, std::int64_t rows) {
+Sample chosen(const char* name, DType dtype, Shape x, std::int64_t choices, std::int64_t experts, std::int64_t rows,
+              const ExpertMatmulOptions& options = {}) {
   return Sample("expert_linear", name)
       .in(x)
-      .in({experts * rows, x.back()})
+      .in(options.transposed ? Shape{experts * x.back(), rows} : Shape{experts * rows, x.back()})
       .constant()
       .index({x[0], choices}, 0, static_cast<double>(experts))
       .calls([=](const TensorList& in) {
-        return expert_linear(in[0], QuantizedTensor::unquantized(in[1].to(dtype)), in[2], experts);
+        return expert_linear(in[0], QuantizedTensor::unquantized(in[1].to(dtype)), in[2], experts, options);
       })
       .in_dtypes({f32, f16})
       .gradients(Gradients::first);
@@ -58,6 +59,9 @@ std::vector<Sample> samples_in_expert_linear() {
           chosen("sorted rows", f32, {29, 19}, 3, 5, 23),
           chosen("a row for each choice, sorted", f32, {10, 2, 24}, 2, 4, 5),
           chosen("weights in f16", f16, {3, 40}, 2, 4, 7),
+          chosen("summed", f32, {5, 8}, 2, 3, 6, {.summed = true}),
+          chosen("transposed", f32, {7, 6}, 2, 3, 10, {.transposed = true}),
+          chosen("transposed of prime sizes", f32, {37, 3, 67}, 3, 5, 131, {.transposed = true, .summed = true}),
           chosen("one expert", f32, {4, 16}, 1, 1, 9),
           chosen("no rows", f32, {0, 16}, 2, 4, 5),
           in_blocks("in blocks", {3, 64}, 2, 4, 10),

@@ -177,7 +177,9 @@ VkPipeline Pipelines::make(const Shader& shader, std::span<const std::uint32_t> 
   if (device_.adapter.info.kind == "software") {
     taken = taken_branches(words, given);
     const std::string_view name = shader.name;
-    if (name == "gemm_32" || name == "gemm_64" || name == "gemm_128") taken = rolled_loops(taken, 3);
+    const bool of_experts = name.starts_with("gemm_expert") && !name.ends_with("bf16");
+    if (name == "gemm_32" || name == "gemm_64" || name == "gemm_128" || of_experts) taken = rolled_loops(taken, 3);
+    if (name == "expert_transposed") taken = rolled_loops(taken, 1);
     words = taken;
   }
   auto module_info = structure<VkShaderModuleCreateInfo>(VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO);

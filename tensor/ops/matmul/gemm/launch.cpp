@@ -29,7 +29,7 @@ void launch_tiled(const OpCall& call, const GemmParams& p, const TiledShader& ke
   gpu::Kernel launch(kernel.shader, call);
   launch.spec(kernel.first)
       .spec(a_along_k, b_along_k, a_width, b_width)
-      .spec(p.m % kernel.tile_m == 0, p.n % kernel.tile_n == 0, p.k % kernel.step == 0)
+      .spec(p.m % kernel.tile_m == 0, p.n % kernel.tile_n == 0, !kernel.k_by_expert && p.k % kernel.step == 0)
       .spec(y_width, epilogue.flags, epilogue.y, epilogue.bias, epilogue.aux, epilogue.residual)
       .spec(kernel.last)
       .on(p.device)

@@ -17,12 +17,14 @@ struct ExpertMatrices {
   std::int64_t experts = 0, rows = 0, columns = 0;  ///< rows, columns: of each matrix
 
   QuantizedTensor of(std::int64_t expert) const;
+  QuantizedTensor all() const { return {*format, {experts * rows, columns}, blocks}; }
 };
 
 /// A row of x for each choice, [R · C, K]. @param x [R, K] or [R, C, K] @param expert [R, C]
 Tensor rows_by_choice(const Tensor& x, const Tensor& expert);
-/// y[r, c] = W[expert[r, c]] · x[r] of weights in f32, or in f64 if x is. @return [R, C, M]
-Tensor products_by_choice(const Tensor& x, const ExpertMatrices& weights, const Tensor& expert);
+/// y[r, c] = W[expert[r, c]] · x[r], or Wᵀ, of weights in f32, or in f64 if x is. @return [R, C, M]
+Tensor products_by_choice(const Tensor& x, const ExpertMatrices& weights, const Tensor& expert,
+                          bool transposed = false);
 /// @param what "the weights" @throws ShapeError, FormatError
 void require_expert_matrices(const char* op, const char* what, const QuantizedTensor& weights, std::int64_t experts);
 /// The choices of each expert, in order, as indices of `expert`. @throws IndexError
@@ -33,6 +35,10 @@ bool has_expert_kernel(const ExpertMatrices& weights);
 /// The products of expert_linear. @param x [R, K] or [R, C, K], contiguous @param y [R, C, M]
 void multiply_by_choice(const OpCall& call, const Tensor& x, const ExpertMatrices& weights, const Tensor& expert,
                         const Tensor& y);
+/// The same with transposed weights. @param x [R, M] or [R, C, M], contiguous, of some choices
+/// @param y [R, C, K], or [R, K] if summed
+void multiply_transposed_by_choice(const OpCall& call, const Tensor& x, const ExpertMatrices& weights,
+                                   const Tensor& expert, bool summed, const Tensor& y);
 
 /// The tensors of expert_feed_forward; all are contiguous.
 struct ExpertFeedForward {

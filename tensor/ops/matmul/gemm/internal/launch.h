@@ -12,6 +12,8 @@ struct TiledShader {
   std::int64_t tile_m, tile_n, step, widest;  ///< widest: most elements that one load takes
   std::span<const std::uint32_t> first = {}, last = {};
   Pointer experts = {};  ///< i32, of each tile of rows; null: b is one matrix
+  /// `experts` holds each one's first step of k and the one after its last; the batch are experts.
+  bool k_by_expert = false;
 };
 
 /// The matrix shape that lib/gemm_matrix.glsl uses for operands of f16 or bf16; null if the device has none.
