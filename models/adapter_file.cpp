@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <set>
 #include <vector>
@@ -11,6 +12,7 @@
 #include <fmt/ranges.h>
 
 #include <etna/models/internal/architecture.h>
+#include <etna/models/internal/decoder_parts.h>
 #include <etna/models/internal/head_order.h>
 #include <etna/models/internal/packed_adapter.h>
 #include <etna/models/internal/peft_config.h>
@@ -27,11 +29,18 @@ namespace fs = std::filesystem;
 std::vector<NamedProjection> adapter_file_layers_of(Decoder& decoder) {
   std::vector<NamedProjection> list;
   for (std::size_t i = 0; i < decoder.blocks.size(); ++i) {
-    for (const NamedProjection& own : decoder.blocks[i].projections())
+    for (const NamedProjection& own : decoder.blocks[i].adapter_layers())
       list.push_back({fmt::format("blocks.{}.{}", i, own.name), own.layer});
   }
   return list;
 }
+
+/// Where a file has a layer's adapter, or that of one of its experts.
+struct AdapterPlace {
+  std::string matrix;
+  std::vector<RowRange> rows;  ///< of that matrix
+  std::int64_t expert = -1;    ///< -1: all of the layer
+};
 
 /// The two kinds of files, and where they have a layer's adapter.
 class FileKind {
@@ -40,24 +49,38 @@ class FileKind {
       : gguf_(gguf), config_(config), architecture_(architecture_of(config)) {}
 
   bool gguf() const { return gguf_; }
-  /// The place of a layer's matrix in the model's file, which may have several in one.
+  /// The places of a layer's matrix in the model's file, which may have several in one, and one for each expert.
+  /// Nothing where such files have no words for its adapter.
   /// @param has true for a matrix that has an adapter of its own
-  StoredPlace place_of(const std::string& layer, const HasTensor& has) const {
+  std::vector<AdapterPlace> places_of(const NamedProjection& layer, const HasTensor& has) const {
     if (!gguf_ && architecture_.qkv_by_head)
       throw FormatError(
           "adapters of matrices that hold a query, key and value for each head are read from and written "
           "to GGUF files only");
-    const StoredWeights::Locate places =
+    const StoredWeights::Locate locate =
         gguf_ ? gguf_places(config_, has) : hugging_face_places(config_, std::string(architecture_.prefix), has);
-    const StoredPlaces found = places(layer + ".weight");
-    if (found.size() > 1)
-      throw FormatError(
-          fmt::format("adapters of '{}', whose rows are not together in '{}', are neither read nor written", layer,
-                      found.front().name));
-    return found.front();
+    const StoredPlaces found = locate(layer.name + ".weight");
+    const auto rows_of = [&](const StoredPlace& place) {
+      return RowRange{place.begin, place.rows == 0 ? layer.layer->out : place.rows};
+    };
+    std::vector<AdapterPlace> places;
+    if (!is_expert_matrix(config_, layer.name + ".weight")) {
+      places.push_back({found.front().name, {}});
+      for (const StoredPlace& place : found) {
+        if (place.name != found.front().name) return {};
+        places.front().rows.push_back(rows_of(place));
+      }
+    } else if (gguf_) {
+      places.push_back({found.front().name, {{0, layer.layer->out}}});
+    } else if (std::ssize(found) == layer.layer->experts && (found.size() == 1 || found[0].name != found[1].name)) {
+      for (std::size_t e = 0; e < found.size(); ++e)
+        places.push_back({found[e].name, {rows_of(found[e])}, static_cast<std::int64_t>(e)});
+    }
+    return places;
   }
   /// Whether files that are written have a matrix for itself.
   bool writes_alone(const std::string& matrix) const {
+    if (!matrix.ends_with(".weight")) return false;  // one matrix of all experts
     const auto is = [&](const char* name) { return matrix.find(name) != std::string::npos; };
     const bool of_qkv =
         gguf_ ? is("attn_q.") || is("attn_k.") || is("attn_v.") : is(".q_proj.") || is(".k_proj.") || is(".v_proj.");
@@ -106,22 +129,43 @@ class FileKind {
   const Architecture& architecture_;
 };
 
-/// A matrix of a model's file: the decoder's layers that have their rows in it, and where these begin.
+/// A layer of the decoder in a file, or one of its experts.
+struct FileLayer {
+  std::string name;
+  Projection* layer;
+  std::vector<RowRange> rows;
+  std::int64_t expert;  ///< -1: all of the layer
+
+  std::int64_t out() const { return expert < 0 ? layer->out : layer->out / layer->experts; }
+};
+
+/// A matrix of a model's file: the decoder's layers that have their rows in it.
 struct FileMatrix {
   std::string name;
-  std::vector<std::pair<NamedProjection, std::int64_t>> layers;
+  std::vector<FileLayer> layers;
   std::int64_t rows = 0;
 };
 
-std::vector<FileMatrix> matrices_of(Decoder& decoder, const FileKind& kind, const HasTensor& has) {
+/// @param needed whether a layer must be in files @throws FormatError where they have no words for it then
+std::vector<FileMatrix> matrices_of(Decoder& decoder, const FileKind& kind, const HasTensor& has,
+                                    const std::function<bool(const Projection&)>& needed) {
   std::vector<FileMatrix> list;
+  std::map<std::string, std::size_t> known;
   for (const NamedProjection& layer : adapter_file_layers_of(decoder)) {
-    const StoredPlace place = kind.place_of(layer.name, has);
-    const auto same = [&](const FileMatrix& matrix) { return matrix.name == place.name; };
-    auto found = std::find_if(list.begin(), list.end(), same);
-    if (found == list.end()) found = list.insert(list.end(), {place.name, {}, 0});
-    found->layers.push_back({layer, place.begin});
-    found->rows = std::max(found->rows, place.begin + layer.layer->out);
+    const std::vector<AdapterPlace> places = kind.places_of(layer, has);
+    if (places.empty() && needed(*layer.layer)) {
+      throw FormatError(
+          fmt::format("files of Hugging Face have one tensor for '{}' of all experts, or its rows in several, and "
+                      "adapters of such are neither read nor written; write GGUF, or merge them",
+                      layer.name));
+    }
+    for (const AdapterPlace& place : places) {
+      const auto [at, is_new] = known.try_emplace(place.matrix, list.size());
+      if (is_new) list.push_back({place.matrix, {}, 0});
+      FileMatrix& matrix = list[at->second];
+      matrix.layers.push_back({layer.name, layer.layer, place.rows, place.expert});
+      for (const RowRange& rows : place.rows) matrix.rows = std::max(matrix.rows, rows.begin + rows.rows);
+    }
   }
   return list;
 }
@@ -193,6 +237,34 @@ Tensor magnitudes_in(const FilePath& path, const AdapterFile& file, const std::s
   return found->second.reshape({rows, 1});
 }
 
+/// The experts of a layer, together. Those that are not in the file have none: their B is 0.
+FoundAdapter adapter_of_experts(const FilePath& path, const std::map<std::int64_t, FoundAdapter>& parts) {
+  const FoundAdapter& first = parts.begin()->second;
+  Projection& layer = *first.layer;
+  std::vector<Tensor> a, b, magnitudes;
+  for (std::int64_t e = 0; e < layer.experts; ++e) {
+    const auto found = parts.find(e);
+    const FoundAdapter& own = found == parts.end() ? first : found->second;
+    if (own.a.shape() != first.a.shape() || (own.magnitudes.defined() && std::ssize(parts) < layer.experts))
+      throw FormatError(
+          fmt::format("{}: adapters of one layer's experts have ranks {} and {}, or magnitudes for some; "
+                      "wanted the same for all",
+                      path.string(), first.a.size(0), own.a.size(0)));
+    a.push_back(own.a);
+    b.push_back(found == parts.end() ? zeros_like(own.b) : own.b);
+    if (own.magnitudes.defined()) magnitudes.push_back(own.magnitudes);
+  }
+  return {&layer, cat(a), cat(b), first.scale, magnitudes.empty() ? Tensor() : cat(magnitudes)};
+}
+
+/// The halves of an adapter as matrices. Files of GGUF have those of experts as [experts, rank, in], [experts, out,
+/// rank].
+Tensor as_matrix(const Tensor& half, const FileLayer& layer) {
+  const bool stacked =
+      layer.expert < 0 && layer.layer->experts > 1 && half.dim() == 3 && half.size(0) == layer.layer->experts;
+  return stacked ? half.reshape({half.size(0) * half.size(1), half.size(2)}) : half;
+}
+
 /// Reads a file and checks that it fits.
 std::vector<FoundAdapter> find_adapters(const FilePath& path, Decoder& decoder) {
   const FileKind kind(is_gguf(path), decoder.config);
@@ -200,53 +272,70 @@ std::vector<FoundAdapter> find_adapters(const FilePath& path, Decoder& decoder) 
   const auto refuse = [&](const std::string& what) { throw FormatError(fmt::format("{}: {}", path.string(), what)); };
   if (!std::isfinite(file.alpha)) refuse("the adapters' factor (alpha) is no finite number");
   std::vector<FoundAdapter> found;
+  std::map<Projection*, std::map<std::int64_t, FoundAdapter>> of_experts;
   std::set<std::string> known;
   const auto alone = [&](const std::string& matrix) { return file.tensors.contains(kind.name_of(matrix, 'a')); };
-  for (const FileMatrix& matrix : matrices_of(decoder, kind, alone)) {
+  for (const FileMatrix& matrix : matrices_of(decoder, kind, alone, [](const Projection&) { return false; })) {
     const auto a = file.tensors.find(kind.name_of(matrix.name, 'a')),
                b = file.tensors.find(kind.name_of(matrix.name, 'b'));
     if (a == file.tensors.end() && b == file.tensors.end()) continue;
     // A gated layer whose gate has no adapter is not packed, whatever the names say.
     auto layers = matrix.layers;
     std::int64_t rows = matrix.rows;
-    if (layers.size() == 2 && layers[0].first.name.ends_with(".gate") && b != file.tensors.end() &&
-        b->second.dim() == 2 && b->second.size(0) == layers[1].first.layer->out) {
-      layers = {{layers[1].first, 0}};
-      rows = layers[0].first.layer->out;
+    if (layers.size() == 2 && layers[0].name.ends_with(".gate") && layers[1].name.ends_with(".up") &&
+        b != file.tensors.end() && b->second.dim() == 2 && b->second.size(0) == layers[1].out()) {
+      rows = layers[1].out();
+      layers = {layers[1]};
+      layers[0].rows = {{0, rows}};
     }
-    const std::string& name = layers[0].first.name;
+    const std::string& name = layers[0].name;
     if (a == file.tensors.end() || b == file.tensors.end())
       refuse(fmt::format("of the adapter of {} only one half is there", name));
-    const Tensor &down = a->second, &up = b->second;
-    const std::int64_t in = layers[0].first.layer->in;
-    const bool fits = down.dim() == 2 && up.dim() == 2 && down.size(0) > 0 && down.size(0) == up.size(1) &&
+    const Tensor down = as_matrix(a->second, layers[0]), up = as_matrix(b->second, layers[0]);
+    const std::int64_t in = layers[0].layer->in, count = layers[0].expert < 0 ? layers[0].layer->experts : 1;
+    const bool fits = down.dim() == 2 && up.dim() == 2 && down.size(0) > 0 && down.size(0) == count * up.size(1) &&
                       down.size(1) == in && up.size(0) == rows;
     if (!fits) {
-      refuse(fmt::format("the adapter of {} is {} and {}; wanted [rank, {}] and [{}, rank]", name, str(down.shape()),
-                         str(up.shape()), in, rows));
+      refuse(fmt::format("the adapter of {} is {} and {}; wanted [{}rank, {}] and [{}, rank]", name, str(down.shape()),
+                         str(up.shape()), count > 1 ? fmt::format("{} · ", count) : "", in, rows));
     }
-    if (!file.ranks.empty() && !file.ranks.contains(down.size(0)))
-      refuse(fmt::format("the adapter of {} has rank {}, and adapter_config.json says {}", name, down.size(0),
+    const std::int64_t rank = up.size(1);
+    if (!file.ranks.empty() && !file.ranks.contains(rank))
+      refuse(fmt::format("the adapter of {} has rank {}, and adapter_config.json says {}", name, rank,
                          fmt::join(file.ranks, ", ")));
     Tensor magnitudes;
     if (file.magnitudes) {
       magnitudes = magnitudes_in(path, file, kind.magnitudes_name(matrix.name), rows);
       known.insert(kind.magnitudes_name(matrix.name));
     }
-    for (const auto& [layer, begin] : layers) {
-      const auto own_rows = [&, at = begin, end = begin + layer.layer->out](const Tensor& all) {
-        return kind.from_file(layer.name, all.slice(0, at, end).clone());
+    for (const FileLayer& layer : layers) {
+      const auto own_rows = [&](const Tensor& all) {
+        std::vector<Tensor> own;
+        for (const RowRange& place : layer.rows) own.push_back(all.slice(0, place.begin, place.begin + place.rows));
+        return kind.from_file(layer.name, own.size() == 1 ? own[0].clone() : cat(own));
       };
-      const double scale = file.alpha == 0 ? 1 : file.alpha / static_cast<double>(down.size(0));
-      found.push_back({layer.layer, down.clone(), own_rows(up), scale});
-      if (magnitudes.defined()) found.back().magnitudes = own_rows(magnitudes).squeeze(-1);
+      const double scale = file.alpha == 0 ? 1 : file.alpha / static_cast<double>(rank);
+      FoundAdapter adapter{layer.layer, down.clone(), own_rows(up), scale};
+      if (magnitudes.defined()) adapter.magnitudes = own_rows(magnitudes).squeeze(-1);
+      if (layer.expert < 0)
+        found.push_back(adapter);
+      else
+        of_experts[layer.layer].emplace(layer.expert, adapter);
     }
     known.insert({a->first, b->first});
   }
+  for (const auto& [layer, parts] : of_experts) found.push_back(adapter_of_experts(path, parts));
   for (const auto& [name, tensor] : file.tensors)
     if (!known.contains(name)) refuse(fmt::format("'{}' belongs to no layer of the model", name));
   if (found.empty()) refuse("there are no adapters in it");
   return found;
+}
+
+/// The part of an expert of what all have one below the other, or all of it.
+Tensor part_of_expert(const Tensor& all, const FileLayer& layer) {
+  if (layer.expert < 0) return all;
+  const std::int64_t rows = all.size(0) / layer.layer->experts;
+  return all.slice(0, layer.expert * rows, (layer.expert + 1) * rows);
 }
 
 }  // namespace
@@ -257,33 +346,46 @@ void save_adapters(const FilePath& path, const Decoder& decoder) {
   const auto alone = [&](const std::string& matrix) { return kind.writes_alone(matrix); };
   NamedTensors tensors;
   PeftConfig peft{.in_by_out = architecture_of(decoder.config).in_by_out};
-  for (const FileMatrix& matrix : matrices_of(const_cast<Decoder&>(decoder), kind, alone)) {
+  const auto adapted = [](const Projection& layer) { return layer.has_adapter(); };
+  for (const FileMatrix& matrix : matrices_of(const_cast<Decoder&>(decoder), kind, alone, adapted)) {
     std::vector<AdapterPart> parts;
-    std::vector<Tensor> magnitudes;
-    for (const auto& [layer, begin] : matrix.layers) {
+    std::int64_t experts = 1, adapted_rows = 0;
+    Tensor magnitudes;
+    for (const FileLayer& layer : matrix.layers) {
       const Projection& p = *layer.layer;
       if (!p.has_adapter()) continue;
-      const Tensor b = kind.to_file(layer.name, p.lora_b.detach().to(kCPU, f32));
-      parts.push_back({p.lora_a.detach().to(kCPU, f32), b, p.lora_scale, begin});
+      const auto own = [&](const Tensor& all) { return part_of_expert(all.detach().to(kCPU, f32), layer); };
+      parts.push_back({own(p.lora_a), kind.to_file(layer.name, own(p.lora_b)), p.lora_scale, layer.rows});
+      if (layer.expert < 0) experts = p.experts;
       if (!p.lora_magnitude.defined()) continue;
-      magnitudes.push_back(kind.to_file(layer.name, p.lora_magnitude.detach().to(kCPU, f32).unsqueeze(-1)));
+      if (!magnitudes.defined()) magnitudes = zeros({matrix.rows});
+      const Tensor values = kind.to_file(layer.name, own(p.lora_magnitude).unsqueeze(-1)).squeeze(-1);
+      std::int64_t at = 0;
+      for (const RowRange& place : layer.rows) {
+        magnitudes.slice(0, place.begin, place.begin + place.rows).copy_(values.slice(0, at, at + place.rows));
+        at += place.rows;
+      }
+      adapted_rows += at;
     }
     if (parts.empty()) continue;
     // One number is for all adapters; the factors of others are in their values.
     if (tensors.empty()) {
-      const auto rank = static_cast<double>(parts[0].a.size(0));
+      const auto rank = static_cast<double>(parts[0].b.size(1));
       peft.alpha = parts[0].scale == 0 ? rank : parts[0].scale * rank;
     }
     const auto [a, b] = packed_adapter(parts, matrix.rows, peft.alpha);
-    tensors.emplace_back(kind.name_of(matrix.name, 'a'), a);
-    tensors.emplace_back(kind.name_of(matrix.name, 'b'), b);
-    if (!magnitudes.empty()) {
-      check_magnitudes(path, kind.gguf(), magnitudes.size() == matrix.layers.size());
-      tensors.emplace_back(kind.magnitudes_name(matrix.name), cat(magnitudes).squeeze(-1).contiguous());
+    const auto in_file = [&](const Tensor& half) {
+      return experts == 1 ? half : half.reshape({experts, half.size(0) / experts, half.size(1)});
+    };
+    tensors.emplace_back(kind.name_of(matrix.name, 'a'), in_file(a));
+    tensors.emplace_back(kind.name_of(matrix.name, 'b'), in_file(b));
+    if (magnitudes.defined()) {
+      check_magnitudes(path, kind.gguf(), adapted_rows == matrix.rows);
+      tensors.emplace_back(kind.magnitudes_name(matrix.name), magnitudes);
       peft.magnitudes = true;
     }
     peft.targets.insert(kind.target_of(matrix.name));
-    peft.rank_of_module[kind.module_of(matrix.name)] = a.size(0);
+    peft.rank_of_module[kind.module_of(matrix.name)] = b.size(1);
   }
   if (tensors.empty()) throw FormatError(fmt::format("{}: the decoder has no adapters to write", path.string()));
   if (!kind.gguf()) {
@@ -320,6 +422,11 @@ std::int64_t stack_adapters(const FilePath& path, Decoder& decoder) {
         fmt::format("{}: adapters with magnitudes (DoRA) cannot be stacked; load them alone, or merge "
                     "them",
                     path.string()));
+  for (const FoundAdapter& f : found) {
+    if (f.layer->experts > 1)
+      throw FormatError(
+          fmt::format("{}: adapters of experts cannot be stacked; load them alone, or merge them", path.string()));
+  }
   for (const FoundAdapter& f : found) f.layer->stack_adapter(decoder.stacked_adapters, f.a, f.b, f.scale);
   return decoder.stacked_adapters++;
 }

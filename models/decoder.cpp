@@ -274,15 +274,15 @@ void Decoder::require_whole(const char* what) const {
 }
 
 bool Decoder::frozen() const {
-  const std::vector<Projection*> all = projections(true);
+  const std::vector<Projection*> all = adapter_layers();
   return token_embedding.frozen() ||
          std::any_of(all.begin(), all.end(), [](const Projection* p) { return p->frozen(); });
 }
 
-std::vector<Projection*> Decoder::projections(bool all) const {
+std::vector<Projection*> Decoder::adapter_layers() const {
   std::vector<Projection*> list;
   for (const DecoderBlock& block : blocks)
-    for (const NamedProjection& own : const_cast<DecoderBlock&>(block).projections(all)) list.push_back(own.layer);
+    for (const NamedProjection& own : const_cast<DecoderBlock&>(block).adapter_layers()) list.push_back(own.layer);
   return list;
 }
 
@@ -294,9 +294,6 @@ void Decoder::add_adapters(const AdapterOptions& options) {
   require_whole("add_adapters");
   if (!(options.dropout >= 0 && options.dropout < 1))
     throw Error(fmt::format("add_adapters: the dropout is {}; wanted 0 or more and below 1", options.dropout));
-  if (projections(true).empty())
-    throw Error(
-        "add_adapters: the model has no attention and no feed-forward layers, to whose projections these are added");
   const std::vector<Projection*> chosen = adapter_targets(*this, options.targets);
   requires_grad_(false);
   for (Projection* layer : chosen) {
@@ -307,7 +304,7 @@ void Decoder::add_adapters(const AdapterOptions& options) {
 }
 
 void Decoder::merge_adapters() {
-  for (Projection* layer : projections(true)) layer->merge_adapter();
+  for (Projection* layer : adapter_layers()) layer->merge_adapter();
 }
 
 }  // namespace etna::models

@@ -64,8 +64,8 @@ class Decoder : public nn::UnaryModule {
 
   /// True if some matrix is in a block format, so that it cannot be trained.
   bool frozen() const;
-  /// Adds low-rank adapters to the projections of attention, and of the feed-forward layers if `all`. Everything else
-  /// is frozen. @throws Error
+  /// Adds low-rank adapters to the projections of attention, and of all other layers of the blocks if `all`. Everything
+  /// else is frozen. @throws Error
   void add_adapters(std::int64_t rank, double alpha, bool all = false);
   /// The same for chosen projections. @throws Error naming those that there are for an unknown target
   void add_adapters(const AdapterOptions& options);
@@ -108,7 +108,7 @@ class Decoder : public nn::UnaryModule {
   Tensor scaled(const Tensor& x) const;
   Tensor capped(const Tensor& logits) const;
   const Projection& head_weights() const { return output ? *output : token_embedding; }
-  std::vector<Projection*> projections(bool all) const;
+  std::vector<Projection*> adapter_layers() const;
 };
 
 }  // namespace etna::models

@@ -383,6 +383,38 @@ std::vector<NamedProjection> DecoderBlock::projections(bool all) {
   return list;
 }
 
+std::vector<NamedProjection> DecoderBlock::adapter_layers() {
+  std::vector<NamedProjection> list = projections();
+  const auto add = [&](std::string name, Projection* layer) {
+    if (layer != nullptr) list.push_back({std::move(name), layer});
+  };
+  const auto add_feed_forward = [&](const std::string& name, DecoderFeedForward& layer) {
+    add(name + ".gate", layer.gate.get());
+    add(name + ".up", &layer.up);
+    add(name + ".down", &layer.down);
+  };
+  if (attention) add("attention.gate", attention->gate.get());
+  if (delta) {
+    add("delta.qkv", &delta->qkv);
+    add("delta.gate", &delta->gate);
+    add("delta.beta", &delta->beta);
+    add("delta.decay", &delta->decay);
+    add("delta.output", &delta->output);
+  }
+  if (mamba) {
+    add("mamba.input", &mamba->input);
+    add("mamba.output", &mamba->output);
+  }
+  if (convolution) {
+    add("convolution.input", &convolution->input);
+    add("convolution.output", &convolution->output);
+  }
+  if (ffn && ffn->router) add_feed_forward("ffn", *ffn);
+  if (ffn && ffn->shared) add_feed_forward("ffn.shared", *ffn->shared);
+  if (beside) add_feed_forward("beside.ffn", beside->ffn);
+  return list;
+}
+
 /// What the mixer gives. @param x normed
 Tensor DecoderBlock::mixed(const Tensor& x, const DecoderCache* cache) const {
   if (delta) return delta->forward(x, cache);

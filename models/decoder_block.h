@@ -174,7 +174,6 @@ class DecoderFeedForward : public nn::Module {
 
  private:
   Tensor forward_part(const Tensor& x, const ProjectionMode& mode) const;
-  Tensor each_expert(const Tensor& x, const ChosenExperts& chosen) const;
   Tensor between(const Tensor& gate, const Tensor& up) const;
   Tensor cut_off(const Tensor& gate) const;
 
@@ -216,6 +215,8 @@ class DecoderBlock : public nn::UnaryModule {
   Device device() const;
   /// Those that there are, in the order in which they run. @param all also those of the feed-forward layer
   std::vector<NamedProjection> projections(bool all = true);
+  /// Those that adapters may stand beside: besides, of a layer that keeps a state, of experts and of shared experts.
+  std::vector<NamedProjection> adapter_layers();
 
   Owned<Norm> attention_norm;         ///< of the mixer; null in blocks whose norms are behind
   Owned<DecoderAttention> attention;  ///< null in blocks without one, as those below

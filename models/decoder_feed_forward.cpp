@@ -4,7 +4,6 @@
 #include <etna/models/decoder_block.h>
 #include <etna/models/internal/model_split.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/quantized/internal/expert_linear.h>
 #include <etna/tensor/ops/quantized/internal/experts.h>
 
 // Feed-forward layers of a decoder: one for all positions, or a mixture of experts.
@@ -90,11 +89,14 @@ DecoderFeedForward::DecoderFeedForward(Weights& weights, const std::string& name
                                        double sparsity)
     : router(experts == nullptr ? nullptr
                                 : std::make_unique<ExpertRouter>(weights, name + ".router", config.width, *experts)),
-      gate(config.gated ? std::make_unique<Projection>(weights, name + ".gate", config.width,
-                                                       columns * count_of(experts), has_bias(config, experts))
-                        : nullptr),
-      up(weights, name + ".up", config.width, columns * count_of(experts), has_bias(config, experts)),
-      down(weights, name + ".down", columns, config.width * count_of(experts), has_bias(config, experts)),
+      gate(config.gated
+               ? std::make_unique<Projection>(weights, name + ".gate", config.width, columns * count_of(experts),
+                                              has_bias(config, experts), count_of(experts))
+               : nullptr),
+      up(weights, name + ".up", config.width, columns * count_of(experts), has_bias(config, experts),
+         count_of(experts)),
+      down(weights, name + ".down", columns, config.width * count_of(experts), has_bias(config, experts),
+           count_of(experts)),
       sub_norm(config.sub_norms
                    ? std::make_unique<Norm>(weights, name + ".sub_norm", NormKind::rms, columns, config.norm_eps)
                    : nullptr),
@@ -159,42 +161,28 @@ Tensor DecoderFeedForward::between(const Tensor& gate, const Tensor& up) const {
 Tensor DecoderFeedForward::experts(const Tensor& x, const ChosenExperts& chosen, const ProjectionMode& mode) const {
   if (const Device own = up.device(); own != x.device())
     return experts(x.to(own), {chosen.expert.to(own), chosen.factor.to(own)}, mode).to(x.device());
-  if (!mode.generates && !up.frozen()) return each_expert(x, chosen);
-  const std::int64_t count = router->logits.out;
-  if (gate && config_->limit == 0 && !config_->scales_input && !up.bias.defined()) {
-    return expert_feed_forward(x, gate->blocks(), up.blocks(), down.blocks(), {chosen.expert, chosen.factor},
-                               activation_, count);
-  }
+  const auto& [expert, factors] = chosen;
+  const std::int64_t count = up.experts;
+  const bool adapted = (gate && gate->has_adapter()) || up.has_adapter() || down.has_adapter();
+  const bool in_blocks = mode.generates || up.frozen();
+  if (in_blocks && !adapted && gate && config_->limit == 0 && !config_->scales_input && !up.bias.defined())
+    return expert_feed_forward(x, gate->blocks(), up.blocks(), down.blocks(), {expert, factors}, activation_, count);
   const auto times = [&](const Tensor& rows, const Projection& layer) {
-    const Tensor y = expert_linear(rows, layer.blocks(), chosen.expert, count);
+    const Tensor y = layer.of_experts(rows, chosen.expert, mode);
     return layer.bias.defined() ? y + chosen_bias(layer.bias, chosen.expert, count) : y;
   };
-  const Tensor factor = chosen.factor.unsqueeze(-1);
+  const Tensor factor = factors.unsqueeze(-1);
   const Tensor rows = config_->scales_input ? x.unsqueeze(1) * factor : x;
   const Tensor h = gate ? between(times(rows, *gate), times(rows, up)) : activate(times(rows, up), activation_);
-  const Tensor y = times(h, down);
-  return (config_->scales_input ? y : y * factor).sum(1).to(x.dtype());
-}
-
-/// Of weights that are trained: each expert computes all rows, and those that did not choose it count 0 times.
-Tensor DecoderFeedForward::each_expert(const Tensor& x, const ChosenExperts& chosen) const {
-  const std::int64_t count = router->logits.out;
-  const Tensor none = zeros({x.size(0), count}, {f32, x.device()});
-  const Tensor factors = scatter(none, -1, chosen.expert, chosen.factor).to(x.dtype());
-  Tensor sum;
-  for (std::int64_t e = 0; e < count; ++e) {
-    const auto times = [&](const Tensor& rows, const Projection& layer) {
-      const std::int64_t size = layer.out / count;
-      const auto own = [&](const Tensor& all) { return all.slice(0, e * size, (e + 1) * size); };
-      return linear(rows, own(layer.weight), layer.bias.defined() ? own(layer.bias) : Tensor());
-    };
-    const Tensor factor = factors.slice(1, e, e + 1), rows = config_->scales_input ? x * factor : x;
-    const Tensor h = gate ? between(times(rows, *gate), times(rows, up)) : activate(times(rows, up), activation_);
+  if (mode.generates) {
     const Tensor y = times(h, down);
-    const Tensor counted = config_->scales_input ? y : y * factor;
-    sum = sum.defined() ? sum + counted : counted;
+    return (config_->scales_input ? y : y * factor).sum(1).to(x.dtype());
   }
-  return sum;
+  // Gradients need what factors multiply: what is between the matrices has fewer columns than results of each choice.
+  const Tensor y = down.of_experts(config_->scales_input ? h : h * factor, expert, mode, true);
+  if (!down.bias.defined()) return y.to(x.dtype());
+  const Tensor bias = chosen_bias(down.bias, expert, count);
+  return (y + (config_->scales_input ? bias : bias * factor).sum(1)).to(x.dtype());
 }
 
 }  // namespace etna::models

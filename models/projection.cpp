@@ -11,6 +11,8 @@
 #include <etna/nn/init.h>
 #include <etna/tensor/autocast.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/quantized/internal/expert_linear.h>
+#include <etna/tensor/ops/quantized/internal/expert_matmul.h>
 
 namespace etna::models {
 
@@ -24,8 +26,9 @@ Tensor AdapterMasks::of(const Tensor& adapters, const std::vector<std::int32_t>&
   return known_.back().mask;
 }
 
-Projection::Projection(Weights& weights, const std::string& name, std::int64_t in, std::int64_t out, bool with_bias)
-    : in(in), out(out) {
+Projection::Projection(Weights& weights, const std::string& name, std::int64_t in, std::int64_t out, bool with_bias,
+                       std::int64_t experts)
+    : in(in), out(out), experts(experts) {
   Matrix matrix = weights.matrix(name + ".weight", out, in);
   weight = matrix.dense;
   if (matrix.blocks.defined()) {
@@ -78,17 +81,42 @@ Tensor Projection::adapted(const Tensor& x, const Tensor& y) const {
   return bias.defined() ? scaled + bias.to(z.dtype()) : scaled;
 }
 
+Tensor Projection::of_experts(const Tensor& x, const Tensor& expert, const ProjectionMode& mode, bool summed) const {
+  const bool in_blocks = frozen() || (mode.generates && autocast_dtype() == f32 && weight.dtype() != f64);
+  // Magnitudes scale the result of each choice.
+  const ExpertMatmulOptions options{.summed = summed && !lora_magnitude.defined()};
+  const Tensor y = in_blocks ? expert_linear(x, blocks(), expert, experts, options)
+                             : expert_matmul(x, weight, expert, experts, options);
+  if (!has_adapter()) return y;
+  const Tensor in = lora_dropout > 0 && training() ? dropout(x, lora_dropout) : x;
+  const Tensor low = expert_matmul(in, lora_a, expert, experts);
+  const Tensor z = y + expert_matmul(low, lora_b, expert, experts, options) * lora_scale;
+  if (!lora_magnitude.defined()) return z;
+  const Tensor factors = (lora_magnitude / row_norms()).reshape({experts, -1});
+  const Tensor scaled = z * embedding(factors, expert).to(z.dtype());
+  return summed ? scaled.sum(1) : scaled;
+}
+
+/// W·Aᵀ, of each expert with its own A. @return [out, rank]
+Tensor Projection::crossed_with(const Tensor& a) const {
+  if (experts == 1) return (frozen() ? quantized_linear(a, blocks()) : linear(a, weight.detach())).t();
+  const std::int64_t rank = a.size(0) / experts;
+  const Tensor expert = arange(0, experts, 1, {i64, a.device()}).unsqueeze(1).expand({experts, rank}).reshape({-1, 1});
+  const Tensor rows =
+      frozen() ? expert_linear(a, blocks(), expert, experts) : expert_matmul(a, weight.detach(), expert, experts);
+  return rows.reshape({experts, rank, -1}).transpose(1, 2).reshape({out, rank});
+}
+
 /// The norms of the rows of W + B·A · scale, without gradients. W is not decoded for them: of its products there is
 /// only W·Aᵀ. @return [out] f32
 Tensor Projection::row_norms() const {
   const NoGrad no_grad;
   const auto exact = autocast(f32);
   if (squares_.device() != device()) squares_ = squares_.to(device());
-  const Tensor a = lora_a.detach(), b = lora_b.detach();
-  const Tensor crossed = (frozen() ? quantized_linear(a, blocks()) : linear(a, weight.detach())).t();
-  const Tensor own = matmul(b, matmul(a, a.t()));
-  const Tensor square = squares_ + (b * (crossed * (2 * lora_scale) + own * (lora_scale * lora_scale))).sum(-1);
-  return sqrt(clamp(square, 1e-24, std::nullopt));
+  const Tensor a = lora_a.detach(), b = lora_b.detach(), matrices = a.reshape({experts, rank(), in});
+  const Tensor own = matmul(b.reshape({experts, -1, rank()}), matmul(matrices, matrices.transpose(1, 2)));
+  const Tensor inner = crossed_with(a) * (2 * lora_scale) + own.reshape({out, rank()}) * (lora_scale * lora_scale);
+  return sqrt(clamp(squares_ + (b * inner).sum(-1), 1e-24, std::nullopt));
 }
 
 /// What the stacked adapters add. Each row passes all of them, and only the ranks of its own count: two products,
@@ -106,8 +134,9 @@ Tensor Projection::chosen(const Tensor& x, const ProjectionMode& mode) const {
 std::string Projection::extra_repr() const {
   std::string text =
       fmt::format("in_features={}, out_features={}, bias={}", in, out, bias.defined() ? "True" : "False");
+  if (experts > 1) text += fmt::format(", experts={}", experts);
   if (frozen()) text += fmt::format(", format={}", format_->name);
-  if (has_adapter()) text += fmt::format(", rank={}", lora_a.size(0));
+  if (has_adapter()) text += fmt::format(", rank={}", rank());
   if (lora_magnitude.defined()) text += ", magnitudes=True";
   return text;
 }
@@ -115,7 +144,7 @@ std::string Projection::extra_repr() const {
 void Projection::add_adapter(std::int64_t rank, double alpha) {
   nn::checked_size("Projection", "rank", rank, 1);
   const double bound = 1 / std::sqrt(static_cast<double>(in));
-  set_adapter(nn::init::uniform_(empty({rank, in}), -bound, bound), zeros({out, rank}),
+  set_adapter(nn::init::uniform_(empty({experts * rank, in}), -bound, bound), zeros({out, rank}),
               alpha / static_cast<double>(rank));
 }
 
@@ -132,6 +161,11 @@ void Projection::set_adapter(const Tensor& a, const Tensor& b, double scale) {
   register_parameter("lora_b", &Projection::lora_b);
 }
 
+std::int64_t Projection::rank() const {
+  if (!has_adapter()) throw Error("Projection: there is no adapter, and so no rank; add one first");
+  return lora_a.size(0) / experts;
+}
+
 void Projection::set_magnitudes(const Tensor& magnitudes) {
   if (!has_adapter()) throw Error("Projection: magnitudes belong to an adapter; add one first");
   if (magnitudes.defined() && magnitudes.shape() != Shape{out})
@@ -146,6 +180,7 @@ void Projection::set_magnitudes(const Tensor& magnitudes) {
 }
 
 void Projection::stack_adapter(std::int64_t index, const Tensor& a, const Tensor& b, double scale) {
+  if (experts > 1) throw Error("Projection: adapters of experts cannot be stacked; set one alone, or merge it");
   check_adapter(a, b);
   const NoGrad no_grad;
   const Device device = this->device();
@@ -162,16 +197,19 @@ void Projection::stack_adapter(std::int64_t index, const Tensor& a, const Tensor
 }
 
 void Projection::check_adapter(const Tensor& a, const Tensor& b) const {
-  if (a.dim() != 2 || a.size(1) != in || b.shape() != Shape{out, a.size(0)}) {
-    throw ShapeError(fmt::format("Projection: the adapter is {} and {}; wanted [rank, {}] and [{}, rank]",
-                                 str(a.shape()), str(b.shape()), in, out));
-  }
+  if (a.dim() == 2 && a.size(1) == in && a.size(0) % experts == 0 && b.shape() == Shape{out, a.size(0) / experts})
+    return;
+  throw ShapeError(fmt::format("Projection: the adapter is {} and {}; wanted [{}rank, {}] and [{}, rank]",
+                               str(a.shape()), str(b.shape()), experts > 1 ? fmt::format("{} · ", experts) : "", in,
+                               out));
 }
 
 void Projection::merge_adapter() {
   if (!has_adapter()) return;
   const Tensor base = frozen() ? dequantize(blocks()) : weight.detach();
-  Tensor merged = base + matmul(lora_b.detach(), lora_a.detach()).to(base.dtype()) * lora_scale;
+  const Tensor product =
+      matmul(lora_b.detach().reshape({experts, -1, rank()}), lora_a.detach().reshape({experts, rank(), in}));
+  Tensor merged = base + product.reshape({out, in}).to(base.dtype()) * lora_scale;
   if (lora_magnitude.defined())
     merged = merged * (lora_magnitude.detach() / row_norms()).to(base.dtype()).unsqueeze(-1);
   for (const char* name : {"lora_a", "lora_b", "lora_magnitude"}) unregister(name);

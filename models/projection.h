@@ -75,21 +75,29 @@ struct AdapterOptions {
   double alpha = 16;        ///< factor · rank
   double dropout = 0;       ///< of the adapters' input, while training
   bool magnitudes = false;  ///< DoRA (Liu et al. 2024): each row's norm is trained apart from its direction
-  /// Which projections of a decoder get one: "attention" (all of attention), "all", or names of layers, as the decoder
-  /// ("attention.query", "query") or the files of Hugging Face ("q_proj") have them.
+  /// Which projections of a decoder get one: "attention" (all of attention), "experts" (all matrices of experts, each
+  /// with its own adapter), "all", or names of layers, as the decoder ("attention.query", "query") or the files of
+  /// Hugging Face ("q_proj") have them.
   std::vector<std::string> targets = {"attention"};
 };
 
 /// A linear layer of a decoder, y = x·Wᵀ + b: W is a parameter, or frozen in a block format; beside it there may be a
 /// low-rank adapter (Hu et al. 2022), y + x·Aᵀ·Bᵀ · scale. Where the adapter has magnitudes m (DoRA), each row of
 /// W + B·A · scale is scaled to its norm m; gradients take the norms before as constants.
+///
+/// That of a mixture's experts has their matrices one below the other, and so have its adapters: each expert has its
+/// own A and B. It is called with the experts of each row, by of_experts().
 class Projection : public nn::UnaryModule {
  public:
-  /// @param name of the layer in `weights`
-  Projection(Weights& weights, const std::string& name, std::int64_t in, std::int64_t out, bool bias);
+  /// @param name of the layer in `weights` @param out rows of all experts
+  Projection(Weights& weights, const std::string& name, std::int64_t in, std::int64_t out, bool bias,
+             std::int64_t experts = 1);
   /// @param x [..., in] @return [..., out]
   Tensor forward(const Tensor& x) const override { return project(x, {}); }
   Tensor operator()(const Tensor& x, const ProjectionMode& mode = {}) const;
+  /// The products with the matrices of the experts that rows chose, without the bias. @param x [R, in] or [R, C, in]
+  /// @param expert [R, C] @return [R, C, out / experts]; summed: [R, out / experts], the choices added up
+  Tensor of_experts(const Tensor& x, const Tensor& expert, const ProjectionMode& mode, bool summed = false) const;
   std::string extra_repr() const override;
 
   bool frozen() const { return !weight.defined(); }
@@ -103,10 +111,10 @@ class Projection : public nn::UnaryModule {
   /// Replaces the weight by blocks of its shape, which are not trained. @throws ShapeError
   void freeze(const QuantizedTensor& blocks);
 
-  /// Adds an adapter of a rank: A [rank, in] starts as a linear layer does, B [out, rank] at 0. It alone is trained
-  /// from then on, and on the weight's device. @param alpha scale · rank @throws Error if there is one
+  /// Adds an adapter of a rank: A [experts · rank, in] starts as a linear layer does, B [out, rank] at 0. It alone is
+  /// trained from then on, and on the weight's device. @param alpha scale · rank @throws Error if there is one
   void add_adapter(std::int64_t rank, double alpha);
-  /// Adds a given adapter, A [rank, in] and B [out, rank]. @throws ShapeError; Error if there is one
+  /// Adds a given adapter, A [experts · rank, in] and B [out, rank]. @throws ShapeError; Error if there is one
   void set_adapter(const Tensor& a, const Tensor& b, double scale);
   /// Gives the adapter magnitudes, [out], which are trained, too. Undefined: the norms that the rows have now.
   /// @throws ShapeError; Error without an adapter
@@ -114,17 +122,19 @@ class Projection : public nn::UnaryModule {
   /// Adds B·A · scale to the weight and takes the adapter away. A frozen weight becomes a dense one.
   void merge_adapter();
   bool has_adapter() const { return lora_a.defined(); }
+  /// Of the adapter. @throws Error without one
+  std::int64_t rank() const;
   /// Stacks a given adapter on others, of which ProjectionMode::adapters chooses: it is not trained, not saved and not
-  /// moved with the layer. @param index of the adapter @throws ShapeError
+  /// moved with the layer. @param index of the adapter @throws ShapeError; Error for experts
   void stack_adapter(std::int64_t index, const Tensor& a, const Tensor& b, double scale);
   /// The stack, [ranks, in], [out, ranks], and [ranks] i32, the adapter of each rank; undefined where there is none.
   std::vector<Tensor> stacked_adapters() const { return {stacked_a_, stacked_b_, stacked_of_}; }
 
-  const std::int64_t in, out;
+  const std::int64_t in, out, experts;
   Tensor weight;          ///< [out, in]; undefined where it is frozen
   Tensor packed;          ///< the blocks, u8; undefined where it is not
   Tensor bias;            ///< [out] or undefined
-  Tensor lora_a, lora_b;  ///< [rank, in], [out, rank]; undefined without an adapter
+  Tensor lora_a, lora_b;  ///< [experts · rank, in], [out, rank]; undefined without an adapter
   Tensor lora_magnitude;  ///< [out], f32; undefined where the adapter has none
   double lora_scale = 0, lora_dropout = 0;
 
@@ -134,6 +144,7 @@ class Projection : public nn::UnaryModule {
   void check_adapter(const Tensor& a, const Tensor& b) const;
   Tensor adapted(const Tensor& x, const Tensor& y) const;
   Tensor row_norms() const;
+  Tensor crossed_with(const Tensor& a) const;
 
   Tensor stacked_a_, stacked_b_, stacked_of_;
   mutable Tensor squares_;                    ///< [out], Σ over each row of the weight; follows it to its device

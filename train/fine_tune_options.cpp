@@ -26,7 +26,7 @@ void FineTuneOptions::add_to(SettingList& list) {
   list.integer("rank", rank, 1, 1 << 16, "of the adapters");
   list.real("alpha", alpha, -1e6, 1e6, "the adapters' factor times their rank");
   list.real("dropout", dropout, 0, 0.99, "of the adapters' input");
-  list.text("targets", targets, "layers that get an adapter: all, attention, or names with commas between");
+  list.text("targets", targets, "layers that get an adapter: all, attention, experts, or names with commas between");
   list.text("adapter", adapter, "adapters to go on with, instead of fresh ones");
   list.text("chat_format", chat_format, "a chat format's name, or none (default: the model's own template)");
   list.integer("seq", seq, 2, 1 << 24, "tokens of a row at most");

@@ -58,7 +58,7 @@ std::string model_hash(const Decoder& decoder) {
   for (const nn::NamedTensor& part : decoder.named_parameters()) add(part);
   for (const nn::NamedTensor& part : decoder.named_buffers()) add(part);
   for (const DecoderBlock& block : decoder.blocks) {
-    for (const NamedProjection& own : const_cast<DecoderBlock&>(block).projections())
+    for (const NamedProjection& own : const_cast<DecoderBlock&>(block).adapter_layers())
       for (const Tensor& part : own.layer->stacked_adapters()) add({own.name, part});
   }
   return fmt::format("{:016x}", hash.value());

@@ -21,7 +21,7 @@ std::pair<Tensor, Tensor> packed_adapter(const std::vector<AdapterPart>& parts, 
   for (const AdapterPart& part : parts) {
     if (shared && rank > 0) break;
     all.push_back(part.a);
-    rank += part.a.size(0);
+    rank += part.b.size(1);
   }
   const Tensor b = zeros({rows, rank});
   std::int64_t column = 0;
@@ -30,7 +30,12 @@ std::pair<Tensor, Tensor> packed_adapter(const std::vector<AdapterPart>& parts, 
     // Infinite factors are kept; the reader of the file rejects them.
     const double wanted = part.scale * static_cast<double>(rank);
     const Tensor values = wanted == alpha ? part.b : part.b * (wanted / alpha);
-    b.slice(0, part.begin, part.begin + part.b.size(0)).slice(1, column, column + width).copy_(values);
+    std::int64_t own = 0;
+    for (const RowRange& place : part.places) {
+      const Tensor rows = values.slice(0, own, own + place.rows);
+      b.slice(0, place.begin, place.begin + place.rows).slice(1, column, column + width).copy_(rows);
+      own += place.rows;
+    }
     if (!shared) column += width;
   }
   return {all.size() == 1 ? all[0] : cat(all), b};

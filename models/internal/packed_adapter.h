@@ -9,11 +9,16 @@
 /// Low-rank adapters of several layers that a file packs into one matrix. Internal.
 namespace etna::models {
 
+/// Rows of a matrix in a file.
+struct RowRange {
+  std::int64_t begin, rows;
+};
+
 /// A layer's adapter, y + x·Aᵀ·Bᵀ · scale, on the CPU in f32.
 struct AdapterPart {
-  Tensor a, b;         ///< [rank, in], [out, rank]
-  double scale;        ///< the factor of the adapter
-  std::int64_t begin;  ///< the layer's first row in the packed matrix
+  Tensor a, b;                   ///< [rank, in], [out, rank]
+  double scale;                  ///< the factor of the adapter
+  std::vector<RowRange> places;  ///< of the layer's rows in the packed matrix, one after the other
 };
 
 /// One adapter A [R, in], B [rows, R] for the whole matrix, to be used with the factor alpha / R. If all parts have the

@@ -63,6 +63,61 @@ TEST_F(AdapterFile, ComesBackInBothKinds) {
   }
 }
 
+/// PEFT has modules for each expert, GGUF one tensor for all.
+TEST_F(AdapterFile, HasAnAdapterOfEachExpert) {
+  for (const char* architecture : {"qwen3moe", "glm4moe"}) {
+    const DecoderConfig config = small_config(architecture);
+    for (const char* name : {"a.gguf", "adapter_model.safetensors"}) {
+      const auto model = adapted(config);
+      save_adapters(folder_ / name, *model);
+      const auto again = small_model(config);
+      load_adapters(folder_ / name, *again);
+      EXPECT_EQ(logits_of(*again).to_vector<float>(), logits_of(*model).to_vector<float>()) << architecture;
+      again->merge_adapters();
+      expect_near(logits_of(*again), logits_of(*model), 2e-3);
+      const auto stacked = small_model(config);
+      EXPECT_THAT(adapter_file_refusal([&] { stack_adapters(folder_ / name, *stacked); }), HasSubstr("stacked"));
+    }
+  }
+  save_adapters(folder_ / "a.gguf", *adapted(small_config("qwen3moe")));
+  const auto gguf = load_gguf(folder_ / "a.gguf");
+  EXPECT_EQ(gguf.at("blk.1.ffn_gate_exps.weight.lora_a").shape(), (Shape{4, 3, 64}));
+  EXPECT_EQ(gguf.at("blk.1.ffn_gate_exps.weight.lora_b").shape(), (Shape{4, 48, 3}));
+  EXPECT_EQ(gguf.at("blk.1.ffn_down_exps.weight.lora_a").shape(), (Shape{4, 3, 48}));
+  save_adapters(folder_ / "adapter_model.safetensors", *adapted(small_config("qwen3moe")));
+  auto tensors = load_safetensors(folder_ / "adapter_model.safetensors");
+  const std::string expert = "base_model.model.model.layers.1.mlp.experts.2.gate_proj.lora_";
+  EXPECT_EQ(tensors.at(expert + "A.weight").shape(), (Shape{3, 64}));
+  EXPECT_EQ(tensors.at(expert + "B.weight").shape(), (Shape{48, 3}));
+  const auto config = nlohmann::json::parse(std::ifstream(folder_ / "adapter_config.json"));
+  EXPECT_EQ(config["target_modules"],
+            nlohmann::json({"down_proj", "gate_proj", "k_proj", "o_proj", "q_proj", "up_proj", "v_proj"}));
+
+  // Experts that are not in the file have none.
+  NamedTensors some;
+  for (const auto& [name, tensor] : tensors)
+    if (name.find("experts.2.") == std::string::npos) some.emplace_back(name, tensor);
+  save_safetensors(folder_ / "adapter_model.safetensors", some);
+  const auto model = small_model(small_config("qwen3moe"));
+  load_adapters(folder_.path(), *model);
+  const Tensor b = model->blocks[1].ffn->gate->lora_b.detach().reshape({4, 48, 3});
+  EXPECT_EQ(abs(b.select(0, 2)).max().item<double>(), 0);
+  EXPECT_GT(abs(b.select(0, 1)).max().item<double>(), 0);
+}
+
+TEST_F(AdapterFile, BelongsToFrozenExpertsAsWell) {
+  const DecoderConfig config = small_config("qwen3moe");
+  const auto model = adapted(config);
+  save_adapters(folder_ / "a.gguf", *model);
+  save_gguf_model(folder_ / "base.gguf", *small_model(config), nullptr);
+  const Model base = load_model(folder_ / "base.gguf");
+  ASSERT_TRUE(base.decoder->blocks[0].ffn->up.frozen());
+  load_adapters(folder_ / "a.gguf", *base.decoder);
+  expect_near(logits_of(*base.decoder), logits_of(*model), 2e-3);
+  base.decoder->merge_adapters();
+  expect_near(logits_of(*base.decoder), logits_of(*model), 2e-3);
+}
+
 /// A GGUF file has pairs of neighbours, so that an adapter fits the model in such a file, too.
 TEST_F(AdapterFile, FitsTheModelInAnotherOrderOfRows) {
   DecoderConfig config = small_config("llama");
@@ -269,7 +324,7 @@ TEST_F(AdapterFile, IsRefusedInWords) {
   }
   auto endless = adapted(small_config("llama"));
   for (DecoderBlock& block : endless->blocks)
-    for (const NamedProjection& own : block.projections())
+    for (const NamedProjection& own : block.adapter_layers())
       own.layer->lora_scale = std::numeric_limits<double>::infinity();
   save_adapters(folder_ / "endless.gguf", *endless);
   EXPECT_THAT(adapter_file_refusal([&] { load_adapters(folder_ / "endless.gguf", *model); }),

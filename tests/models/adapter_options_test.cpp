@@ -21,7 +21,7 @@ using testing::ThrowsMessage;
 std::size_t adapters_of(Decoder& decoder, const std::string& name) {
   std::size_t count = 0;
   for (DecoderBlock& block : decoder.blocks)
-    for (const NamedProjection& own : block.projections())
+    for (const NamedProjection& own : block.adapter_layers())
       count += own.layer->has_adapter() && own.name.find(name) != std::string::npos ? 1 : 0;
   return count;
 }
@@ -52,6 +52,25 @@ TEST(AdapterOptions, TargetsHaveTheNamesOfTheDecoderAndOfHuggingFace) {
   const auto packed = small_model(small_config("gpt2"));
   packed->add_adapters({.rank = 2, .targets = {"c_attn"}});
   EXPECT_EQ(adapters_of(*packed, "attention.qkv"), 2U);
+}
+
+TEST(AdapterOptions, TargetsMayBeExpertsAndLayersThatKeepAState) {
+  using Targets = std::vector<std::string>;
+  for (const Targets& targets : {Targets{"experts"}, Targets{"gate_proj", "up_proj", "down_proj"},
+                                 Targets{"experts.0.gate_proj", "ffn.up", "down"}}) {
+    const auto model = small_model(small_config("qwen3moe"));
+    model->add_adapters({.rank = 2, .targets = targets});
+    EXPECT_EQ(adapters_of(*model, ""), 6U) << targets[0];
+  }
+  const auto shared = small_model(small_config("glm4moe"));  // one layer of two has experts, and a shared one
+  shared->add_adapters({.rank = 2, .targets = {"experts"}});
+  EXPECT_EQ(adapters_of(*shared, ""), 3U);
+  const auto all = small_model(small_config("glm4moe"));
+  all->add_adapters({.rank = 2, .targets = {"all"}});
+  EXPECT_EQ(adapters_of(*all, "ffn"), 9U);
+  EXPECT_EQ(adapters_of(*all, "ffn.shared"), 3U);
+  EXPECT_THAT([&] { small_model(small_config("llama"))->add_adapters({.targets = {"experts"}}); },
+              ThrowsMessage<Error>(HasSubstr("'experts'")));
 }
 
 TEST(AdapterOptions, RefusesUnknownTargetsAndOddNumbers) {
