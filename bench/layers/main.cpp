@@ -12,14 +12,14 @@ using namespace etna;
 // Times layers as PyTorch users meet them: forward, and forward with backward. Rows of two libraries with the same name
 // may be put side by side.
 int main(int argc, char** argv) {
-  CLI::App app("Times convolutions, recurrent layers, sorting and a small CNN");
-  std::vector<std::string> devices, groups = {"conv", "lstm", "sort", "attention", "prompt", "cnn"},
+  CLI::App app("Times convolutions, recurrent layers, sorting, mixtures of experts and a small CNN");
+  std::vector<std::string> devices, groups = {"conv", "lstm", "sort", "attention", "prompt", "experts", "cnn"},
                                     dtypes = {"f32", "bf16"};
   std::string mode = "eager", only;
   bench::add_device_option(app, devices);
-  app.add_option("--groups", groups, "of conv, lstm, sort, attention, prompt, cnn")
+  app.add_option("--groups", groups, "of conv, lstm, sort, attention, prompt, experts, cnn")
       ->delimiter(',')
-      ->check(CLI::IsMember({"conv", "lstm", "sort", "attention", "prompt", "cnn"}));
+      ->check(CLI::IsMember({"conv", "lstm", "sort", "attention", "prompt", "experts", "cnn"}));
   app.add_option("--dtypes", dtypes, "of f32, bf16")->delimiter(',')->check(CLI::IsMember({"f32", "bf16"}));
   app.add_option("--mode", mode, "eager or captured")->check(CLI::IsMember({"eager", "captured"}));
   app.add_option("--only", only, "part of the names of the rows to time");
@@ -41,6 +41,7 @@ int main(int argc, char** argv) {
         if (wanted.contains("sort")) bench::sorting(setting, print);
         if (wanted.contains("attention")) bench::attentions(setting, print);
         if (wanted.contains("prompt")) bench::prompts(setting, print);
+        if (wanted.contains("experts")) bench::mixtures(setting, print);
         if (wanted.contains("cnn")) bench::small_cnn(setting, print);
       }
     }

@@ -39,6 +39,7 @@ void recurrent(const Setting& setting, const Print& print);
 void sorting(const Setting& setting, const Print& print);
 void attentions(const Setting& setting, const Print& print);
 void prompts(const Setting& setting, const Print& print);
+void mixtures(const Setting& setting, const Print& print);
 void small_cnn(const Setting& setting, const Print& print);
 
 }  // namespace bench
