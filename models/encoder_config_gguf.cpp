@@ -6,12 +6,24 @@
 namespace etna::models {
 namespace {
 
+/// Layers with a window: all but the first of every n.
+void read_windows_gguf(const io::GgufFile& file, const std::string& architecture, EncoderConfig& c) {
+  const std::string of_window = architecture + ".attention.sliding_window";
+  c.window = file.integer(of_window, 2 * c.window) / 2;
+  c.window_rope_base = file.number(architecture + ".rope.freq_base_swa", c.window_rope_base);
+  const std::int64_t every = file.integer(of_window + "_pattern", 3);
+  if (every < 1) throw FormatError(fmt::format("'{}_pattern' is {}; it must be above 0", of_window, every));
+  if (c.layers < 1 || c.layers > 1 << 14) return;  // which check() refuses
+  for (std::int64_t i = 0; i < c.layers; ++i) c.windowed.push_back(i % every != 0);
+}
+
 EncoderConfig read_encoder_gguf(const io::GgufFile& file) {
   const std::string architecture = file.string("general.architecture");
   const EncoderFamily* family = find_encoder_gguf(architecture);
   if (family == nullptr) {
     throw FormatError(
-        fmt::format("models of the architecture '{}' are no text encoders that run here; these do: bert, nomic-bert",
+        fmt::format("models of the architecture '{}' are no text encoders that run here; these do: bert, nomic-bert, "
+                    "modern-bert",
                     architecture));
   }
   const auto key = [&](const char* last) { return architecture + "." + last; };
@@ -35,12 +47,13 @@ EncoderConfig read_encoder_gguf(const io::GgufFile& file) {
   c.token_types = rows_of("token_types.weight");
   c.attention_bias = has("blk.0.attn_q.bias") || has("blk.0.attn_qkv.bias");
   c.ffn_bias = has("blk.0.ffn_up.bias");
-  c.gated = has("blk.0.ffn_gate.weight");
+  c.gated = has("blk.0.ffn_gate.weight") || rows_of("blk.0.ffn_up.weight") == 2 * c.feed_forward;
   if (c.positions == PositionKind::learned) c.context = rows_of("position_embd.weight");
   if (c.positions == PositionKind::rotary) {
     c.rope_base = file.number(key("rope.freq_base"), c.rope_base);
     c.rope_size = c.head_size;
   }
+  if (c.window > 0) read_windows_gguf(file, architecture, c);
   c.classifier.labels = has("cls.weight") ? rows_of("cls.output.weight") : 0;
   return c;
 }

@@ -88,6 +88,9 @@ constexpr std::pair<std::string_view, std::string_view> kModernbertNames[] = {
     {"classifier.norm", "head.norm"},
     {"classifier.output", "classifier"}};
 
+constexpr std::pair<std::string_view, std::string_view> kModernbertGguf[] = {
+    {"attention_norm", "attn_norm"}, {"ffn_norm", "ffn_norm"}, {"norm", "output_norm"}, {"ffn.gate_and_up", "ffn_up"}};
+
 constexpr std::pair<std::string_view, std::string_view> kDistilbertKeys[] = {{"hidden_size", "dim"},
                                                                              {"num_hidden_layers", "n_layers"},
                                                                              {"num_attention_heads", "n_heads"},
@@ -128,8 +131,9 @@ constexpr EncoderFamily kEncoders[] = {
      .blocks = "transformer.layer",
      .keys = kDistilbertKeys},
     {.hugging_face = "modernbert",
-     .gguf = "",
+     .gguf = "modern-bert",
      .apply = modernbert,
+     .gguf_names = kModernbertGguf,
      .names = kModernbertNames,
      .prefix = "model.",
      .blocks = "layers",

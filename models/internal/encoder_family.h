@@ -15,6 +15,7 @@ struct EncoderFamily {
   std::string_view gguf;          ///< `general.architecture` of a GGUF file; empty: none that is known
   /// What the name says about a design before its sizes are known.
   void (*apply)(EncoderConfig& config);
+  PartNames gguf_names = {};  ///< other than BERT's, in GGUF files
 
   // ---- tensors in files of Hugging Face
   PartNames names = {};          ///< other than BERT's

@@ -42,11 +42,21 @@ constexpr std::pair<std::string_view, std::string_view> kGgufEncoder[] = {{"toke
                                                                           {"classifier.dense", "cls"},
                                                                           {"classifier.output", "cls.output"}};
 
-std::string gguf_encoder_part(const Parts& parts) {
+std::string gguf_encoder_part(const EncoderFamily& family, const Parts& parts) {
   std::string name = parts.part;
-  for (const auto& [own, theirs] : kGgufEncoder)
-    if (own == parts.part) name = theirs;
+  for (const PartNames names : {PartNames(kGgufEncoder), family.gguf_names})
+    for (const auto& [own, theirs] : names)
+      if (own == parts.part) name = theirs;
   return (parts.block.empty() ? name : fmt::format("blk.{}.{}", parts.block, name)) + parts.kind;
+}
+
+/// The gate or the up projection, where both are one matrix; nothing where they are not.
+StoredPlaces within_gate_and_up(const EncoderConfig& config, const HasTensor& has, const std::string& part,
+                                StoredPlace both) {
+  if ((part != "ffn.gate" && part != "ffn.up") || !has(both.name)) return {};
+  both.packed = 2 * config.feed_forward;
+  both.begin = part == "ffn.up" ? config.feed_forward : 0;
+  return {std::move(both)};
 }
 
 /// One matrix, or three below each other. @param place of a part that has a tensor of its own in the file
@@ -83,25 +93,20 @@ StoredWeights::Locate encoder_places(const EncoderConfig& config, const std::str
       return StoredPlace{part.starts_with("classifier.") && has(head) ? head : has(greek) ? greek : usual};
     };
     if (parts.part == "qkv") return encoder_qkv(config, has, place);
-    if (parts.part == "ffn.gate" || parts.part == "ffn.up") {
-      StoredPlace both = place("ffn.gate_and_up");
-      if (has(both.name)) {
-        both.packed = 2 * config.feed_forward;
-        both.begin = parts.part == "ffn.up" ? config.feed_forward : 0;
-        return {std::move(both)};
-      }
-    }
-    return {place(parts.part)};
+    const StoredPlaces packed = within_gate_and_up(config, has, parts.part, place("ffn.gate_and_up"));
+    return packed.empty() ? StoredPlaces{place(parts.part)} : packed;
   };
 }
 
 StoredWeights::Locate gguf_encoder_places(const EncoderConfig& config, const HasTensor& has) {
-  return [&config, has](const std::string& name) -> StoredPlaces {
+  return [&config, has, &family = family_of(config)](const std::string& name) -> StoredPlaces {
     const Parts parts = parts_of(name);
     const auto place = [&](const std::string& part) {
-      return StoredPlace{gguf_encoder_part({parts.block, part, parts.kind})};
+      return StoredPlace{gguf_encoder_part(family, {parts.block, part, parts.kind})};
     };
-    return parts.part == "qkv" ? encoder_qkv(config, has, place) : StoredPlaces{place(parts.part)};
+    if (parts.part == "qkv") return encoder_qkv(config, has, place);
+    const StoredPlaces packed = within_gate_and_up(config, has, parts.part, place("ffn.gate_and_up"));
+    return packed.empty() ? StoredPlaces{place(parts.part)} : packed;
   };
 }
 
@@ -115,6 +120,8 @@ UnusedTensor encoder_unused(const std::string& prefix, const std::string& name) 
   return head ? UnusedTensor::other : UnusedTensor::part;
 }
 
-std::string gguf_encoder_name(const std::string& name) { return gguf_encoder_part(parts_of(name)); }
+std::string gguf_encoder_name(const EncoderConfig& config, const std::string& name) {
+  return gguf_encoder_part(family_of(config), parts_of(name));
+}
 
 }  // namespace etna::models

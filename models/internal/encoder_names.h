@@ -17,7 +17,7 @@ StoredWeights::Locate gguf_encoder_places(const EncoderConfig& config, const Has
 UnusedTensor encoder_unused(const std::string& prefix, const std::string& name);
 
 /// A GGUF file's name of an encoder's weight; queries, keys and values are "qkv", or "query", "key" and "value".
-std::string gguf_encoder_name(const std::string& name);
+std::string gguf_encoder_name(const EncoderConfig& config, const std::string& name);
 
 /// The number that GGUF files have for a pooling; kGgufRank is that of models with a classifier.
 constexpr std::int64_t kGgufRank = 4;

@@ -9,6 +9,7 @@
 #include <etna/tensor/ops.h>
 #include <nn/on_device.h>
 
+#include "data/temporary_folder.h"
 #include "small_models.h"
 
 // Encoders of random weights against what Hugging Face's transformers computes with them. ETNA_MODELS names the folder
@@ -28,8 +29,10 @@ class EncoderOracle : public testing::TestWithParam<std::string> {
   }
   /// @return the largest difference of the vectors of tokens, and of their mean
   double error_of(Device device, bool trainable) const {
+    return error_of(load_encoder(folder_, {.device = device, .trainable = trainable}), device);
+  }
+  double error_of(const EncoderModel& model, Device device) const {
     const NoGrad no_grad;
-    const EncoderModel model = load_encoder(folder_, {.device = device, .trainable = trainable});
     const auto tokens = expected_["tokens"].get<std::vector<std::int64_t>>();
     const Tensor input = from_vector(tokens, {1, std::ssize(tokens)}, device);
     const Tensor hidden = model.encoder->forward(input);
@@ -58,6 +61,18 @@ TEST_P(EncoderOracle, GivesTheVectorsOfTheOriginal) {
   RecordProperty("error", std::to_string(error));
   EXPECT_LT(error, multiplies_exactly(device, "BF16") ? 2e-5 : 5e-2);
   EXPECT_LT(error_of(device, true), 2e-5);
+}
+
+TEST_P(EncoderOracle, GivesTheSameFromGguf) {
+  const TemporaryFolder folder;
+  const EncoderModel model = load_encoder(folder_, {.trainable = true});
+  const std::string name = GetParam();
+  if (name == "electra" || name == "mpnet") {
+    EXPECT_THROW(save_gguf_encoder(folder / "model.gguf", *model.encoder, nullptr), FormatError);
+    return;
+  }
+  save_gguf_encoder(folder / "model.gguf", *model.encoder, nullptr);
+  EXPECT_LT(error_of(load_encoder(folder / "model.gguf", {.trainable = true}), kCPU), 2e-5);
 }
 
 INSTANTIATE_TEST_SUITE_P(Encoders, EncoderOracle,
