@@ -46,7 +46,7 @@ struct AdapterPlace {
 class FileKind {
  public:
   FileKind(bool gguf, const DecoderConfig& config)
-      : gguf_(gguf), config_(config), architecture_(architecture_of(config)) {}
+      : gguf_(gguf), config_(gguf ? gguf_config(config) : config), architecture_(architecture_of(config_)) {}
 
   bool gguf() const { return gguf_; }
   /// The places of a layer's matrix in the model's file, which may have several in one, and one for each expert.
@@ -111,11 +111,11 @@ class FileKind {
   /// Files have the rows of rotated heads in one order, whatever the decoder's is.
   Tensor to_file(const std::string& layer, const Tensor& rows) const {
     if (!turns(layer)) return rows;
-    return gguf_ ? with_neighbours(rows, config_.head_size) : with_halves(rows, config_.head_size);
+    return ordered(rows, gguf_);
   }
   Tensor from_file(const std::string& layer, const Tensor& rows) const {
     if (!turns(layer)) return rows;
-    return gguf_ ? with_halves(rows, config_.head_size) : with_neighbours(rows, config_.head_size);
+    return ordered(rows, !gguf_);
   }
 
  private:
@@ -124,8 +124,13 @@ class FileKind {
     return rotated && architecture_.neighbours_in_gguf && config_.rope.interleaved != gguf_;
   }
 
+  Tensor ordered(const Tensor& rows, bool neighbours) const {
+    const std::int64_t head = config_.head_size, turned = config_.rope.size;
+    return neighbours ? with_neighbours(rows, head, turned) : with_halves(rows, head, turned);
+  }
+
   bool gguf_;
-  const DecoderConfig& config_;
+  const DecoderConfig config_;
   const Architecture& architecture_;
 };
 
@@ -395,7 +400,7 @@ void save_adapters(const FilePath& path, const Decoder& decoder) {
   }
   save_gguf(path, tensors,
             {.metadata = {{"general.type", std::string("adapter")},
-                          {"general.architecture", decoder.config.architecture},
+                          {"general.architecture", gguf_config(decoder.config).architecture},
                           {"adapter.type", std::string("lora")},
                           {"adapter.lora.alpha", static_cast<float>(peft.alpha)}}});
 }

@@ -84,6 +84,8 @@ struct StateConfig {
   std::int64_t heads = 0;
   std::int64_t key_size = 0, value_size = 0;  ///< elements of a head, which keeps a matrix of both
   bool kernel_bias = false, input_bias = false, output_bias = false;
+  /// Delta nets: head h of values has the keys of head h mod key_heads, else of h / (heads / key_heads).
+  bool tiled = false;
   // Mamba-2
   bool norm = true;                            ///< of the result, with the gate
   bool norm_before_gate = false;               ///< else the gated result is normed

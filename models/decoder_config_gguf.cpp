@@ -6,10 +6,45 @@
 #include <etna/device/internal/log.h>
 #include <etna/models/decoder_config.h>
 #include <etna/models/internal/architecture.h>
+#include <etna/models/internal/gguf_fields.h>
 #include <etna/tensor/io/gguf.h>
 #include <etna/tensor/io/internal/llama2c.h>
 
 namespace etna::models {
+
+std::vector<std::int64_t> GgufFields::by_layer(const char* key, std::int64_t layers) const {
+  const io::GgufValue* value = find(key);
+  if (value == nullptr || !value->is_list())
+    return std::vector<std::int64_t>(static_cast<std::size_t>(layers), integer(key));
+  std::vector<std::int64_t> all = file.integers(prefix_ + key);
+  // Layers that predict further tokens are behind the others.
+  if (std::ssize(all) != layers && std::ssize(all) != layers + integer("nextn_predict_layers", 0))
+    throw FormatError(fmt::format("'{}{}' has {} numbers for {} layers", prefix_, key, all.size(), layers));
+  all.resize(static_cast<std::size_t>(layers));
+  return all;
+}
+
+std::int64_t GgufFields::of_layers(const char* key, std::int64_t layers, bool some_have_none) const {
+  const io::GgufValue* value = find(key);
+  if (value == nullptr || !value->is_list()) return integer(key);
+  const std::vector<std::int64_t> all = by_layer(key, layers);
+  const std::int64_t most = all.empty() ? 0 : *std::max_element(all.begin(), all.end());
+  for (const std::int64_t one : all) {
+    if (some_have_none && (one == 0 || one == most)) continue;
+    if (one != all[0]) {
+      throw FormatError(
+          fmt::format("'{}{}' is {} in the first layer and {} in another; layers of different sizes do "
+                      "not run here",
+                      prefix_, key, all[0], one));
+    }
+  }
+  return some_have_none ? most : all.at(0);
+}
+
+bool GgufFields::has_tensor(std::int64_t layer, const char* part) const {
+  return file.find_tensor(fmt::format("blk.{}.{}", layer, part)) != nullptr;
+}
+
 namespace {
 
 RopeScaling scaling_named(const std::string& type) {
@@ -20,46 +55,7 @@ RopeScaling scaling_named(const std::string& type) {
   throw FormatError(fmt::format("the scaling of rope is '{}'; known are none, linear, yarn and longrope", type));
 }
 
-class Reader {
- public:
-  Reader(const io::GgufFile& file, std::string architecture) : file_(file), prefix_(architecture + ".") {}
-  std::int64_t integer(const char* key) const { return file_.integer(prefix_ + key); }
-  std::int64_t integer(const char* key, std::int64_t otherwise) const {
-    return file_.integer(prefix_ + key, otherwise);
-  }
-  /// A number that may be given for each layer, if all are equal.
-  /// @param some_have_none layers may have 0
-  std::int64_t of_layers(const char* key, std::int64_t layers, bool some_have_none) const {
-    const io::GgufValue* value = file_.find(prefix_ + key);
-    if (value == nullptr || !value->is_list()) return integer(key);
-    const std::vector<std::int64_t> all = file_.integers(prefix_ + key);
-    if (std::ssize(all) != layers)
-      throw FormatError(fmt::format("'{}{}' has {} numbers for {} layers", prefix_, key, all.size(), layers));
-    const std::int64_t most = layers > 0 ? *std::max_element(all.begin(), all.end()) : 0;
-    for (const std::int64_t one : all) {
-      if (some_have_none && (one == 0 || one == most)) continue;
-      if (one != all[0]) {
-        throw FormatError(
-            fmt::format("'{}{}' is {} in the first layer and {} in another; layers of different sizes do "
-                        "not run here",
-                        prefix_, key, all[0], one));
-      }
-    }
-    return some_have_none ? most : all.at(0);
-  }
-  double number(const char* key, double otherwise) const { return file_.number(prefix_ + key, otherwise); }
-  std::string string(const char* key, const std::string& otherwise) const {
-    return file_.string(prefix_ + key, otherwise);
-  }
-  bool boolean(const char* key, bool otherwise) const { return file_.boolean(prefix_ + key, otherwise); }
-  bool has(const char* key) const { return file_.find(prefix_ + key) != nullptr; }
-
- private:
-  const io::GgufFile& file_;
-  std::string prefix_;
-};
-
-void decoder_config_gguf_read_rope(const Reader& read, const io::GgufFile& file, DecoderConfig& c) {
+void decoder_config_gguf_read_rope(const GgufFields& read, const io::GgufFile& file, DecoderConfig& c) {
   RopeConfig& rope = c.rope;
   rope.size = read.integer("rope.dimension_count", rope.size);
   rope.base = read.number("rope.freq_base", rope.base);
@@ -107,7 +103,7 @@ void read_windows(const io::GgufFile& file, DecoderConfig& c) {
   const io::GgufValue* pattern = file.find(key);
   if (pattern == nullptr || c.window == 0) return;
   if (pattern->type() != io::GgufType::array) {
-    c.window_every = file.integer(key);
+    c.window_every = std::max<std::int64_t>(1, file.integer(key));
     return;
   }
   const bool of_switches = pattern->item_type() == io::GgufType::boolean;
@@ -122,7 +118,7 @@ void read_windows(const io::GgufFile& file, DecoderConfig& c) {
 }
 
 /// Factors of embeddings, logits and the residual stream, and of queries by their position.
-void read_factors(const Reader& read, const Architecture& architecture, DecoderConfig& c) {
+void read_factors(const GgufFields& read, const Architecture& architecture, DecoderConfig& c) {
   if (architecture.factors == GgufFactors::all) {
     c.embedding_scale = read.number("embedding_scale", c.embedding_scale);
     c.residual_scale = read.number("residual_scale", c.residual_scale);
@@ -138,7 +134,7 @@ void read_factors(const Reader& read, const Architecture& architecture, DecoderC
 }
 
 /// Mixtures of experts: a layer has one if it has a router.
-void read_gguf_experts(const Reader& read, const io::GgufFile& file, DecoderConfig& c) {
+void read_gguf_experts(const GgufFields& read, const io::GgufFile& file, DecoderConfig& c) {
   ExpertConfig& e = c.experts;
   e.count = read.integer("expert_count", 0);
   if (e.count == 0 || c.layers > kMostLayers) return;
@@ -157,9 +153,8 @@ void read_gguf_experts(const Reader& read, const io::GgufFile& file, DecoderConf
   std::vector<bool> has;
   e.choice_bias = false;
   for (std::int64_t i = 0; i < c.layers; ++i) {
-    const auto there = [&](const char* part) { return file.find_tensor(fmt::format("blk.{}.{}", i, part)) != nullptr; };
-    has.push_back(there("ffn_gate_inp.weight"));
-    e.choice_bias = e.choice_bias || there("exp_probs_b.bias");
+    has.push_back(read.has_tensor(i, "ffn_gate_inp.weight"));
+    e.choice_bias = e.choice_bias || read.has_tensor(i, "exp_probs_b.bias");
     const io::GgufTensor* shared = file.find_tensor(fmt::format("blk.{}.ffn_up_shexp.weight", i));
     if (shared != nullptr && shared->shape.rank() == 2) e.shared = shared->shape[0];
   }
@@ -167,11 +162,9 @@ void read_gguf_experts(const Reader& read, const io::GgufFile& file, DecoderConf
 }
 
 /// Layers that keep a state: what a layer has follows from its tensors.
-void read_gguf_states(const Reader& read, const io::GgufFile& file, const StateRules& rules, DecoderConfig& c) {
+void read_gguf_states(const GgufFields& read, const StateRules& rules, DecoderConfig& c) {
   StateConfig& s = c.state;
-  const auto has = [&](std::int64_t layer, const char* part) {
-    return file.find_tensor(fmt::format("blk.{}.{}", layer, part)) != nullptr;
-  };
+  const auto has = [&](std::int64_t layer, const char* part) { return read.has_tensor(layer, part); };
   if (rules.mixer == MixerKind::convolution) {
     s.kernel = read.integer("shortconv.l_cache");
   } else {
@@ -179,7 +172,9 @@ void read_gguf_states(const Reader& read, const io::GgufFile& file, const StateR
     s.kernel = read.integer("ssm.conv_kernel");
     s.key_size = read.integer("ssm.state_size");
     s.heads = read.integer("ssm.time_step_rank");
-    s.key_heads = s.norm_groups = read.integer("ssm.group_count", 1);
+    s.key_heads = read.integer("ssm.group_count", 1);
+    if (rules.mixer != MixerKind::delta) s.norm_groups = s.key_heads;
+    s.tiled = rules.tiled_in_gguf && s.key_heads != s.heads;
     if (s.heads < 1 || inner % s.heads != 0)
       throw FormatError(fmt::format(
           "'ssm.inner_size' is {} and 'ssm.time_step_rank' {}; the second must divide the first", inner, s.heads));
@@ -191,7 +186,7 @@ void read_gguf_states(const Reader& read, const io::GgufFile& file, const StateR
   const bool rotary = rules.rotary && (!rules.asks_for_rotary || read.boolean("rope.scaling.finetuned", false));
   for (std::int64_t i = 0; i < c.layers; ++i) {
     LayerConfig& layer = c.each_layer.emplace_back();
-    const bool state = has(i, "ssm_in.weight") || has(i, "shortconv.in_proj.weight");
+    const bool state = has(i, "ssm_conv1d.weight") || has(i, "shortconv.in_proj.weight");
     layer.mixer = state ? rules.mixer : has(i, "attn_q.weight") ? MixerKind::attention : MixerKind::none;
     layer.has_feed_forward = has(i, "ffn_up.weight") || has(i, "ffn_gate_inp.weight");
     layer.rotary = rotary;
@@ -200,12 +195,26 @@ void read_gguf_states(const Reader& read, const io::GgufFile& file, const StateR
   }
 }
 
+/// The width of feed-forward layers that are no mixtures, or of all where these are alike.
+std::int64_t feed_forward_in(const GgufFields& read, const Architecture& architecture, std::int64_t layers) {
+  const io::GgufValue* value = read.find("feed_forward_length");
+  if (value == nullptr && (architecture.states.no_attention || read.integer("expert_count", 0) > 0)) return 0;
+  const bool differ =
+      architecture.sizes_by_layer || (architecture.states.single && read.integer("expert_count", 0) > 0);
+  if (!differ || layers > kMostLayers || value == nullptr || !value->is_list())
+    return read.of_layers("feed_forward_length", layers, architecture.states.there());
+  const std::vector<std::int64_t> all = read.by_layer("feed_forward_length", layers);
+  for (std::int64_t i = 0; i < layers; ++i)
+    if (read.has_tensor(i, "ffn_up.weight")) return all[static_cast<std::size_t>(i)];
+  return 0;
+}
+
 DecoderConfig decoder_config_gguf_read_config(const io::GgufFile& file) {
   DecoderConfig c;
   c.architecture = file.string("general.architecture");
   const Architecture& architecture = require_architecture(c.architecture);
   architecture.apply(c);
-  const Reader read(file, c.architecture);
+  const GgufFields read(file, c.architecture);
   c.name = file.string("general.name", "");
   c.context = read.integer("context_length");
   c.width = read.integer("embedding_length");
@@ -215,14 +224,17 @@ DecoderConfig decoder_config_gguf_read_config(const io::GgufFile& file) {
     throw FormatError(fmt::format("'{}.block_count' is {}; it must be above 0", c.architecture, c.layers));
   const bool states = architecture.states.there();
   c.heads = read.of_layers("attention.head_count", c.layers, states);
-  c.kv_heads =
-      read.has("attention.head_count_kv") ? read.of_layers("attention.head_count_kv", c.layers, states) : c.heads;
+  c.kv_heads = c.heads;
+  if (read.has("attention.head_count_kv"))
+    c.kv_heads = architecture.sizes_by_layer && c.layers <= kMostLayers
+                     ? read.by_layer("attention.head_count_kv", c.layers).front()
+                     : read.of_layers("attention.head_count_kv", c.layers, states);
   if (c.kv_heads < 1 && !states)
     throw FormatError(
         fmt::format("'{}.attention.head_count_kv' is {}; it must be above 0", c.architecture, c.kv_heads));
   c.head_size = read.integer("attention.key_length", 0);
-  c.feed_forward = read.of_layers("feed_forward_length", c.layers, states);
-  if (read.integer("attention.value_length", c.head_size) != c.head_size)
+  c.feed_forward = feed_forward_in(read, architecture, c.layers);
+  if (!architecture.latent && read.integer("attention.value_length", c.head_size) != c.head_size)
     throw FormatError("heads of keys and of values have different sizes; they must be equal");
   c.norm_eps = read.number(
       c.norm == NormKind::rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon", c.norm_eps);
@@ -233,12 +245,12 @@ DecoderConfig decoder_config_gguf_read_config(const io::GgufFile& file) {
                c.vocabulary);
   c.attention_softcap = read.number("attn_logit_softcapping", c.attention_softcap);
   c.logit_softcap = read.number("final_logit_softcapping", c.logit_softcap);
-  c.attention_scale = read.number("attention.scale", 0);
+  c.attention_scale = read.number("attention.scale", c.attention_scale);
   c.window = read.integer("attention.sliding_window", 0);
   read_windows(file, c);
   fill_defaults(c);
   set_layers(c);
-  if (states) read_gguf_states(read, file, architecture.states, c);
+  if (states) read_gguf_states(read, architecture.states, c);
   read_gguf_experts(read, file, c);
   decoder_config_gguf_read_rope(read, file, c);
   if (architecture.plain_window_rope && c.window > 0 && c.window_rope_base == 0) c.window_rope_base = c.rope.base;
@@ -262,6 +274,7 @@ DecoderConfig decoder_config_gguf_read_config(const io::GgufFile& file) {
   // Gemma 2 and 3 with 27 billion weights scale by what a head has of the width. Their files do not say so.
   if (architecture.wide_scores_at_layers == c.layers && c.attention_scale == 0 && c.heads > 0)
     c.attention_scale = 1 / std::sqrt(static_cast<double>(c.width / c.heads));
+  if (architecture.read_gguf != nullptr) architecture.read_gguf(read, c);
   return c;
 }
 

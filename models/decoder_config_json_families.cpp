@@ -7,19 +7,11 @@
 
 #include <etna/models/internal/architecture_rows.h>
 #include <etna/models/internal/config_fields.h>
+#include <etna/models/internal/config_parts.h>
 
 // What config.json says of families with parts that few have, layer by layer.
 namespace etna::models {
 namespace {
-
-/// The layers as they are so far. @throws FormatError for more than a model has
-std::vector<LayerConfig> layers_of(const DecoderConfig& c) {
-  if (c.layers < 1 || c.layers > kMostLayers)
-    throw FormatError(fmt::format("'num_hidden_layers' is {}; it must be from 1 to {}", c.layers, kMostLayers));
-  std::vector<LayerConfig> layers;
-  for (std::int64_t i = 0; i < c.layers; ++i) layers.push_back(c.layer(i));
-  return layers;
-}
 
 /// A list with a number for each layer, or nothing. @throws FormatError for a list of another length
 const Json* list_of_layers(const Json& json, const char* key, const DecoderConfig& c) {
@@ -36,24 +28,6 @@ const Json* list_of_layers(const Json& json, const char* key, const DecoderConfi
 double number_at(const Json& list, std::int64_t index) {
   const Json& one = list.at(static_cast<std::size_t>(index));
   return one.is_boolean() ? (one.get<bool>() ? 1 : 0) : one.get<double>();
-}
-
-/// Layers behind the last `count` attend to keys of the last one before them of their kind.
-void share_keys(const Json& json, std::vector<LayerConfig>& layers) {
-  const auto count = read<std::int64_t>(json, "num_kv_shared_layers", 0);
-  const auto first = std::ssize(layers) - count;
-  if (count < 0 || first < 0)
-    throw FormatError(fmt::format("'num_kv_shared_layers' is {} of {} layers", count, layers.size()));
-  for (std::int64_t i = first; first > 0 && i < std::ssize(layers); ++i) {
-    LayerConfig& own = layers[static_cast<std::size_t>(i)];
-    for (std::int64_t before = 0; before < first; ++before)
-      if ((layers[static_cast<std::size_t>(before)].window > 0) == (own.window > 0)) own.shares = before;
-    if (own.shares < 0)
-      throw FormatError(
-          fmt::format("layer {} shares keys ('num_kv_shared_layers'), but no layer before {} is of its "
-                      "kind",
-                      i, first));
-  }
 }
 
 void read_layer_inputs(const Json& json, DecoderConfig& c) {
@@ -161,7 +135,7 @@ void read_gemma3n(const Json& json, DecoderConfig& c) {
     layer.sparsity = sparsity != nullptr ? number_at(*sparsity, i) : c.layers > 10 && i < 10 ? 0.95 : 0;
   }
   if (columns != nullptr) c.feed_forward = layers[0].feed_forward;
-  share_keys(json, layers);
+  share_keys(layers, read<std::int64_t>(json, "num_kv_shared_layers", 0));
   c.each_layer = std::move(layers);
 }
 
@@ -172,7 +146,7 @@ void read_gemma4(const Json& json, DecoderConfig& c) {
   std::vector<LayerConfig> layers = layers_of(c);
   layers.back().window = 0;  // whatever the file says
   read_sizes_by_layer(json, c, layers);
-  share_keys(json, layers);
+  share_keys(layers, read<std::int64_t>(json, "num_kv_shared_layers", 0));
   for (LayerConfig& layer : layers) {
     if (layer.shares < 0) continue;
     layer.keys_are_values = false;

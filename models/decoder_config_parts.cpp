@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <etna/models/internal/architecture.h>
 #include <etna/models/internal/config_parts.h>
 
 // Parts that few decoders have: sizes of layers, shared keys, inputs of blocks, streams, experts with biases.
@@ -73,6 +74,25 @@ bool differs(const LayerConfig& one) {
 bool any_differs(const DecoderConfig& c) { return std::any_of(c.each_layer.begin(), c.each_layer.end(), differs); }
 
 }  // namespace
+
+std::vector<LayerConfig> layers_of(const DecoderConfig& c) {
+  if (c.layers < 1 || c.layers > kMostLayers)
+    refuse(fmt::format("there are {} layers; wanted from 1 to {}", c.layers, kMostLayers));
+  std::vector<LayerConfig> layers;
+  for (std::int64_t i = 0; i < c.layers; ++i) layers.push_back(c.layer(i));
+  return layers;
+}
+
+void share_keys(std::vector<LayerConfig>& layers, std::int64_t count) {
+  const auto first = std::ssize(layers) - count;
+  if (count < 0 || first < 0) refuse(fmt::format("{} layers of {} share keys of earlier ones", count, layers.size()));
+  for (std::int64_t i = first; first > 0 && i < std::ssize(layers); ++i) {
+    LayerConfig& own = layers[static_cast<std::size_t>(i)];
+    for (std::int64_t before = 0; before < first; ++before)
+      if ((layers[static_cast<std::size_t>(before)].window > 0) == (own.window > 0)) own.shares = before;
+    if (own.shares < 0) refuse(fmt::format("layer {} shares keys, but no layer before {} is of its kind", i, first));
+  }
+}
 
 std::int64_t parameters_of_few(const DecoderConfig& c) {
   std::int64_t count = 0;

@@ -13,6 +13,7 @@
 #include <etna/models/internal/architecture.h>
 #include <etna/models/internal/expert_tensors.h>
 #include <etna/models/internal/file_config.h>
+#include <etna/models/internal/latent_tensors.h>
 #include <etna/models/internal/model_source.h>
 #include <etna/models/internal/weight_names.h>
 #include <etna/tensor/internal/name_list.h>
@@ -71,7 +72,8 @@ Model load_gguf_model(const FilePath& path, const LoadOptions& options) {
   const auto find = [file, stored = tensors_of(file)](const std::string& name) {
     return file.find_tensor(name) == nullptr ? in_metadata(file, name) : stored(name);
   };
-  StoredWeights weights(path.string(), find, gguf_places(config, names_of(file)), placement_of(options));
+  StoredWeights weights(path.string(), with_latent_halves(path.string(), find, config),
+                        gguf_places(config, names_of(file)), placement_of(options));
   weights.has_decay_rates = true;
   if (config.ternary_scales) {
     weights.factor_of = [file](const std::string& name) -> std::optional<double> {

@@ -76,8 +76,13 @@ Tensor DeltaMixer::forward(const Tensor& x, const DecoderCache* cache) const {
   const auto heads_of = [&](std::int64_t begin, std::int64_t end, std::int64_t heads) {
     return rows.slice(-1, begin, end).reshape({batch, steps, heads, -1});
   };
-  const Tensor q = of_length_one(heads_of(0, keys, s.key_heads), 1 / std::sqrt(static_cast<double>(s.key_size))),
-               k = of_length_one(heads_of(keys, 2 * keys, s.key_heads), 1);
+  Tensor q = of_length_one(heads_of(0, keys, s.key_heads), 1 / std::sqrt(static_cast<double>(s.key_size))),
+         k = of_length_one(heads_of(keys, 2 * keys, s.key_heads), 1);
+  if (s.tiled && s.heads != s.key_heads) {
+    const auto times = static_cast<std::size_t>(s.heads / s.key_heads);
+    q = cat(TensorList(times, q), 2);
+    k = cat(TensorList(times, k), 2);
+  }
   const Tensor g = positive_steps(decay(x, mode), step_bias) * -exp(log_decay);
   const Tensor y = gated_delta_rule(q, k, heads_of(2 * keys, all, s.heads), g, sigmoid(beta(x, mode)),
                                     places_in(cache, index_, &LayerState::memory));
@@ -113,6 +118,12 @@ MambaMixer::MambaMixer(Weights& weights, const std::string& name, const DecoderC
   for (std::size_t i = 0; i < std::size(sizes); ++i)
     scales.insert(scales.end(), static_cast<std::size_t>(sizes[i]), static_cast<float>(s.part_scales[i]));
   scales_ = from_vector(scales);
+}
+
+Tensor MambaMixer::row_factors() const {
+  const double own = config_.state.input_scale;
+  if (!scales_.defined()) return own == 1 ? Tensor() : full({1}, own);
+  return scales_.to(kCPU, f32).unsqueeze(1) * own;
 }
 
 /// @param rows of `input`

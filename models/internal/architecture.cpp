@@ -284,12 +284,14 @@ constexpr Architecture kAll[] = {
      .names = kMixtralNames,
      .keys = kLayerNormKeys,
      .attention_bias = AttentionBias::all,
+     .says_epsilon_twice = true,
      .experts = {.there = true}},
     {.gguf = "ernie4_5-moe",
      .hugging_face = "ernie4_5_moe",
      .apply = ernie_moe,
      .neighbours_in_hugging_face = true,
      .names = kErnieNames,
+     .set_gguf = set_gguf_expert_step,
      .experts = {.there = true,
                  .width = "moe_intermediate_size",
                  .chosen = "moe_k",
@@ -312,11 +314,14 @@ constexpr Architecture kAll[] = {
                  .dense_first = "first_k_dense_replace"}},
     {.gguf = "deepseek2",
      .hugging_face = "deepseek_v2",
-     .only_hugging_face = true,
      .apply = deepseek_v2,
      .neighbours_in_hugging_face = true,
      .latent = true,
+     .gguf_names = kLatentGguf,
      .names = kLatentQueryNames,
+     .read_gguf = read_gguf_latent,
+     .set_gguf = set_gguf_latent,
+     .differs_from_gguf = latent_differs,
      .experts = {.there = true,
                  .width = "moe_intermediate_size",
                  .shared = "n_shared_experts",
@@ -325,9 +330,11 @@ constexpr Architecture kAll[] = {
     {.gguf = "deepseek3",
      .hugging_face = "deepseek_v3",
      .only_hugging_face = true,
+     .written_as = "deepseek2",
      .apply = deepseek_v3,
      .neighbours_in_hugging_face = true,
      .latent = true,
+     .gguf_names = kLatentGguf,
      .names = kLatentQueryNames,
      .experts = {.there = true,
                  .width = "moe_intermediate_size",
@@ -396,6 +403,25 @@ std::string hugging_face_type_names() {
 const Architecture& architecture_of(const DecoderConfig& config) {
   const Architecture* found = find_architecture_gguf(config.architecture);
   return found != nullptr ? *found : kAll[0];
+}
+
+DecoderConfig gguf_config(const DecoderConfig& config) {
+  DecoderConfig c = config;
+  const Architecture& own = architecture_of(config);
+  if (!own.written_as.empty()) c.architecture = own.written_as;
+  if (!own.written_with_experts.empty() && c.experts.count > 0) c.architecture = own.written_with_experts;
+  const Architecture& there = architecture_of(c);
+  if (there.states.tiled_in_gguf && c.state.heads != c.state.key_heads) c.state.tiled = true;
+  if (there.divides_still_pairs) {
+    c.rope.divisors = divisors_of_still_pairs(c);
+    c.rope.turning = 1;
+  }
+  if (!there.folds_factors) return c;
+  c.attention_scale = 0;
+  c.embedding_scale = c.logit_scale = c.attention_input_scale = c.attention_output_scale = 1;
+  c.gate_scale = c.down_scale = c.state.input_scale = c.state.output_scale = 1;
+  std::fill(std::begin(c.state.part_scales), std::end(c.state.part_scales), 1.0);
+  return c;
 }
 
 std::string gguf_part(const Architecture& architecture, std::string_view part) {

@@ -11,7 +11,13 @@
 
 #include <etna/models/decoder_config.h>
 
+namespace etna::io {
+class GgufWriter;
+}  // namespace etna::io
+
 namespace etna::models {
+
+class GgufFields;
 
 /// Matrices that llama.cpp and Hugging Face hold as one, rows behind each other.
 enum class Packing : std::uint8_t {
@@ -76,6 +82,10 @@ struct StateRules {
   bool norms_groups = false;                   ///< the gated result is normed by groups of heads
   bool optional_norm = false;                  ///< 'mamba_rms_norm', 'mamba_norm_before_gate'
   bool no_attention = false;                   ///< in any layer
+  /// GGUF files have numbers for all layers, not one for each, and the distance of layers with attention.
+  bool interval_in_gguf = false;
+  bool tiled_in_gguf = false;  ///< StateConfig::tiled
+  bool joins_rates = false;    ///< GGUF files have the projections of both rates in one tensor, by head of keys
 
   bool there() const { return mixer != MixerKind::attention; }
 };
@@ -89,9 +99,11 @@ struct PackedRows {
 /// All that is particular to one family of models. A family whose parts are there is one more row of the table in
 /// architecture.cpp; nothing else asks for an architecture's name.
 struct Architecture {
-  std::string_view gguf;           ///< `general.architecture` of a GGUF file
-  std::string_view hugging_face;   ///< `model_type` of a config.json; empty: has none of its own
-  bool only_hugging_face = false;  ///< GGUF files of it are neither read nor written
+  std::string_view gguf;                       ///< `general.architecture` of a GGUF file
+  std::string_view hugging_face;               ///< `model_type` of a config.json; empty: has none of its own
+  bool only_hugging_face = false;              ///< GGUF files that call themselves so are neither read nor written
+  std::string_view written_as = {};            ///< the name that a GGUF file of it gets instead
+  std::string_view written_with_experts = {};  ///< the same of a model with experts
   /// What the name says about a design before its sizes are known.
   void (*apply)(DecoderConfig& config);
 
@@ -105,6 +117,10 @@ struct Architecture {
   RotatedLayers rotated = RotatedLayers::all;
   bool latent = false;        ///< attention is latent (LatentConfig)
   PartNames gguf_names = {};  ///< other than llama's
+  /// As packed_rows, in GGUF files.
+  std::vector<PackedRows> (*packed_gguf)(const DecoderConfig& config, std::string_view part) = nullptr;
+  bool folds_factors = false;       ///< GGUF files have factors of parts in the weights
+  bool keys_in_all_layers = false;  ///< GGUF files have keys also in layers that attend to those of another
 
   // ---- tensors in files of Hugging Face
   PartNames names = {};                            ///< other than llama's
@@ -130,6 +146,17 @@ struct Architecture {
   std::int64_t vocabulary = 0, heads = 0, kv_heads = 0, head_size = 0, context = 2048;
   double rope_base = 10000, query_scalar = 0;
   std::int64_t feed_forward_per_width = 0;
+
+  // ---- metadata of GGUF files
+  bool sizes_by_layer = false;      ///< of keys' heads and feed-forward layers; read_gguf() reads them
+  bool says_epsilon_twice = false;  ///< of norms of either kind, whichever there are
+  /// Pairs of rope that do not turn are divisors of 1e30 in GGUF files, of layers without a window.
+  bool divides_still_pairs = false;
+  /// What only this family has, when all others are read.
+  void (*read_gguf)(const GgufFields& fields, DecoderConfig& config) = nullptr;
+  void (*set_gguf)(io::GgufWriter& to, const DecoderConfig& config) = nullptr;
+  /// What differs from the design that the name stands for, as check_design() words it; null: nothing does.
+  const char* (*differs_from_gguf)(const DecoderConfig& config) = nullptr;
 
   // ---- factors and positions
   bool divides_logits = false;  ///< files have the number that divides logits
@@ -159,6 +186,8 @@ const Architecture* find_architecture_hugging_face(std::string_view name);
 const Architecture& require_architecture(std::string_view gguf);
 /// The entry of a config; that of llama for a name that is not in the table.
 const Architecture& architecture_of(const DecoderConfig& config);
+/// A config by the name that a GGUF file of it has, and as the weights are there.
+DecoderConfig gguf_config(const DecoderConfig& config);
 /// "llama, qwen2, ...", as GGUF names them.
 std::string architecture_names();
 /// "llama, mistral, ...", as Hugging Face does.

@@ -108,6 +108,29 @@ inline constexpr std::pair<std::string_view, std::string_view> kGemmaWithInputsN
     {"ffn.experts.up.weight", "experts.gate_up_proj"},
     {"ffn.experts.down.weight", "experts.down_proj"}};
 
+inline constexpr std::pair<std::string_view, std::string_view> kGemmaWithInputsGguf[] = {
+    {"layer_inputs.table", "per_layer_token_embd"},
+    {"layer_inputs.projection", "per_layer_model_proj"},
+    {"layer_inputs.norm", "per_layer_proj_norm"},
+    {"input.gate", "inp_gate"},
+    {"input.projection", "proj"},
+    {"input.norm", "post_norm"},
+    {"scale", "layer_output_scale.weight"},
+    {"laurel.left", "laurel_l"},
+    {"laurel.right", "laurel_r"},
+    {"laurel.norm", "laurel_post_norm"},
+    {"mixer.router", "altup_router"},
+    {"mixer.router_norm", "altup_router_norm"},
+    {"mixer.prediction", "altup_predict_coef.weight"},
+    {"mixer.correction", "altup_correct_coef.weight"},
+    {"mixer.scale", "altup_correct_scale.weight"},
+    {"beside.ffn.router.logits", "ffn_gate_inp"},
+    {"beside.router_scale", "ffn_gate_inp.scale"},
+    {"beside.factors", "ffn_down_exps.scale"},
+    {"beside.dense_norm", "post_ffw_norm_1"},
+    {"beside.norm", "pre_ffw_norm_2"},
+    {"beside.post_norm", "post_ffw_norm_2"}};
+
 inline constexpr std::pair<std::string_view, std::string_view> kGptOssNames[] = {
     {"attention.sinks", "self_attn.sinks"},
     {"ffn.router.logits", "mlp.router"},
@@ -212,6 +235,11 @@ inline constexpr std::pair<std::string_view, std::string_view> kGpt2Keys[] = {
 
 /// Masks that Hugging Face's class kept.
 inline constexpr std::string_view kGpt2Buffers[] = {".attn.bias", ".attn.masked_bias"};
+
+inline constexpr std::pair<std::string_view, std::string_view> kLatentGguf[] = {
+    {"attention.latent.query_down", "attn_q_a"}, {"attention.latent.query_norm", "attn_q_a_norm"},
+    {"attention.latent.query", "attn_q_b"},      {"attention.latent.down", "attn_kv_a_mqa"},
+    {"attention.latent.norm", "attn_kv_a_norm"}, {"attention.latent.up", "attn_kv_b"}};
 
 /// Queries of latent attention, which may have one projection or two.
 inline constexpr std::pair<std::string_view, std::string_view> kLatentQueryNames[] = {

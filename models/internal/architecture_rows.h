@@ -1,6 +1,8 @@
 #pragma once
 
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include <etna/models/internal/architecture.h>
 #include <etna/models/internal/architecture_names.h>
@@ -13,6 +15,31 @@ void read_gpt_oss(const nlohmann::json& json, DecoderConfig& config);
 void read_llama4(const nlohmann::json& json, DecoderConfig& config);
 void read_gemma3n(const nlohmann::json& json, DecoderConfig& config);
 void read_gemma4(const nlohmann::json& json, DecoderConfig& config);
+
+// ---- and what GGUF files do (decoder_config_gguf_families.cpp)
+void read_gguf_latent(const GgufFields& fields, DecoderConfig& config);
+void set_gguf_latent(io::GgufWriter& to, const DecoderConfig& config);
+const char* latent_differs(const DecoderConfig& config);
+void set_gguf_delta(io::GgufWriter& to, const DecoderConfig& config);
+const char* delta_differs(const DecoderConfig& config);
+/// n where layers n - 1, 2n - 1 ... have attention, and only these; 0: other ones do.
+std::int64_t attention_interval(const DecoderConfig& config);
+const char* falcon_differs(const DecoderConfig& config);
+const char* nemotron_differs(const DecoderConfig& config);
+void read_gguf_gemma3n(const GgufFields& fields, DecoderConfig& config);
+void set_gguf_gemma3n(io::GgufWriter& to, const DecoderConfig& config);
+const char* gemma3n_differs(const DecoderConfig& config);
+void read_gguf_gemma4(const GgufFields& fields, DecoderConfig& config);
+void set_gguf_gemma4(io::GgufWriter& to, const DecoderConfig& config);
+const char* gemma4_differs(const DecoderConfig& config);
+/// Architecture::divides_still_pairs
+std::vector<float> divisors_of_still_pairs(const DecoderConfig& config);
+void read_gguf_llama4(const GgufFields& fields, DecoderConfig& config);
+/// n where layers n - 1, 2n - 1 ... have experts.
+void set_gguf_expert_step(io::GgufWriter& to, const DecoderConfig& config);
+const char* llama4_differs(const DecoderConfig& config);
+/// What GGUF's name of Llama 4 stands for: positions of a chunk, and the number of experts of the model without norms.
+inline constexpr std::int64_t kLlama4Chunk = 8192, kExpertsWithoutNorms = 128;
 
 inline void gemma(DecoderConfig& c) {
   c.activation = Activation::gelu_tanh;
@@ -40,7 +67,7 @@ inline void gemma3n(DecoderConfig& c) {
 }
 inline void gemma4(DecoderConfig& c) {
   gemma3(c);
-  c.value_norm = c.block_scales = true;
+  c.value_norm = c.block_scales = c.experts.normalized = true;
   c.attention_scale = 1;
   c.rope.turning = 0.25;
 }
@@ -92,8 +119,9 @@ constexpr Architecture gemma_with_inputs_row(std::string_view gguf, std::string_
                                              void (*apply)(DecoderConfig&),
                                              void (*read)(const nlohmann::json&, DecoderConfig&)) {
   Architecture row = gemma_row(gguf, hugging_face, apply);
-  row.only_hugging_face = true;
+  row.gguf_names = kGemmaWithInputsGguf;
   row.names = kGemmaWithInputsNames;
+  row.sizes_by_layer = true;
   row.norm_offset = 0;
   row.heads = 8;
   row.head_size = 256;
@@ -102,17 +130,37 @@ constexpr Architecture gemma_with_inputs_row(std::string_view gguf, std::string_
   row.read_json = read;
   return row;
 }
+/// The matrices that begin and end streams are in one tensor each. @param part "streams.starts.0"
+inline std::vector<PackedRows> stacked_streams(const DecoderConfig& c, std::string_view part) {
+  for (const auto& [own, theirs] :
+       {std::pair{"streams.starts.", "altup_proj"}, std::pair{"streams.ends.", "altup_unembd_proj"}}) {
+    if (!part.starts_with(own)) continue;
+    std::int64_t index = 0;
+    for (const char digit : part.substr(std::string_view(own).size())) index = 10 * index + (digit - '0');
+    return {{theirs, index * c.width, c.width, (c.streams.count - 1) * c.width}};
+  }
+  return {};
+}
 constexpr Architecture gemma3n_row() {
   Architecture row = gemma_with_inputs_row("gemma3n", "gemma3n_text", gemma3n, read_gemma3n);
   row.vocabulary = 262400;
   row.kv_heads = 2;
   row.context = 32768;
+  row.packed_gguf = stacked_streams;
+  row.keys_in_all_layers = true;
+  row.read_gguf = read_gguf_gemma3n;
+  row.set_gguf = set_gguf_gemma3n;
+  row.differs_from_gguf = gemma3n_differs;
   return row;
 }
 constexpr Architecture gemma4_row() {
   Architecture row = gemma_with_inputs_row("gemma4", "gemma4_text", gemma4, read_gemma4);
   row.vocabulary = 262144;
   row.kv_heads = 4;
+  row.divides_still_pairs = true;
+  row.read_gguf = read_gguf_gemma4;
+  row.set_gguf = set_gguf_gemma4;
+  row.differs_from_gguf = gemma4_differs;
   return row;
 }
 inline constexpr Architecture kGemma3nRow = gemma3n_row();
@@ -130,12 +178,16 @@ inline constexpr Architecture kGptOssRow = {.gguf = "gpt-oss",
 
 inline constexpr Architecture kLlama4Row = {.gguf = "llama4",
                                             .hugging_face = "llama4_text",
-                                            .only_hugging_face = true,
                                             .apply = llama4,
                                             .neighbours_in_hugging_face = true,
+                                            .rotated = RotatedLayers::not_every_fourth,
                                             .names = kLlama4Names,
                                             .attention_bias = AttentionBias::all,
                                             .rope_base = 500000,
+                                            .read_gguf = read_gguf_llama4,
+                                            .set_gguf = set_gguf_expert_step,
+                                            .differs_from_gguf = llama4_differs,
+                                            .scales_queries = true,
                                             .experts = {.there = true, .in_by_out = true},
                                             .read_json = read_llama4};
 

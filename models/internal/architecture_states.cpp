@@ -1,6 +1,6 @@
 #include <iterator>
 
-#include <etna/models/internal/architecture.h>
+#include <etna/models/internal/architecture_rows.h>
 #include <etna/models/internal/state_names.h>
 
 // Families whose layers keep a state in place of keys and values.
@@ -23,36 +23,50 @@ void nemotron_h(DecoderConfig& c) {
 }
 
 /// A head's query, then what its result is multiplied by.
-std::vector<PackedRows> gated_queries(const DecoderConfig& c, std::string_view part) {
+std::vector<PackedRows> gated_queries_of(const DecoderConfig& c, std::string_view part, std::string_view name) {
   const bool gate = part == "attention.gate";
   std::vector<PackedRows> rows;
   if (!gate && part != "attention.query") return rows;
   for (std::int64_t head = 0; head < c.heads; ++head)
-    rows.push_back({"self_attn.q_proj", (2 * head + (gate ? 1 : 0)) * c.head_size, c.head_size, 2 * c.query_rows()});
+    rows.push_back({name, (2 * head + (gate ? 1 : 0)) * c.head_size, c.head_size, 2 * c.query_rows()});
   return rows;
 }
+std::vector<PackedRows> gated_queries(const DecoderConfig& c, std::string_view part) {
+  return gated_queries_of(c, part, "self_attn.q_proj");
+}
+std::vector<PackedRows> gated_queries_in_gguf(const DecoderConfig& c, std::string_view part) {
+  return gated_queries_of(c, part, "attn_q");
+}
 
-/// The same, and the projections of delta nets: a head of keys has its query, its key, and what its heads of values
-/// have.
-std::vector<PackedRows> grouped_heads(const DecoderConfig& c, std::string_view part) {
+/// The projections of delta nets: a head of keys has its query, its key, and what its heads of values have.
+/// @param wide the name of their tensor @param narrow that of the rates
+std::vector<PackedRows> grouped_heads_of(const DecoderConfig& c, std::string_view part, std::string_view wide,
+                                         std::string_view narrow) {
   const StateConfig& s = c.state;
   std::vector<PackedRows> rows;
-  if (!part.starts_with("delta.") || s.key_heads < 1) return gated_queries(c, part);
   const std::int64_t shared = s.heads / s.key_heads, values = shared * s.value_size, group = 2 * (s.key_size + values);
   const auto add = [&](std::string_view name, std::int64_t begin, std::int64_t count, std::int64_t of_group) {
     for (std::int64_t g = 0; g < s.key_heads; ++g)
       rows.push_back({name, g * of_group + begin, count, s.key_heads * of_group});
   };
-  constexpr std::string_view kWide = "linear_attn.in_proj_qkvz", kNarrow = "linear_attn.in_proj_ba";
   if (part == "delta.qkv") {
-    add(kWide, 0, s.key_size, group);
-    add(kWide, s.key_size, s.key_size, group);
-    add(kWide, 2 * s.key_size, values, group);
+    add(wide, 0, s.key_size, group);
+    add(wide, s.key_size, s.key_size, group);
+    add(wide, 2 * s.key_size, values, group);
   }
-  if (part == "delta.gate") add(kWide, 2 * s.key_size + values, values, group);
-  if (part == "delta.beta") add(kNarrow, 0, shared, 2 * shared);
-  if (part == "delta.decay") add(kNarrow, shared, shared, 2 * shared);
+  if (part == "delta.gate") add(wide, 2 * s.key_size + values, values, group);
+  if (part == "delta.beta") add(narrow, 0, shared, 2 * shared);
+  if (part == "delta.decay") add(narrow, shared, shared, 2 * shared);
   return rows;
+}
+std::vector<PackedRows> grouped_heads(const DecoderConfig& c, std::string_view part) {
+  if (!part.starts_with("delta.") || c.state.key_heads < 1) return gated_queries(c, part);
+  return grouped_heads_of(c, part, "linear_attn.in_proj_qkvz", "linear_attn.in_proj_ba");
+}
+/// GGUF files of early converters have the first tensor, too.
+std::vector<PackedRows> grouped_heads_in_gguf(const DecoderConfig& c, std::string_view part) {
+  if (!part.starts_with("delta.") || c.state.key_heads < 1) return gated_queries_in_gguf(c, part);
+  return grouped_heads_of(c, part, "ssm_in", "ssm_ba");
 }
 
 /// The gate above the up projection.
@@ -69,7 +83,18 @@ constexpr StateRules kDelta = {.mixer = MixerKind::delta,
                                .key_heads = "linear_num_key_heads",
                                .value_size = "linear_value_head_dim",
                                .key_size = "linear_key_head_dim",
-                               .interval = 4};
+                               .interval = 4,
+                               .interval_in_gguf = true};
+constexpr StateRules tiled_delta() {
+  StateRules rules = kDelta;
+  rules.tiled_in_gguf = true;
+  return rules;
+}
+constexpr StateRules joined_delta() {
+  StateRules rules = kDelta;
+  rules.joins_rates = true;
+  return rules;
+}
 constexpr StateRules kMamba = {.mixer = MixerKind::mamba,
                                .kernel = "mamba_d_conv",
                                .heads = "mamba_n_heads",
@@ -131,38 +156,68 @@ constexpr ExpertRules kQwenExperts = {.there = true,
                                       .normalized = true,
                                       .every = "decoder_sparse_step"};
 
+constexpr Architecture nemotron_row(std::string_view gguf, std::string_view hugging_face,
+                                    std::string_view with_experts) {
+  return {.gguf = gguf,
+          .hugging_face = hugging_face,
+          .written_with_experts = with_experts,
+          .apply = nemotron_h,
+          .gguf_names = kNemotronHGguf,
+          .names = kNemotronHNames,
+          .prefix = "backbone.",
+          .keys = kNemotronHKeys,
+          .attention_bias = AttentionBias::all,
+          .says_epsilon_twice = true,
+          .differs_from_gguf = nemotron_differs,
+          .experts = {.there = true,
+                      .width = "moe_intermediate_size",
+                      .shared_width = "moe_shared_expert_intermediate_size",
+                      .norm = "norm_topk_prob",
+                      .normalized = true,
+                      .scaled = true},
+          .states = kNemotron};
+}
+
 constexpr Architecture kWithStates[] = {{.gguf = "qwen3next",
                                          .hugging_face = "qwen3_next",
-                                         .only_hugging_face = true,
                                          .apply = delta_net_moe,
+                                         .gguf_names = kDeltaGguf,
+                                         .packed_gguf = grouped_heads_in_gguf,
                                          .names = kDeltaNames,
                                          .packed_rows = grouped_heads,
                                          .norm_offset = 1,
                                          .attention_bias = AttentionBias::all,
                                          .rotary_part = 0.25,
+                                         .differs_from_gguf = delta_differs,
                                          .experts = kQwenExperts,
-                                         .states = kDelta},
+                                         .states = joined_delta()},
                                         {.gguf = "qwen35",
                                          .hugging_face = "qwen3_5_text",
-                                         .only_hugging_face = true,
                                          .apply = delta_net,
+                                         .gguf_names = kDeltaGguf,
+                                         .packed_gguf = gated_queries_in_gguf,
                                          .names = kDeltaNames,
                                          .packed_rows = gated_queries,
                                          .norm_offset = 1,
                                          .attention_bias = AttentionBias::all,
                                          .rotary_part = 0.25,
-                                         .states = kDelta},
+                                         .set_gguf = set_gguf_delta,
+                                         .differs_from_gguf = delta_differs,
+                                         .states = tiled_delta()},
                                         {.gguf = "qwen35moe",
                                          .hugging_face = "qwen3_5_moe_text",
-                                         .only_hugging_face = true,
                                          .apply = delta_net_moe,
+                                         .gguf_names = kDeltaGguf,
+                                         .packed_gguf = gated_queries_in_gguf,
                                          .names = kDeltaNames,
                                          .packed_rows = gated_queries,
                                          .norm_offset = 1,
                                          .attention_bias = AttentionBias::all,
                                          .rotary_part = 0.25,
+                                         .set_gguf = set_gguf_delta,
+                                         .differs_from_gguf = delta_differs,
                                          .experts = kQwenExperts,
-                                         .states = kDelta},
+                                         .states = tiled_delta()},
                                         {.gguf = "lfm2",
                                          .hugging_face = "lfm2",
                                          .apply = lfm2,
@@ -183,18 +238,22 @@ constexpr Architecture kWithStates[] = {{.gguf = "qwen3next",
                                         {.gguf = "bamba",
                                          .hugging_face = "bamba",
                                          .only_hugging_face = true,
+                                         .written_as = "granitehybrid",
                                          .apply = mamba_blocks,
+                                         .gguf_names = kMambaGguf,
                                          .names = kBambaNames,
                                          .attention_bias = AttentionBias::all,
                                          .rotary_part = 0.5,
                                          .states = kMamba},
                                         {.gguf = "falcon-h1",
                                          .hugging_face = "falcon_h1",
-                                         .only_hugging_face = true,
                                          .apply = mamba_blocks,
+                                         .gguf_names = kFalconH1Gguf,
+                                         .folds_factors = true,
                                          .names = kBambaNames,
                                          .keys = kFalconH1Keys,
                                          .attention_bias = AttentionBias::all,
+                                         .differs_from_gguf = falcon_differs,
                                          .states = falcon_states()},
                                         {.gguf = "granitehybrid",
                                          .hugging_face = "granitemoehybrid",
@@ -209,21 +268,8 @@ constexpr Architecture kWithStates[] = {{.gguf = "qwen3next",
                                          .factors = GgufFactors::all,
                                          .experts = {.there = true, .shared_width = "shared_intermediate_size"},
                                          .states = granite_states()},
-                                        {.gguf = "nemotron_h",
-                                         .hugging_face = "nemotron_h",
-                                         .apply = nemotron_h,
-                                         .gguf_names = kNemotronHGguf,
-                                         .names = kNemotronHNames,
-                                         .prefix = "backbone.",
-                                         .keys = kNemotronHKeys,
-                                         .attention_bias = AttentionBias::all,
-                                         .experts = {.there = true,
-                                                     .width = "moe_intermediate_size",
-                                                     .shared_width = "moe_shared_expert_intermediate_size",
-                                                     .norm = "norm_topk_prob",
-                                                     .normalized = true,
-                                                     .scaled = true},
-                                         .states = kNemotron}};
+                                        nemotron_row("nemotron_h", "nemotron_h", "nemotron_h_moe"),
+                                        nemotron_row("nemotron_h_moe", "", "")};
 
 }  // namespace
 

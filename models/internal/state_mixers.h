@@ -46,6 +46,9 @@ class MambaMixer : public nn::Module {
   /// As DeltaMixer::forward().
   Tensor forward(const Tensor& x, const DecoderCache* cache) const;
 
+  /// What rows of `input`, and its input, are multiplied by, [rows, 1] or [1]; undefined where all are 1.
+  Tensor row_factors() const;
+
   Projection input;  ///< to the gate, x, B, C and the steps of time
   StateConvolution kernel;
   Tensor log_decay, step_bias, skip;  ///< [heads]

@@ -81,11 +81,30 @@ inline constexpr std::pair<std::string_view, std::string_view> kNemotronHNames[]
     {"ffn.shared.up", "mixer.shared_experts.up_proj"},
     {"ffn.shared.down", "mixer.shared_experts.down_proj"}};
 
+/// Delta nets in GGUF files.
+inline constexpr std::pair<std::string_view, std::string_view> kDeltaGguf[] = {
+    {"delta.qkv", "attn_qkv"},
+    {"delta.gate", "attn_gate"},
+    {"delta.beta", "ssm_beta"},
+    {"delta.decay", "ssm_alpha"},
+    {"delta.kernel", "ssm_conv1d"},
+    {"delta.log_decay", "ssm_a"},
+    {"delta.step_bias", "ssm_dt.bias"},
+    {"delta.norm", "ssm_norm"},
+    {"delta.output", "ssm_out"},
+    {"ffn_norm", "post_attention_norm"},
+    {"ffn.shared_gate", "ffn_gate_inp_shexp"}};
+
 /// Parts that keep a state, in GGUF files.
 inline constexpr std::pair<std::string_view, std::string_view> kMambaGguf[] = {
     {"mamba.input", "ssm_in"},          {"mamba.kernel", "ssm_conv1d"}, {"mamba.log_decay", "ssm_a"},
     {"mamba.step_bias", "ssm_dt.bias"}, {"mamba.skip", "ssm_d"},        {"mamba.norm", "ssm_norm"},
     {"mamba.output", "ssm_out"}};
+
+inline constexpr std::pair<std::string_view, std::string_view> kFalconH1Gguf[] = {
+    {"mamba.input", "ssm_in"},          {"mamba.kernel", "ssm_conv1d"}, {"mamba.log_decay", "ssm_a"},
+    {"mamba.step_bias", "ssm_dt.bias"}, {"mamba.skip", "ssm_d"},        {"mamba.norm", "ssm_norm"},
+    {"mamba.output", "ssm_out"},        {"ffn_norm.weight", "ffn_norm"}};
 
 /// The same where a block has one norm, whatever is behind it.
 inline constexpr std::pair<std::string_view, std::string_view> kNemotronHGguf[] = {

@@ -146,6 +146,7 @@ Matrix StoredWeights::matrix_at(const StoredPlace& place, const std::string& nam
   StoredTensor stored = find(place.name);
   // The matrices of experts, one below the other.
   if (stored.shape.rank() == 3) stored.shape = {stored.shape[0] * stored.shape[1], stored.shape[2]};
+  if (stored.shape.rank() == 1 && part.all_rows == 1) stored.shape = {1, stored.shape[0]};
   // A packed tensor may also be transposed; then the rows are a range of its columns.
   const int across = place.transposed ? 1 : 0;
   const std::int64_t all = place.packed > 0 ? place.packed : place_rows, columns = part.all_columns;

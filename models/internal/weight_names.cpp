@@ -71,9 +71,27 @@ StoredPlaces expert_places(const ExpertConfig& experts, const std::string& part,
   return places;
 }
 
+/// Queries of latent attention have one projection where there is no second.
+std::string with_latent_query(const DecoderConfig& config, const std::string& part) {
+  return part == "attention.latent.query" && config.latent.query_size == 0 ? "attention.query" : part;
+}
+
 std::string gguf_name_of(const Architecture& architecture, const Parts& parts) {
   const std::string last = file_part(gguf_part, architecture, parts.part, parts.kind);
   return parts.block.empty() ? last : fmt::format("blk.{}.{}", parts.block, last);
+}
+
+/// Where a GGUF file has a part's rows in tensors of other names. @param plain the name of one of its own
+StoredPlaces packed_gguf_places(const DecoderConfig& config, const Parts& parts, const HasTensor& has,
+                                const std::string& plain) {
+  const Architecture& a = architecture_of(config);
+  StoredPlaces places;
+  // Tensors of attention have the same name whether they are packed or not.
+  if (a.packed_gguf == nullptr || (!parts.part.starts_with("attention.") && has(plain))) return places;
+  const std::string block = parts.block.empty() ? "" : fmt::format("blk.{}.", parts.block);
+  for (const PackedRows& rows : a.packed_gguf(config, parts.part))
+    places.push_back({block + std::string(rows.name) + parts.kind, rows.begin, false, rows.all, rows.rows});
+  return places;
 }
 
 constexpr const char* kQkv = "attention.qkv";
@@ -126,12 +144,14 @@ bool is_of_next_layer(const DecoderConfig& config, const std::string& name, cons
   return false;
 }
 
-/// Whether a tensor is of keys or values of a layer that attends to another one's. @param blocks "model.layers."
-bool is_of_shared_keys(const DecoderConfig& config, const std::string& name, const std::string& blocks) {
+/// Whether a tensor is of keys or values of a layer that attends to another one's.
+/// @param blocks "model.layers." @param parts what its name begins with behind the layer
+bool is_of_shared_keys(const DecoderConfig& config, const std::string& name, const std::string& blocks,
+                       std::initializer_list<const char*> parts) {
   for (std::int64_t i = 0; i < std::ssize(config.each_layer); ++i) {
     if (config.layer(i).shares < 0) continue;
-    for (const char* part : {"k_proj", "v_proj", "k_norm"})
-      if (name.starts_with(fmt::format("{}{}.self_attn.{}.", blocks, i, part))) return true;
+    for (const char* part : parts)
+      if (name.starts_with(fmt::format("{}{}.{}", blocks, i, part))) return true;
   }
   return false;
 }
@@ -154,7 +174,7 @@ Parts parts_of(const std::string& name) {
 
 std::string gguf_name(const DecoderConfig& config, const std::string& name) {
   Parts parts = parts_of(name);
-  parts.part = with_experts(config, parts);
+  parts.part = with_latent_query(config, with_experts(config, parts));
   return gguf_name_of(architecture_of(config), parts);
 }
 
@@ -164,9 +184,16 @@ StoredWeights::Locate gguf_places(const DecoderConfig& config, const HasTensor& 
     const auto place = [&](const std::string& part) {
       return StoredPlace{gguf_name_of(a, {parts.block, part, parts.kind})};
     };
+    const std::string part = with_experts(config, parts);
+    if (const StoredPlaces rows = packed_gguf_places(config, parts, has, place(part).name); !rows.empty()) return rows;
     if (is_of_qkv(parts.part)) return qkv_places(config, parts.part, has, place);
-    const StoredPlace plain = place(with_experts(config, parts));
-    if (parts.part.starts_with("ffn.shared.") || with_experts(config, parts) != parts.part) return {plain};
+    const StoredPlace plain = place(with_latent_query(config, part));
+    if (part != parts.part && parts.kind == ".weight" && !has(plain.name)) {
+      // Gate and up projections of all experts in one tensor.
+      const std::string both = fmt::format("blk.{}.ffn_gate_up_exps.weight", parts.block);
+      if (!part.ends_with("down") && has(both)) return expert_places(config.experts, part, both, config.width);
+    }
+    if (parts.part.starts_with("ffn.shared.") || part != parts.part) return {plain};
     if (has(plain.name)) {
       // Gate and up may be packed into one tensor, gate first.
       const bool packed = config.gated && parts.part == "ffn.up" && !has(place("ffn.gate").name);
@@ -180,7 +207,11 @@ StoredWeights::Locate gguf_places(const DecoderConfig& config, const HasTensor& 
 UnusedTensor gguf_unused(const DecoderConfig& config, const std::string& name) {
   if (is_of_next_layer(config, name, "blk.")) return UnusedTensor::known;
   // Tensors of RoPE, which decoder_config() reads, and buffers of old converters.
-  const bool known = name.starts_with("rope_f") || name == "rope.freqs" || name.ends_with("attn_rot_embd");
+  // Halves of the keys and values of latent attention, which gguf_tensor() joins.
+  const bool half =
+      config.latent.size > 0 && (name.ends_with(".attn_k_b.weight") || name.ends_with(".attn_v_b.weight"));
+  const bool known = half || name.starts_with("rope_f") || name == "rope.freqs" || name.ends_with("attn_rot_embd") ||
+                     is_of_shared_keys(config, name, "blk.", {"attn_k.", "attn_v.", "attn_k_norm."});
   return known ? UnusedTensor::known : UnusedTensor::part;
 }
 
@@ -204,7 +235,7 @@ UnusedTensor hugging_face_unused(const DecoderConfig& config, const HasTensor& h
                       std::any_of(a.buffers.begin(), a.buffers.end(), [&](auto end) { return name.ends_with(end); });
   const std::string prefix = hugging_face_prefix(config, has), blocks = fmt::format("{}{}.", prefix, a.blocks);
   if (buffer || (config.tied && head) || is_of_next_layer(config, name, blocks) ||
-      is_of_shared_keys(config, name, blocks))
+      is_of_shared_keys(config, name, blocks, {"self_attn.k_proj.", "self_attn.v_proj.", "self_attn.k_norm."}))
     return UnusedTensor::known;
   // Without a prefix, names that begin otherwise may be those of other parts.
   const bool part = name.starts_with(prefix.empty() ? blocks : prefix) || name.ends_with(output + ".bias") || head;
@@ -239,9 +270,7 @@ StoredWeights::Locate hugging_face_places(const DecoderConfig& config, const std
     }
     if (a.qkv_by_head && is_of_qkv(parts.part)) return places_by_head(config, parts.part, place(kQkv));
     if (is_of_qkv(parts.part)) return qkv_places(config, parts.part, has, place);
-    StoredPlace plain = place(parts.part);
-    // Queries of latent attention have one projection where there is no second.
-    if (parts.part == "attention.latent.query" && config.latent.query_size == 0) plain = place("attention.query");
+    const StoredPlace plain = place(with_latent_query(config, parts.part));
     if ((parts.part == "ffn.gate" || parts.part == "ffn.up") && !has(plain.name)) {
       const std::string packed = block + "mlp.gate_up_proj" + parts.kind;
       if (has(packed))

@@ -117,8 +117,11 @@ TEST(Disagreement, OfANumberInLlama2cIsRefused) {
 TEST(Disagreement, OfASizeInAGgufModelIsRefused) {
   const TemporaryFolder folder;
   Sweep sweep("GGUF models");
-  for (const char* architecture : {"llama", "qwen2", "qwen3", "gemma2", "gemma3", "phi2", "phi3", "gpt2"}) {
-    models::save_gguf_model(folder / "whole.gguf", *small_model(small_config(architecture)), nullptr);
+  for (const char* architecture :
+       {"llama", "qwen2", "qwen3", "gemma2", "gemma3", "phi2", "phi3", "gpt2", "deepseek3"}) {
+    models::DecoderConfig config = small_config(architecture);
+    if (config.experts.shared > 0) config.experts.shared = config.experts.feed_forward;
+    models::save_gguf_model(folder / "whole.gguf", *small_model(config), nullptr);
     const io::GgufFile whole(folder / "whole.gguf");
     NamedTensors tensors;
     for (const io::GgufTensor& t : whole.tensors()) tensors.emplace_back(t.name, whole.load(t));

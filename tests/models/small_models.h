@@ -51,7 +51,7 @@ inline DecoderConfig small_config(const std::string& architecture) {
     c.experts.count = 4;
     c.experts.chosen = 2;
     c.experts.feed_forward = 48;
-    if (find_architecture_gguf(architecture)->only_hugging_face) {
+    if (find_architecture_gguf(architecture)->latent) {
       c.kv_heads = 4;
       c.rope.size = 8;
       c.latent = {.size = 24, .query_size = architecture == "deepseek3" ? 32 : 0, .value_size = 12};

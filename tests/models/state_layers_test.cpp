@@ -466,17 +466,37 @@ TEST(StateLayers, SizesThatMakeNoLayerAreRefused) {
 TEST(StateLayers, GgufFilesGiveTheSameTexts) {
   const TemporaryFolder folder;
   const FilePath file = folder / "model.gguf";
-  for (const std::size_t design : {4, 6}) {
-    StateJson json = state_designs()[design].second;
-    if (design == 6) json["n_groups"] = 1;
+  const auto expect_same = [&](const StateJson& json) {
     const auto model = small_model(config_of(json));
     save_gguf_model(file, *model, nullptr);
     const Model again = load_model(file);
     EXPECT_EQ(again.decoder->config.num_parameters(), model->config.num_parameters());
     Generator before(*model, {.cache = {.dtype = f32}}), after(*again.decoder, {.cache = {.dtype = f32}});
-    EXPECT_EQ(greedy_of(after, some_text(20, 97), 20), greedy_of(before, some_text(20, 97), 20)) << design;
-  }
-  for (const auto& [design, what] : {std::pair{std::size_t{2}, "set of biases"},
+    EXPECT_EQ(greedy_of(after, some_text(20, 97), 20), greedy_of(before, some_text(20, 97), 20)) << json.dump();
+  };
+  std::vector<StateJson> designs;
+  for (const auto& [name, json] : state_designs()) designs.push_back(json);
+  designs[0]["linear_value_head_dim"] = designs[1]["linear_value_head_dim"] = 8;
+  designs[1].update({{"attention_bias", false}, {"decoder_sparse_step", 1}, {"mlp_only_layers", StateJson::array()}});
+  designs[3].update({{"mamba_proj_bias", false}, {"projectors_bias", false}, {"time_step_limit", {0, 1e30}}});
+  designs[5]["hybrid_override_pattern"] = "MM*EM";
+  designs[6]["n_groups"] = 1;
+  StateJson bamba = family_json("bamba");
+  add_mamba(bamba, 1);
+  bamba.update({{"attn_layer_indices", {1}}, {"partial_rotary_factor", 0.5}});
+  for (const std::size_t design : {0, 1, 3, 4, 5, 6}) expect_same(designs[design]);
+  expect_same(bamba);
+  StateJson moe = designs[0];
+  moe.update({{"model_type", "qwen3_5_moe_text"},
+              {"num_experts", 4},
+              {"num_experts_per_tok", 2},
+              {"moe_intermediate_size", 16},
+              {"shared_expert_intermediate_size", 24}});
+  expect_same(moe);
+  for (const auto& [design, what] : {std::pair{std::size_t{0}, "size of a state's values"},
+                                     {std::size_t{1}, "size of a state's values"},
+                                     {std::size_t{2}, "set of biases"},
+                                     {std::size_t{3}, "set of biases"},
                                      {std::size_t{5}, "set of layers with experts"},
                                      {std::size_t{6}, "norm behind a state"}}) {
     const auto model = small_model(config_of(state_designs()[design].second));
