@@ -181,5 +181,21 @@ TEST(PublishedDesigns, GenerateTheTextsOfTheirOwnCodeOnVulkan) {
       [](const Expected& expected) { expect_logits_and_text(kVulkan, loaded(expected.folder, kVulkan), expected); });
 }
 
+/// Of designs whose layers are computed otherwise where they are read from GGUF, or whose tensors are put together.
+TEST(PublishedDesigns, GenerateTheSameFromGgufOnVulkan) {
+  if (std::getenv("ETNA_TEST_VULKAN") == nullptr) GTEST_SKIP() << "ETNA_TEST_VULKAN is not 1";
+  const TemporaryFolder folder;
+  int tried = 0;
+  for_each_design([&](const Expected& expected) {
+    const Model model = load_model(expected.folder);
+    const DecoderConfig config = gguf_config(model.decoder->config);
+    if (!config.state.tiled && config.latent.size == 0) return;
+    save_gguf_model(folder / "model.gguf", *model.decoder, nullptr);
+    expect_logits_and_text(kVulkan, loaded(folder / "model.gguf", kVulkan), expected);
+    ++tried;
+  });
+  EXPECT_EQ(tried == 0, testing::Test::IsSkipped());
+}
+
 }  // namespace
 }  // namespace etna::models
