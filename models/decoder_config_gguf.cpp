@@ -189,6 +189,8 @@ void read_gguf_states(const GgufFields& read, const StateRules& rules, DecoderCo
     const bool state = has(i, "ssm_conv1d.weight") || has(i, "shortconv.in_proj.weight");
     layer.mixer = state ? rules.mixer : has(i, "attn_q.weight") ? MixerKind::attention : MixerKind::none;
     layer.has_feed_forward = has(i, "ffn_up.weight") || has(i, "ffn_gate_inp.weight");
+    if (layer.mixer == MixerKind::none && !layer.has_feed_forward)
+      throw FormatError(fmt::format("layer {} has neither attention, a state nor a feed-forward layer", i));
     layer.rotary = rotary;
     s.norm = s.norm || has(i, "ssm_norm.weight");
     s.kernel_bias = s.kernel_bias || has(i, "ssm_conv1d.bias");
@@ -261,7 +263,7 @@ DecoderConfig decoder_config_gguf_read_config(const io::GgufFile& file) {
   c.tied = !has("output.weight");
   // Of the first layer that has the part.
   const auto in_some_layer = [&](const char* part) {
-    for (std::int64_t i = 0; i < (states ? c.layers : 1); ++i)
+    for (std::int64_t i = 0; i < (states ? std::min(c.layers, kMostLayers) : 1); ++i)
       if (has(fmt::format("blk.{}.{}", i, part).c_str())) return true;
     return false;
   };

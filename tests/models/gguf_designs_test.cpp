@@ -223,7 +223,9 @@ TEST_F(GgufDesigns, DeltaNetsThatContradictThemselvesAreRefused) {
                                           {"ssm.group_count", 0U, "heads of a state's keys is 0"},
                                           {"ssm.time_step_rank", 3U, "the second must divide the first"},
                                           {"ssm.conv_kernel", 3U, "the model's sizes require"},
-                                          {"attention.head_count", 8U, "the model's sizes require"}}) {
+                                          {"attention.head_count", 8U, "the model's sizes require"},
+                                          {"block_count", 3U, "layer 2 has neither attention, a state nor"},
+                                          {"block_count", 0x7fffffffU, "it must be from 1 to 16384"}}) {
     GgufPieces pieces = whole;
     pieces.set(std::string("qwen35.") + key, number);
     EXPECT_THAT(refusal(pieces), HasSubstr(what)) << key << " " << number;
