@@ -25,7 +25,7 @@ ChoiceOrder choice_order(const char* op, const Tensor& expert, std::int64_t expe
 
 Tensor rows_in_order(const Tensor& x, const Tensor& expert, const ChoiceOrder& order) {
   if (x.dim() == 3) return index_select(x.reshape({expert.numel(), x.size(2)}), 0, order.choices);
-  if (expert.size(1) == 1) return index_select(x, 0, order.choices);
+  if (expert.size(1) <= 1) return index_select(x, 0, order.choices);
   return index_select(x, 0, floor_divide(order.choices, expert.size(1)));
 }
 

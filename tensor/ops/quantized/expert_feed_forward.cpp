@@ -5,6 +5,7 @@
 #include <etna/tensor/internal/fusion.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/indexing/internal/rows.h>
+#include <etna/tensor/ops/quantized/internal/choice_order.h>
 #include <etna/tensor/ops/quantized/internal/expert_linear.h>
 #include <etna/tensor/ops/quantized/internal/expert_products.h>
 #include <etna/tensor/ops/quantized/internal/experts.h>
@@ -71,23 +72,16 @@ TensorList expert_feed_forward_reference(const OpCall& call) {
 /// The rows of each expert together: those of experts with few rows all at once, which a step of generation is.
 void expert_feed_forward_cpu(const OpCall& call, std::span<Tensor> out) {
   const ExpertFeedForward f = layer_of(call);
-  const auto choices = choices_of(call.op.name, f.expert, f.gate.experts);
+  const ChoiceOrder order = choice_order(call.op.name, f.expert, f.gate.experts);
   if (out[0].numel() == 0) return;
   const std::int64_t rows = f.expert.size(0), chosen = f.expert.size(1);
   const DType row = f.x.dtype() == f64 ? f64 : f32;
-  std::vector<std::int64_t> from, slots(static_cast<std::size_t>(rows * chosen));
   std::vector<RowsOfExpert> few, many;
-  for (std::size_t e = 0; e < choices.size(); ++e) {
-    if (choices[e].empty()) continue;
-    const RowsOfExpert own{static_cast<std::int64_t>(e), static_cast<std::int64_t>(from.size()),
-                           static_cast<std::int64_t>(choices[e].size())};
-    (own.count < kManyRowsOfExpert && row == f32 ? few : many).push_back(own);
-    for (const std::int64_t choice : choices[e]) {
-      slots[static_cast<std::size_t>(choice)] = static_cast<std::int64_t>(from.size());
-      from.push_back(choice / chosen);
-    }
-  }
-  const Tensor x = index_select(f.x.to(row), 0, from_vector(from));
+  for_each_expert(order, [&](std::int64_t e, std::int64_t begin, std::int64_t end) {
+    if (begin == end) return;
+    (end - begin < kManyRowsOfExpert && row == f32 ? few : many).push_back({e, begin, end - begin});
+  });
+  const Tensor x = rows_in_order(f.x.to(row), f.expert, order);
   Tensor sorted = empty({rows * chosen, f.down.rows}, {row});
   if (!feed_forward_cpu(f, few, x, sorted)) many.insert(many.end(), few.begin(), few.end());
   for (const RowsOfExpert& own : many) {
@@ -96,7 +90,7 @@ void expert_feed_forward_cpu(const OpCall& call, std::span<Tensor> out) {
     const Tensor h = quantized::linear(given, gate_and_up, {.gate = f.activation}).y;
     sorted.slice(0, own.begin, own.begin + own.count).copy_(quantized_linear(h, f.down.of(own.expert)));
   }
-  const Tensor y = index_select(sorted, 0, from_vector(slots)).reshape({rows, chosen, f.down.rows});
+  const Tensor y = index_select(sorted, 0, order.places).reshape({rows, chosen, f.down.rows});
   const Tensor sum = (y * f.factor.to(row).unsqueeze(-1)).sum(1);
   out[0].copy_((f.residual.defined() ? sum + f.residual : sum).reshape(out[0].shape()));
 }

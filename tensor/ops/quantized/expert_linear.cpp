@@ -157,14 +157,6 @@ Tensor products_by_choice(const Tensor& x, const ExpertMatrices& w, const Tensor
   return y.reshape({expert.size(0), expert.size(1), y.size(-1)});
 }
 
-std::vector<std::vector<std::int64_t>> choices_of(const char* op, const Tensor& expert, std::int64_t experts) {
-  const Tensor index = indexing::checked_index(op, expert, experts);
-  const std::int64_t* of = index.host<std::int64_t>();
-  std::vector<std::vector<std::int64_t>> choices(static_cast<std::size_t>(experts));
-  for (std::int64_t i = 0; i < index.numel(); ++i) choices[static_cast<std::size_t>(of[i])].push_back(i);
-  return choices;
-}
-
 void require_expert_matrices(const char* op, const char* what, const QuantizedTensor& weights, std::int64_t experts) {
   require_table(op, what, weights);
   if (experts < 1 || weights.size(0) % experts != 0) {

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include <etna/tensor/ops/activations/activations.h>
 #include <etna/tensor/ops/quantized/internal/gpu.h>
@@ -27,8 +26,6 @@ Tensor products_by_choice(const Tensor& x, const ExpertMatrices& weights, const 
                           bool transposed = false);
 /// @param what "the weights" @throws ShapeError, FormatError
 void require_expert_matrices(const char* op, const char* what, const QuantizedTensor& weights, std::int64_t experts);
-/// The choices of each expert, in order, as indices of `expert`. @throws IndexError
-std::vector<std::vector<std::int64_t>> choices_of(const char* op, const Tensor& expert, std::int64_t experts);
 
 /// Whether GPU kernels support the weights.
 bool has_expert_kernel(const ExpertMatrices& weights);
