@@ -36,14 +36,16 @@ void report_count(const char* name, long long count) { counts.emplace_back(name,
 
 bool test_all() { return std::getenv("ETNA_TEST_ALL") != nullptr; }
 
-bool thins() {
+bool rasterizes() {
   static const bool slow = [] {
     const std::vector<AdapterInfo> all = adapters();
     return std::any_of(all.begin(), all.end(),
                        [](const AdapterInfo& a) { return a.device == kVulkan && a.kind == "software"; });
   }();
-  return slow && !test_all();
+  return slow;
 }
+
+bool thins() { return rasterizes() && !test_all(); }
 
 int run_all_tests() {
   const char* value = std::getenv("ETNA_TESTS_RAN");

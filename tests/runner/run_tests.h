@@ -17,8 +17,10 @@ void report_count(const char* name, long long count);
 /// Whether claims are to be repeated in many more variants, too: `./run test --all`.
 bool test_all();
 
-/// Whether what differs little from its neighbors is left out: vulkan:0 is a software rasterizer, whose kernels take
-/// seconds each to compile, and nobody asked for all. Never on a real GPU.
+/// Whether vulkan:0 is a software rasterizer, whose kernels take up to seconds each to compile.
+bool rasterizes();
+
+/// Whether what differs little from its neighbors is left out: rasterizes(), and nobody asked for all.
 bool thins();
 
 /// A list whole, or every `step`-th of it where thins().
