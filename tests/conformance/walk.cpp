@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -184,14 +186,41 @@ class Case {
       wanted_gradients_.push_back(g.defined() ? read(g) : std::vector<double>());
   }
 
-  // A driver takes most of the time to compile kernels, one for each dtype, and for fused ones each layout.
+  // A driver takes most of the time to compile kernels, one for each dtype, and for fused ones each layout. On a
+  // software rasterizer each dtype and each layout has a sample of an op, rather than each sample all of them.
   bool tried_on_gpu() const {
-    if (test_all()) return true;
-    const bool main = dtype_ == main_dtype(sample_);
+    const bool main = dtype_ == main_dtype(sample_), contiguous = variant_ == Variant::contiguous;
+    if (test_all() && !rasterizes()) return true;
+    if (test_all()) {
+      if (first_ || (main && contiguous)) return main || contiguous || layout_has_turn();
+      return main ? layout_has_turn() : contiguous && dtype_has_turn();
+    }
     if (!main && dtype_ != second_dtype(sample_)) return false;
-    return !thins() || first_ || (main && variant_ == Variant::contiguous);
+    return !thins() || first_ || (main && contiguous);
   }
   bool tried_fully() const { return variant_ == Variant::contiguous || test_all(); }
+
+  /// From sample to sample another, in every run the same.
+  std::size_t turn() const {
+    const auto letters = [](std::string_view name) {
+      return std::accumulate(name.begin(), name.end(), std::size_t{0});
+    };
+    return letters(op_.name) + letters(sample_.name);
+  }
+  /// Whether this layout is the one besides the contiguous one.
+  bool layout_has_turn() const {
+    std::vector<Variant> layouts;
+    for (Variant v : kVariants) {
+      if (v != Variant::contiguous && applies(sample_, v)) layouts.push_back(v);
+    }
+    return !layouts.empty() && variant_ == layouts[(turn() + static_cast<std::size_t>(dtype_)) % layouts.size()];
+  }
+  /// Whether this dtype is the one besides the main one.
+  bool dtype_has_turn() const {
+    std::vector<DType> others(sample_.dtypes.begin(), sample_.dtypes.end());
+    std::erase(others, main_dtype(sample_));
+    return !others.empty() && dtype_ == others[turn() % others.size()];
+  }
 
   void on_gpu(Device gpu) {
     if (!lacks_kernel(gpu)) {
