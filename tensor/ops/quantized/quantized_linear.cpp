@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/matmul/gemm/internal/gradients.h>
 #include <etna/tensor/ops/quantized/internal/fusion.h>
 #include <etna/tensor/ops/quantized/internal/quantized.h>
 
@@ -76,6 +77,31 @@ TensorList quantized_linear_reference(const OpCall& call) {
   const TensorList next = quantize_reference(y, call.in[kNextNorm], *a.next, a.next_eps);
   out.insert(out.end(), next.begin(), next.end());
   return out;
+}
+
+/// Of calls of the public op: norms, gates and residuals come in where commands are fused, after gradients are recorded.
+/// Weights have none, and are decoded to x's dtype for its gradient.
+TensorList quantized_linear_vjp(const VjpCall& call) {
+  const auto a = call.as<LinearAttrs>();
+  const Tensor &x = call.in[kX], &g = call.grad[0];
+  TensorList grads(kLinearInputs);
+  if (call.in[kNorm].defined() || call.in[kResidual].defined() || a.gate != Activation::none || a.next || a.in_bytes)
+    throw GradError(fmt::format("{}: a call with fused neighbors has no gradient", call.op.name));
+  if (!g.defined()) return grads;
+  if (call.needs[kX]) {
+    TensorList weights;
+    for (int i = 0; i < a.weights; ++i) {
+      const Tensor& blocks = call.in[static_cast<std::size_t>(kBlocks + i)];
+      weights.push_back(dequantized(blocks, {a.rows[i], x.size(-1), a.format[i], x.dtype()}));
+    }
+    grads[kX] = matmul(g.to(x.dtype()), weights.size() == 1 ? weights[0] : cat(weights));
+  }
+  std::int64_t at = 0;
+  for (int i = 0; i < a.weights; at += a.rows[i++]) {
+    const auto place = static_cast<std::size_t>(i == 0 ? static_cast<int>(kBias) : kMoreBiases + i - 1);
+    if (call.needs[place]) grads[place] = gemm::bias_gradient(g.slice(-1, at, at + call.in[place].size(0)));
+  }
+  return grads;
 }
 
 /// Runs the call with one bias for all weights.
@@ -165,7 +191,9 @@ const OpDef kQuantizedLinear = {.name = "quantized_linear",
                                 .cpu = quantized_linear_cpu,
                                 .gpu = quantized_linear_gpu,
                                 .reference = quantized_linear_reference,
+                                .vjp = quantized_linear_vjp,
                                 .saved = Saved::inputs,
+                                .saved_inputs = ((1u << kMostWeights) - 1) << kBlocks,
                                 .replaces = kPatterns,
                                 .read_form = read_form};
 
