@@ -125,6 +125,7 @@ Command add_finetune(CLI::App& app) {
   command->add_flag("!--eager", options->tuning.captured, "run op by op instead of replaying a captured step");
   command->add_flag("!--no-forecast", options->tuning.forecast,
                     "do not measure beforehand how much memory it will take");
+  command->add_flag("--profile", options->tuning.profile, "print where the time of 20 steps went");
   command->add_flag("--force", options->force, "remove the run in --out first")->excludes(resume);
   add_receipt_option(*command, options->receipt, options->force);
   add_settings(*command, options->list);

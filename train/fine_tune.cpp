@@ -7,6 +7,8 @@
 
 #include <etna/autograd/autograd.h>
 #include <etna/device/error.h>
+#include <etna/device/profile/profile.h>
+#include <etna/device/profile/profiler.h>
 #include <etna/models/generator.h>
 #include <etna/tensor/io/internal/xxh3.h>
 #include <etna/train/internal/answer_run.h>
@@ -262,8 +264,9 @@ class FineTuning {
     return loop;
   }
 
-  static void make_steps(AnswerRun& run, TrainingLoop& loop) {
+  static void make_steps(AnswerRun& run, TrainingLoop& loop, profile::StepProfiler& profiler) {
     while (loop.go_on()) {
+      const profile::Scope scope = profiler.step();
       const double lr = run.lr();
       const Tensor loss = run.advance();
       loop.after_step(lr, loss);
@@ -285,8 +288,9 @@ class FineTuning {
 
   FineTuneResult finish(AnswerRun& run, TrainingLoop& loop, const RunRecords& records,
                         const std::vector<std::int32_t>& prompt, FineTuneResult result) {
+    profile::StepProfiler profiler({.steps = options_.profile ? 20 : 0});
     try {
-      make_steps(run, loop);
+      make_steps(run, loop, profiler);
     } catch (...) {
       records.end(Outcome::failed, summary_of(run, loop));
       throw;
@@ -297,6 +301,7 @@ class FineTuning {
     if (std::isfinite(loop.valid_loss())) result.valid_loss = loop.valid_loss();
     result.interrupted = loop.interrupted();
     result.exit_code = loop.exit_code();
+    if (options_.profile) report_profile(profiler.take(), "");
     if (options_.progress) fmt::print("{}", summary.str());
     if (result.interrupted) {
       records.end(Outcome::interrupted, summary);

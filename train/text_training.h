@@ -174,8 +174,9 @@ struct FineTuneOptions : Recipe {
   bool captured = true;  ///< record a step once and replay it
   bool progress = true;  ///< false: nothing is printed
   bool forecast = true;  ///< measure beforehand what memory the training will take
+  bool profile = false;  ///< print where the time of 20 steps went, those after the first five
 
-  /// Adds all but the last six, by these names. The options outlive the list.
+  /// Adds all but the last seven, by these names. The options outlive the list.
   void add_to(SettingList& list);
   /// Those that a resumed run may be given anew.
   static std::vector<std::string> may_change();
