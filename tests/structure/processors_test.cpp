@@ -76,7 +76,7 @@ std::string flags_of(const std::string& command, const std::string& file) {
   return kept;
 }
 
-constexpr const char* kProcessors[] = {"x86-64",         "x86-64-v2",     "x86-64-v3",  "x86-64-v4",      "haswell",
+constexpr const char* kProcessors[] = {"x86-64",         "x86-64-v3",  "x86-64-v4",      "haswell",
                                        "skylake-avx512", "cascadelake",   "cooperlake", "icelake-server", "alderlake",
                                        "sapphirerapids", "graniterapids", "znver1",     "znver2",         "znver3",
                                        "znver4",         "znver5"};
