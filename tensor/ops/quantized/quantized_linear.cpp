@@ -79,8 +79,8 @@ TensorList quantized_linear_reference(const OpCall& call) {
   return out;
 }
 
-/// Of calls of the public op: norms, gates and residuals come in where commands are fused, after gradients are recorded.
-/// Weights have none, and are decoded to x's dtype for its gradient.
+/// Of calls of the public op: norms, gates and residuals come in where commands are fused, behind the recording of
+/// gradients. Weights have none, and are decoded to x's dtype for its gradient.
 TensorList quantized_linear_vjp(const VjpCall& call) {
   const auto a = call.as<LinearAttrs>();
   const Tensor &x = call.in[kX], &g = call.grad[0];
