@@ -79,14 +79,11 @@ TensorList quantized_linear_reference(const OpCall& call) {
   return out;
 }
 
-/// Of calls of the public op: norms, gates and residuals come in where commands are fused, behind the recording of
-/// gradients. Weights have none, and are decoded to x's dtype for its gradient.
+/// Of a product without fused neighbors. Weights have no gradient, and are decoded to x's dtype for that of x.
 TensorList quantized_linear_vjp(const VjpCall& call) {
   const auto a = call.as<LinearAttrs>();
   const Tensor &x = call.in[kX], &g = call.grad[0];
   TensorList grads(kLinearInputs);
-  if (call.in[kNorm].defined() || call.in[kResidual].defined() || a.gate != Activation::none || a.next || a.in_bytes)
-    throw GradError(fmt::format("{}: a call with fused neighbors has no gradient", call.op.name));
   if (!g.defined()) return grads;
   if (call.needs[kX]) {
     TensorList weights;
@@ -197,6 +194,20 @@ const OpDef kQuantizedLinear = {.name = "quantized_linear",
                                 .replaces = kPatterns,
                                 .read_form = read_form};
 
+namespace {
+
+/// The same op with a norm, a gate or a residual, which is differentiated through its reference.
+const OpDef& with_neighbors() {
+  static const OpDef op = [] {
+    OpDef same = kQuantizedLinear;
+    same.vjp = nullptr;
+    return same;
+  }();
+  return op;
+}
+
+}  // namespace
+
 Tensor joined_bias(const OpCall& call, const LinearAttrs& a) {
   const auto bias_of = [&](int i) {
     return call.in[static_cast<std::size_t>(i == 0 ? static_cast<int>(kBias) : kMoreBiases + i - 1)];
@@ -238,7 +249,9 @@ LinearResult linear(const ActivationRows& x, std::span<const QuantizedTensor> we
   a.next = options.next;
   a.eps = options.eps;
   a.next_eps = options.next_eps;
-  const TensorList out = apply(kQuantizedLinear, in, Attrs::of(a));
+  const bool plain = !options.norm.defined() && !options.residual.defined() && options.gate == Activation::none &&
+                     !options.next && !x.in_bytes && !x.factor.defined();
+  const TensorList out = apply(plain ? kQuantizedLinear : with_neighbors(), in, Attrs::of(a));
   LinearResult result{out[0], {}};
   if (a.next)
     result.next = {out[1], a.next == f16 ? out[2] : Tensor(), a.next == i8,
