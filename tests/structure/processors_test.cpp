@@ -76,10 +76,10 @@ std::string flags_of(const std::string& command, const std::string& file) {
   return kept;
 }
 
-constexpr const char* kProcessors[] = {"x86-64",         "x86-64-v3",      "x86-64-v4",     "haswell",
-                                       "skylake-avx512", "cascadelake",    "cooperlake",    "icelake-server",
-                                       "alderlake",      "sapphirerapids", "graniterapids", "znver1",
-                                       "znver2",         "znver3",         "znver4",        "znver5"};
+constexpr const char* kProcessors[] = {"x86-64",         "x86-64-v2",     "x86-64-v3",  "x86-64-v4",      "haswell",
+                                       "skylake-avx512", "cascadelake",   "cooperlake", "icelake-server", "alderlake",
+                                       "sapphirerapids", "graniterapids", "znver1",     "znver2",         "znver3",
+                                       "znver4",         "znver5"};
 
 TEST(Processors, AllCompileWhatIncludesHighwayOrIntrinsics) {
 #if !defined(__x86_64__)
