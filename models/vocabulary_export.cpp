@@ -107,7 +107,8 @@ std::optional<data::VocabularyFields> of_tokenizer_json(const Json& root) {
 std::optional<data::VocabularyFields> vocabulary_fields(const data::Tokenizer& tokenizer) {
   if (tokenizer.name() == "word") return std::nullopt;
   const std::string json = tokenizer.json(), name(tokenizer.name());
-  if (name == "sentencepiece" || name == "unigram" || name == "byte-level bpe" || name == "wordpiece")
+  if (name == "sentencepiece" || name == "unigram" || name == "byte-level bpe" || name == "bpe of characters" ||
+      name == "wordpiece")
     return data::parse_vocabulary_json(json, name);
   std::optional<data::VocabularyFields> fields = of_tokenizer_json(data::parse_json_object(json, name));
   if (!fields) return std::nullopt;

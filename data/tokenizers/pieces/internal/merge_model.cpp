@@ -41,7 +41,8 @@ class MergeModel : public SegmentModel {
   const SpaceCuts* cuts() const override { return may_cut_ ? &cuts_ : nullptr; }
 
   void encode(std::string_view piece, std::vector<std::int32_t>& ids) const override {
-    if (options_.ignore_merges) {
+    const bool newlines = options_.whole_newlines && piece.find_first_not_of('\n') == std::string_view::npos;
+    if (options_.ignore_merges || newlines) {
       const auto whole = ids_.find(piece);
       if (whole != ids_.end()) return ids.push_back(whole->second);
     }

@@ -46,6 +46,8 @@ struct MergeModelOptions {
   bool bytes = false;
   /// A piece that is itself a token becomes that token, whatever the merges say.
   bool ignore_merges = false;
+  /// The same of pieces of newlines only.
+  bool whole_newlines = false;
   Fallback fallback;
 };
 using TokenMerge = std::pair<std::int32_t, std::int32_t>;

@@ -23,10 +23,21 @@ constexpr std::pair<std::string_view, VocabularyKind> kVocabularyKinds[] = {
     {"llama", VocabularyKind::sentencepiece_bpe},
     {"t5", VocabularyKind::unigram},
     {"gpt2", VocabularyKind::byte_bpe},
+    {"gemma4", VocabularyKind::piece_bpe},
     {"bert", VocabularyKind::wordpiece}};
 
 /// A one-byte token takes some 100 bytes of memory. No published vocabulary has a tenth of this many tokens.
 constexpr std::size_t kMostTokens = 1 << 24;
+
+/// Runs of newlines, and the text between them.
+void newline_runs(std::string_view text, bool, std::vector<std::string>& pieces) {
+  while (!text.empty()) {
+    const std::size_t end =
+        std::min(text.front() == '\n' ? text.find_first_not_of('\n') : text.find('\n'), text.size());
+    pieces.emplace_back(text.substr(0, end));
+    text.remove_prefix(end);
+  }
+}
 
 class VocabularyPlanner {
  public:
@@ -36,11 +47,13 @@ class VocabularyPlanner {
     if (!fields_.kind())
       refuse(
           fmt::format("its tokenizer model is '{}'; wanted llama (SentencePiece BPE), t5 (unigram), gpt2 (byte-level "
-                      "BPE) or bert (WordPiece)",
+                      "BPE), gemma4 (BPE of characters) or bert (WordPiece)",
                       fields_.model));
     read_types();
     if (fields_.kind() == VocabularyKind::byte_bpe)
       plan_bytes();
+    else if (fields_.kind() == VocabularyKind::piece_bpe)
+      plan_pieces();
     else if (fields_.kind() == VocabularyKind::wordpiece)
       plan_word_pieces();
     else
@@ -94,10 +107,8 @@ class VocabularyPlanner {
     return static_cast<std::int32_t>(*id);
   }
 
-  void plan_sentencepiece() {
-    check_scores();
-    const bool unigram = fields_.kind() == VocabularyKind::unigram;
-    plan_.kind = unigram ? "unigram" : "sentencepiece";
+  /// Byte tokens and the unknown token.
+  Fallback read_fallback() {
     Fallback fallback;
     std::vector<std::string> byte_spellings(fields_.tokens.size());
     for (std::size_t id = 0; id < fields_.tokens.size(); ++id) {
@@ -113,6 +124,14 @@ class VocabularyPlanner {
     }
     if (!fallback.all_bytes) plan_.fuse_unknown = fallback.unknown;
 
+    return fallback;
+  }
+
+  void plan_sentencepiece() {
+    check_scores();
+    const bool unigram = fields_.kind() == VocabularyKind::unigram;
+    plan_.kind = unigram ? "unigram" : "sentencepiece";
+    const Fallback fallback = read_fallback();
     SentencePieceNormalizer normalizer;
     normalizer.rules = Charsmap(fields_.precompiled_charsmap, name_);
     std::vector<std::pair<std::string_view, std::int32_t>> whole;
@@ -185,6 +204,33 @@ class VocabularyPlanner {
     plan_.split = regex_splits(rule.patterns, name_);
   }
 
+  /// As SentencePiece, characters without a token become bytes, and spaces U+2581, but merges are listed.
+  void plan_pieces() {
+    plan_.kind = "bpe of characters";
+    MergeModelOptions options{.bytes = false, .whole_newlines = true, .fallback = read_fallback()};
+    std::vector<bool> usable;
+    std::vector<AddedToken> added;
+    for (std::size_t id = 0; id < fields_.tokens.size(); ++id) {
+      const TokenType type = plan_.types[id];
+      const bool special = type == TokenType::control || type == TokenType::unknown;
+      if (special || type == TokenType::user_defined)
+        added.push_back({.text = fields_.tokens[id], .id = static_cast<std::int32_t>(id), .special = special});
+      usable.push_back(is_text(id));
+      plan_.bytes.push_back(bytes_of(id));
+    }
+    plan_.raw = AddedTokens(std::move(added));
+    SentencePieceNormalizer normalizer;
+    normalizer.add_space_prefix = fields_.add_space_prefix.value_or(false);
+    normalizer.remove_extra_whitespaces = false;
+    normalizer.escape_whitespaces = true;
+    normalizer.keep_invalid = options.fallback.all_bytes;
+    if (normalizer.add_space_prefix) plan_.leading_space = LeadingSpace::sentencepiece;
+    plan_.normalize = std::move(normalizer);
+    plan_.model = make_merge_model(fields_.tokens, usable, read_merges(), options, name_);
+    plan_.split = newline_runs;
+    fields_.add_bos = fields_.bos.has_value();  // whatever the file says: early ones are wrong
+  }
+
   void plan_word_pieces() {
     plan_.kind = "wordpiece";
     const auto named = [&](std::optional<std::int64_t>& id, const char* name) {
@@ -220,8 +266,10 @@ class VocabularyPlanner {
 
   std::vector<TokenMerge> read_merges() const {
     std::unordered_map<std::string_view, std::int32_t> ids;
+    const bool of_pieces = fields_.kind() == VocabularyKind::piece_bpe;
     for (std::size_t id = 0; id < fields_.tokens.size(); ++id)
-      if (plan_.types[id] == TokenType::normal) ids.emplace(fields_.tokens[id], static_cast<std::int32_t>(id));
+      if (of_pieces ? is_text(id) : plan_.types[id] == TokenType::normal)
+        ids.emplace(fields_.tokens[id], static_cast<std::int32_t>(id));
     std::vector<TokenMerge> merges;
     merges.reserve(fields_.merges.size());
     for (const std::string& merge : fields_.merges) {
