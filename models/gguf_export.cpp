@@ -233,6 +233,12 @@ void set_config(io::GgufWriter& to, const DecoderConfig& c, const DecoderConfig&
 
 }  // namespace
 
+void check_gguf_model(const Decoder& decoder, const data::Tokenizer* tokenizer) {
+  (void)vocabulary_to_write(tokenizer, decoder.config.vocabulary);
+  const DecoderConfig config = gguf_config(decoder.config);
+  check_design(config, standard_config(config));
+}
+
 void save_gguf_model(const FilePath& path, const Decoder& decoder, const data::Tokenizer* tokenizer,
                      const quant::BlockFormat* format) {
   decoder.require_whole("save_gguf_model");

@@ -198,6 +198,7 @@ class FineTuning {
     if (options_.folder.empty()) throw FormatError("fine_tune: the run needs a folder, and none is given");
     folder_.emplace(options_.folder, options_.existing);
     model_ = open_tuned_model(options_);
+    check_tuned_model(options_, model_);
     options_.seq = std::min(options_.seq, model_.decoder->config.context);
     rows_ = read_rows(options_, model_);
     if (!before_.empty() && before_.at(kRows) != rows_.hash) {
@@ -258,7 +259,8 @@ class FineTuning {
     loop.metadata = records.metadata();
     loop.metadata[kRows] = rows_.hash;
     if (options_.method == "full") {  // so that a checkpoint is a model
-      loop.metadata["config"] = models::config_json(model_.decoder->config);
+      const std::string config = checkpoint_config(options_, model_.decoder->config);
+      if (!config.empty()) loop.metadata["config"] = config;
       if (model_.tokenizer) loop.items.emplace_back("vocabulary", vocabulary_);
     }
     return loop;

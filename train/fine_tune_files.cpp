@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
+#include <etna/models/internal/gguf_tensors.h>
+#include <etna/models/internal/model_source.h>
 #include <etna/tensor/quant/block_format.h>
 #include <etna/train/progress.h>
 
@@ -47,6 +49,21 @@ void check_merge(const std::string& merge) {
   const quant::BlockFormat* format = merge_format(merge);
   if (format != nullptr && !format->can_quantize())
     throw FormatError(fmt::format("merge is '{}', a format that cannot hold weights; try q8_0", merge));
+}
+
+std::string checkpoint_config(const FineTuneOptions& options, const models::DecoderConfig& config) {
+  const FilePath file = FilePath(options.model) / "config.json";
+  if (models::is_file(file)) return models::read_text(file);
+  try {
+    return models::config_json(config);
+  } catch (const Error&) {
+    return "";
+  }
+}
+
+void check_tuned_model(const FineTuneOptions& options, const models::Model& model) {
+  if (options.method == "full" || options.merge != "off")
+    models::check_gguf_model(*model.decoder, model.tokenizer.get());
 }
 
 void write_tuned_model(const FineTuneOptions& options, models::Model& model, FineTuneResult& result) {

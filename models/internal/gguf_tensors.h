@@ -15,6 +15,10 @@ class ConvolutionMixer;
 class DeltaMixer;
 class MambaMixer;
 
+/// Checks, without writing, that save_gguf_model() can write a decoder's design and its vocabulary.
+/// @throws FormatError as save_gguf_model()
+void check_gguf_model(const Decoder& decoder, const data::Tokenizer* tokenizer);
+
 /// The tensors of a GGUF file of a decoder: their names, order and shapes there. Internal.
 class GgufTensors {
  public:

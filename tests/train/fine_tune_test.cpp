@@ -9,6 +9,7 @@
 #include <etna/tensor/ops.h>
 #include <etna/train/checkpointer.h>
 #include <etna/train/internal/answer_rows.h>
+#include <etna/train/internal/fine_tune_files.h>
 #include <etna/train/metrics.h>
 #include <etna/train/training_loop.h>
 #include <nn/on_device.h>
@@ -82,6 +83,24 @@ TEST(FineTuneWithStates, GivesEachTextARow) {
     EXPECT_LT(*result.loss, 0.98 * first[packs]) << packs;
   }
   EXPECT_EQ(first[0], first[1]);
+  FineTuneOptions whole = folder.options(kCPU, folder.completions(4), "whole");  // a config.json of lfm2 is not written
+  whole.model = folder.path("lfm2.gguf").string();
+  whole.method = "full";
+  whole.steps = 2;
+  const FineTuneResult result = fine_tune(whole);
+  EXPECT_EQ(models::load_model(result.merged).decoder->config.architecture, "lfm2");
+}
+
+TEST(FineTuneFiles, AreRefusedBeforeTraining) {
+  models::DecoderConfig config = models::decoder_config(
+      "llama", {.vocabulary = 32, .context = 16, .width = 32, .layers = 1, .heads = 2, .feed_forward = 32});
+  config.activation = Activation::relu;
+  const models::Model model{"a test's", std::make_unique<models::Decoder>(config), nullptr};
+  FineTuneOptions own;
+  check_tuned_model(own, model);
+  own.method = "full";
+  EXPECT_THAT([&] { check_tuned_model(own, model); },
+              ThrowsMessage<FormatError>(HasSubstr("a GGUF file cannot hold the model: its activation")));
 }
 
 TEST_P(FineTune, GoesOnWithTheBitsOfARunThatWasNotStopped) {
