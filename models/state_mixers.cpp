@@ -6,6 +6,7 @@
 #include <etna/models/internal/state_cache.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/normalization/internal/norm.h>
 
 // Blocks' parts that keep a state: gated delta nets, Mamba-2 and short convolutions.
 namespace etna::models {
@@ -18,12 +19,6 @@ StateRows places_in(const DecoderCache* cache, std::int64_t layer, Tensor LayerS
 }
 
 ProjectionMode state_mode(const DecoderCache* cache) { return cache == nullptr ? ProjectionMode() : cache->mode(); }
-
-/// Rows divided by their length, √(Σ x² + 1e-6), and multiplied by a factor. @param x [..., size]
-Tensor of_length_one(const Tensor& x, double factor) {
-  const double size = static_cast<double>(x.size(-1));
-  return rms_norm(x, {}, 1e-6 / size) * (factor / std::sqrt(size));
-}
 
 /// Positive steps of time, or rates of decay. @param x [B, T, heads]
 Tensor positive_steps(const Tensor& x, const Tensor& bias) {
@@ -72,22 +67,20 @@ Tensor DeltaMixer::forward(const Tensor& x, const DecoderCache* cache) const {
   const StateConfig& s = config_.state;
   const ProjectionMode mode = state_mode(cache);
   const std::int64_t batch = x.size(0), steps = x.size(1), keys = s.key_rows(), all = 2 * keys + s.value_rows();
+  // Three products of which two are narrow, which one dispatch computes while a text is generated.
+  const Tensor narrow = cat({gate(x, mode), beta(x, mode), decay(x, mode)}, -1);
+  const auto part_of = [&](std::int64_t begin, std::int64_t size) { return narrow.slice(-1, begin, begin + size); };
   const Tensor rows = kernel.forward(qkv(x, mode), true, places_in(cache, index_, &LayerState::inputs));
   const auto heads_of = [&](std::int64_t begin, std::int64_t end, std::int64_t heads) {
     return rows.slice(-1, begin, end).reshape({batch, steps, heads, -1});
   };
-  Tensor q = of_length_one(heads_of(0, keys, s.key_heads), 1 / std::sqrt(static_cast<double>(s.key_size))),
-         k = of_length_one(heads_of(keys, 2 * keys, s.key_heads), 1);
-  if (s.tiled && s.heads != s.key_heads) {
-    const auto times = static_cast<std::size_t>(s.heads / s.key_heads);
-    q = cat(TensorList(times, q), 2);
-    k = cat(TensorList(times, k), 2);
-  }
-  const Tensor g = positive_steps(decay(x, mode), step_bias) * -exp(log_decay);
-  const Tensor y = gated_delta_rule(q, k, heads_of(2 * keys, all, s.heads), g, sigmoid(beta(x, mode)),
-                                    places_in(cache, index_, &LayerState::memory));
-  const Tensor gates = silu(gate(x, mode));
-  return output(norm(y).reshape(gates.shape()) * gates, mode);
+  const Tensor y = gated_delta_rule(heads_of(0, keys, s.key_heads), heads_of(keys, 2 * keys, s.key_heads),
+                                    heads_of(2 * keys, all, s.heads), part_of(s.value_rows() + s.heads, s.heads),
+                                    part_of(s.value_rows(), s.heads), places_in(cache, index_, &LayerState::memory),
+                                    {true, s.tiled, step_bias, log_decay});
+  const Tensor normed =
+      normalization::gated_rms_norm(y, norm.weight, norm.eps, part_of(0, s.value_rows()).reshape(y.shape()));
+  return output(normed.reshape({batch, steps, s.value_rows()}), mode);
 }
 
 MambaMixer::MambaMixer(Weights& weights, const std::string& name, const DecoderConfig& config, std::int64_t layer)

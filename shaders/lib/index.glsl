@@ -22,12 +22,16 @@ void report_index(uvec2 index_errors, uint position, uvec2 value, uint limit) {
   if (index_errors != uvec2(0u)) BufferReport(index_errors).v[0] = uvec4(position + 1u, value, limit);
 }
 
-// An index in [0, limit).
-uint load_index(uvec2 address, uint i, uint dtype, uint limit, uvec2 index_errors) {
-  uvec2 value = load_index_u32s(address, i, dtype);
+// An index that was loaded before, in [0, limit).
+uint checked_index(uvec2 value, uint i, uint limit, uvec2 index_errors) {
   if (index_inside(value, limit)) return value.x;
   report_index(index_errors, i, value, limit);
   return int(value.y) < 0 ? 0u : limit - 1u;
+}
+
+// An index in [0, limit).
+uint load_index(uvec2 address, uint i, uint dtype, uint limit, uvec2 index_errors) {
+  return checked_index(load_index_u32s(address, i, dtype), i, limit, index_errors);
 }
 
 #endif

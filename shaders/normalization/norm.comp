@@ -9,6 +9,8 @@
 // For add_layer_norm and add_rms_norm the row is x + delta: written once, rounded to its dtype, and then normalized as
 // rounded. So a residual stream adds a sublayer's result in the same pass that reads it for the next sublayer.
 //
+// For gated_rms_norm the normed row is multiplied by silu(gate).
+//
 // If everything is aligned (VECTOR), a thread has runs of four neighbours, and loads and stores each run at once.
 //
 // variant: norm
@@ -23,13 +25,13 @@ layout(constant_id = 3) const uint ELEMENTS_PER_THREAD = 4;  // elements per thr
 layout(constant_id = 4) const uint X_DTYPE = 1;
 layout(constant_id = 5) const uint W_DTYPE = 1;
 layout(constant_id = 6) const uint B_DTYPE = 1;
-layout(constant_id = 7) const uint GIVEN = 3;  // 1: weight, 2: bias, 4: delta
+layout(constant_id = 7) const uint GIVEN = 3;  // 1: weight, 2: bias, 4: delta, 8: a gate in place of delta
 layout(constant_id = 8) const uint DELTA_DTYPE = 1;
 layout(constant_id = 9) const uint Y_DTYPE = 1;
 layout(constant_id = 10) const uint VECTOR = 0;  // ELEMENTS_PER_THREAD is then a multiple of four
 
 const uint ARRAY = ELEMENTS_PER_THREAD > 0 ? ELEMENTS_PER_THREAD : 1;
-const bool ADDS = (GIVEN & 4) != 0;
+const bool ADDS = (GIVEN & 4) != 0, GATES = (GIVEN & 8) != 0;
 
 layout(push_constant, scalar) uniform Push {
   uvec2 x, w, b, y;
@@ -137,6 +139,10 @@ void main() {
                 - about.y) * scale;
       if ((GIVEN & 1) != 0) y *= load_vector(p.w, i, 4, W_DTYPE, 4);
       if ((GIVEN & 2) != 0) y += load_vector(p.b, i, 4, B_DTYPE, 4);
+      if (GATES) {
+        vec4 gate = load_vector(p.delta, row * p.delta_strides.x + i, 4, DELTA_DTYPE, 4);
+        y *= gate / (1.0 + exp(-gate));
+      }
       store_vector(p.y, row * p.n + i, 4, Y_DTYPE, 4, y);
     }
     return;
@@ -145,6 +151,10 @@ void main() {
     float y = ((AT(k, i) - mean) * fit - about.y) * scale;
     if ((GIVEN & 1) != 0) y *= load_float(p.w, i * p.w_stride, W_DTYPE);
     if ((GIVEN & 2) != 0) y += load_float(p.b, i * p.b_stride, B_DTYPE);
+    if (GATES) {
+      float gate = load_float(p.delta, row * p.delta_strides.x + i * p.delta_strides.y, DELTA_DTYPE);
+      y *= gate / (1.0 + exp(-gate));
+    }
     store_float(p.y, row * p.n + i, Y_DTYPE, y);
   }
 }

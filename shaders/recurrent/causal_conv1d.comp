@@ -31,7 +31,9 @@ void main() {
   uint channel = i % p.channels, chunk = i / p.channels % chunks, sequence = i / (p.channels * chunks);
   uint first = chunk * CHUNK, last = min(first + CHUNK, p.steps), counted = p.steps;
   int position = 0;
-  if (STATE != 0) {
+  uvec2 place = uvec2(0);
+  if (STATE != 0) {  // a step of one row waits for memory: nothing is loaded later than it could be
+    place = load_index_u32s(p.rows, sequence, I32);
     position = BufferI32(p.positions).v[sequence];
     if (COUNTS != 0) counted = uint(clamp(BufferI32(p.counts).v[sequence], 0, int(p.steps)));
     if (position < 0) counted = 0;
@@ -40,7 +42,7 @@ void main() {
   uint at = 0;
   if (keeps) {
     uvec2 errors = channel == 0 ? p.index_errors : uvec2(0);
-    at = load_index(p.rows, sequence, I32, p.states, errors) * (K - 1) * p.channels + channel;
+    at = checked_index(place, sequence, p.states, errors) * (K - 1) * p.channels + channel;
   }
   float before[K], inputs[K], weights[K];  // before: the state; inputs: the last K
   [[unroll]] for (uint k = 0; k < K; ++k) {

@@ -14,22 +14,28 @@
 const uint COLUMNS = 16, PARTS = 8, THREADS = COLUMNS * PARTS;
 layout(local_size_x = THREADS) in;
 layout(constant_id = 0) const uint DTYPE = 1;  // of q, k, v and y
-layout(constant_id = 1) const uint ROWS = 16;  // elements of a column that a thread owns
+layout(constant_id = 1) const uint KEY = 128;  // elements of a column
 layout(constant_id = 2) const uint DELTA = 1;  // whether there is beta
 layout(constant_id = 3) const uint STATE = 0;  // whether there is one
 layout(constant_id = 4) const uint COUNTS = 0;
+layout(constant_id = 5) const uint NORMALIZE = 0;  // q and k are divided by their lengths, q by √KEY as well
+layout(constant_id = 6) const uint TILED = 0;      // head h has the key h % KEY_HEADS
+layout(constant_id = 7) const uint GATES = 0;      // g and beta are what the gates are made of
+layout(constant_id = 8) const uint HEADS = 1;
+layout(constant_id = 9) const uint KEY_HEADS = 1;
+const uint ROWS = KEY == 0 ? 1 : (KEY + PARTS - 1) / PARTS;  // elements of a column that a thread owns
 
 layout(push_constant, scalar) uniform Push {
-  uvec2 q, k, v, g, beta, state, rows, positions, counts, index_errors, y;
-  uint steps, heads, shared_by, key, value;  // shared_by: heads that have the same k
-  uint q_pitch, k_pitch, v_pitch, states;    // pitch: elements between the steps
+  uvec2 q, k, v, g, beta, step_bias, log_decay, state, rows, positions, counts, index_errors, y;
+  uint steps, value;
+  uint q_pitch, k_pitch, v_pitch, states;  // pitch: elements between the steps
 } p;
 
-shared float partial[2][3][THREADS];
+shared float partial[2][5][THREADS];
 
-uint counted_steps(uint sequence) {
+uint counted_steps(uint sequence, int position) {
   if (STATE == 0) return p.steps;
-  if (BufferI32(p.positions).v[sequence] < 0) return 0u;
+  if (position < 0) return 0u;
   return COUNTS != 0 ? uint(clamp(BufferI32(p.counts).v[sequence], 0, int(p.steps))) : p.steps;
 }
 
@@ -39,55 +45,80 @@ float total(uint slot, uint what, uint column) {
   return sum;
 }
 
+// log(1 + exp(x)); the last factor is what 1 + e loses of e.
+float softplus(float x) {
+  float e = exp(-abs(x)), sum = 1.0 + e;
+  return max(x, 0.0) + (sum == 1.0 ? e : log(sum) * (e / (sum - 1.0)));
+}
+
 void main() {
   uint thread = gl_LocalInvocationID.x, column = thread % COLUMNS, part = thread / COLUMNS;
   uint head = gl_WorkGroupID.y, sequence = gl_WorkGroupID.z, value = gl_WorkGroupID.x * COLUMNS + column;
-  uint counted = ETNA_UNIFORM(counted_steps(sequence));
+  // A step of one row waits for memory: the state's place is loaded beside what tells whether it is read.
+  uvec2 place = STATE != 0 ? load_index_u32s(p.rows, sequence, I32) : uvec2(0);
+  int position = STATE != 0 ? BufferI32(p.positions).v[sequence] : 0;
+  uint counted = ETNA_UNIFORM(counted_steps(sequence, position));
   bool inside = value < p.value;
-  uint first = part * ROWS, key_at = head / p.shared_by * p.key;
+  uint first = part * ROWS, key_at = (TILED != 0 ? head % KEY_HEADS : head / (HEADS / KEY_HEADS)) * KEY;
   uint at = 0;
   float column_of_state[ROWS];
   [[unroll]] for (uint r = 0; r < ROWS; ++r) column_of_state[r] = 0.0;
   if (STATE != 0 && counted > 0) {
     uvec2 errors = thread == 0 && head == 0 ? p.index_errors : uvec2(0);
-    at = load_index(p.rows, sequence, I32, p.states, errors) * p.heads + head;
-    if (BufferI32(p.positions).v[sequence] > 0 && inside) {
-      for (uint r = 0; r < ROWS && first + r < p.key; ++r)
-        column_of_state[r] = BufferF32(p.state).v[(at * p.key + first + r) * p.value + value];
+    at = checked_index(place, sequence, p.states, errors) * HEADS + head;
+    if (position > 0 && inside) {
+      for (uint r = 0; r < ROWS && first + r < KEY; ++r)
+        column_of_state[r] = BufferF32(p.state).v[(at * KEY + first + r) * p.value + value];
     }
   }
   for (uint t = 0; t < counted; ++t) {
-    uint step = sequence * p.steps + t, slot = t % 2, each = step * p.heads + head;
-    float decay = exp(BufferF32(p.g).v[each]), keys[ROWS], found = 0.0, asked = 0.0, own = 0.0;
+    uint step = sequence * p.steps + t, slot = t % 2, each = step * HEADS + head;
+    float log_decay = BufferF32(p.g).v[each], beta = DELTA != 0 ? BufferF32(p.beta).v[each] : 1.0;
+    if (GATES != 0) {
+      log_decay = softplus(log_decay + BufferF32(p.step_bias).v[head]) * -exp(BufferF32(p.log_decay).v[head]);
+      beta = 1.0 / (1.0 + exp(-beta));
+    }
+    float decay = exp(log_decay), keys[ROWS], found = 0.0, asked = 0.0, own = 0.0;
+    vec2 squares = vec2(0.0);  // of q and k
     [[unroll]] for (uint r = 0; r < ROWS; ++r) {
       keys[r] = 0.0;
-      if (first + r < p.key) {
+      if (first + r < KEY) {
         keys[r] = load_float(p.k, step * p.k_pitch + key_at + first + r, DTYPE);
         float query = load_float(p.q, step * p.q_pitch + key_at + first + r, DTYPE);
         column_of_state[r] *= decay;
         found += column_of_state[r] * keys[r];
         asked += column_of_state[r] * query;
         own += keys[r] * query;
+        squares += vec2(query * query, keys[r] * keys[r]);
       }
     }
     partial[slot][0][thread] = found;
     partial[slot][1][thread] = asked;
     partial[slot][2][thread] = own;
+    if (NORMALIZE != 0) {
+      partial[slot][3][thread] = squares.x;
+      partial[slot][4][thread] = squares.y;
+    }
     barrier();
+    vec2 by = vec2(1.0);  // what q and k are multiplied by
+    if (NORMALIZE != 0) {
+      by = inversesqrt(vec2(total(slot, 3, column), total(slot, 4, column)) + 1e-6);
+      by.x *= inversesqrt(float(KEY));
+    }
     float written = inside ? load_float(p.v, step * p.v_pitch + head * p.value + value, DTYPE) : 0.0;
-    if (DELTA != 0) written = (written - total(slot, 0, column)) * BufferF32(p.beta).v[each];
-    [[unroll]] for (uint r = 0; r < ROWS; ++r) column_of_state[r] += keys[r] * written;
+    if (DELTA != 0) written = (written - total(slot, 0, column) * by.y) * beta;
+    [[unroll]] for (uint r = 0; r < ROWS; ++r) column_of_state[r] += keys[r] * by.y * written;
     if (part == 0 && inside) {
-      float y = total(slot, 1, column) + total(slot, 2, column) * written;
+      float y = (total(slot, 1, column) + total(slot, 2, column) * by.y * written) * by.x;
       store_float(p.y, each * p.value + value, DTYPE, y);
     }
   }
   if (!inside) return;
   if (part == 0) {
     for (uint t = counted; t < p.steps; ++t)
-      store_float(p.y, ((sequence * p.steps + t) * p.heads + head) * p.value + value, DTYPE, 0.0);
+      store_float(p.y, ((sequence * p.steps + t) * HEADS + head) * p.value + value, DTYPE, 0.0);
   }
   if (STATE == 0 || counted == 0) return;
-  for (uint r = 0; r < ROWS && first + r < p.key; ++r)
-    BufferF32(p.state).v[(at * p.key + first + r) * p.value + value] = column_of_state[r];
+  for (uint r = 0; r < ROWS && first + r < KEY; ++r)
+    BufferF32(p.state).v[(at * KEY + first + r) * p.value + value] = column_of_state[r];
 }

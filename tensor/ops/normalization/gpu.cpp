@@ -67,18 +67,20 @@ void add_lines(const OpCall& call, const Lines& weight, const Lines& bias) {
 
 }  // namespace
 
-bool forward_gpu(const OpCall& call, std::span<Tensor> out) {
-  if (any_f64(call.in)) return false;
-  if (out[0].numel() == 0) return true;
-  auto a = call.as<NormAttrs>();
-  Inputs in(call);
-  const Tensor &w = in.weight, &b = in.bias, sum = a.adds ? out[0] : Tensor();
-  Tensor& y = out.back();
-  rows::Strided x(in.x, in.x.dim() - 1), delta = a.adds ? rows::Strided(in.delta, in.delta.dim() - 1) : x;
+namespace {
+
+/// What the kernel reads beside x, by the bits that tell it.
+constexpr std::uint32_t kWeightGiven = 1, kBiasGiven = 2, kDeltaGiven = 4, kGateGiven = 8;
+
+/// @param beside delta or the gate, or undefined @param given kDeltaGiven or kGateGiven with it, else 0
+void run_norm(const OpCall& call, const NormAttrs& a, const Inputs& in, const Tensor& beside, std::uint32_t given,
+              Tensor& y, const Tensor& sum) {
+  const Tensor &w = in.weight, &b = in.bias;
+  rows::Strided x(in.x, in.x.dim() - 1), delta = beside.defined() ? rows::Strided(beside, beside.dim() - 1) : x;
   rows::RowTiling tiling = tiling_of(x.length);
   gpu::Kernel(shaders::norm, call)
       .spec(tiling.threads_per_row, 0, a.rms, tiling.elements_per_thread, x.x.dtype(), dtype_of(w), dtype_of(b))
-      .spec((w.defined() ? 1 : 0) | (b.defined() ? 2 : 0) | (a.adds ? 4 : 0))
+      .spec((w.defined() ? kWeightGiven : 0) | (b.defined() ? kBiasGiven : 0) | given)
       .spec(delta.x.dtype(), y.dtype(), by_fours(x.length, tiling, {&x, &delta}, {&w, &b, &y, &sum}))
       .read(x.x)
       .read(w)
@@ -87,10 +89,28 @@ bool forward_gpu(const OpCall& call, std::span<Tensor> out) {
       .u32(x.rows, x.length)
       .u32(x.strides[0], x.strides[2], stride_of(w), stride_of(b))
       .f32(static_cast<float>(a.eps))
-      .read(a.adds ? delta.x : Tensor())
+      .read(beside.defined() ? delta.x : Tensor())
       .write(sum)
       .u32(delta.rows, delta.strides[0], delta.strides[2])
       .dispatch(gpu::grid(tiling.groups(x.rows)));
+}
+
+}  // namespace
+
+bool forward_gpu(const OpCall& call, std::span<Tensor> out) {
+  if (any_f64(call.in)) return false;
+  if (out[0].numel() == 0) return true;
+  const auto a = call.as<NormAttrs>();
+  const Inputs in(call);
+  run_norm(call, a, in, in.delta, a.adds ? kDeltaGiven : 0, out.back(), a.adds ? out[0] : Tensor());
+  return true;
+}
+
+bool gated_gpu(const OpCall& call, std::span<Tensor> out) {
+  if (any_f64(call.in)) return false;
+  if (out[0].numel() == 0) return true;
+  const NormAttrs a{.eps = call.as<double>(), .rms = true};
+  run_norm(call, a, {call.in[0], call.in[1]}, call.in[2], kGateGiven, out[0], {});
   return true;
 }
 

@@ -19,10 +19,26 @@ namespace {
 
 using namespace recurrent;
 
-enum LinearAttentionInput { kLinearQ, kLinearK, kLinearV, kLinearDecay, kLinearBeta, kLinearPlaces };
+enum LinearAttentionInput {
+  kLinearQ,
+  kLinearK,
+  kLinearV,
+  kLinearDecay,
+  kLinearBeta,
+  kLinearStepBias,
+  kLinearLogDecay,
+  kLinearPlaces
+};
+struct LinearForm {
+  bool normalize = false, tiled = false;
+};
+/// q, k, v, decay and beta as the rule reads them.
+using LinearInputs = std::array<Tensor, kLinearStepBias>;
 
-/// Steps that backward and the fallback compute by gemms.
-constexpr std::int64_t kLinearChunk = 32;
+/// Steps of a chunk where the op is computed by chunks.
+constexpr std::int64_t kLinearChunk = 64;
+/// From so many steps on, a GPU computes by chunks.
+constexpr std::int64_t kManySteps = 128;
 /// Elements of a head's keys that the GPU's kernel keeps in registers of eight threads.
 constexpr std::int64_t kMostKey = 512;
 
@@ -67,6 +83,14 @@ std::vector<OutputSpec> gated_linear_attention_infer(const OpCall& call) {
                                    name(row), str(each)));
     }
   }
+  for (const auto& [what, x] :
+       {std::pair{"step_bias", call.in[kLinearStepBias]}, std::pair{"log_decay", call.in[kLinearLogDecay]}}) {
+    const bool fits_gates = x.defined() == call.in[kLinearStepBias].defined() &&
+                            (!x.defined() || (x.shape() == Shape{size.heads} && x.dtype() == row));
+    if (!fits_gates)
+      throw ShapeError(fmt::format("{}: {} is {}; wanted {} {}, or neither step_bias nor log_decay", op, what,
+                                   x.defined() ? str(x.shape()) : "missing", name(row), str(Shape{size.heads})));
+  }
   const StateRows places = state_rows_of(call, kLinearPlaces);
   check_places(call, places, size.batch, {size.heads, size.key, size.value}, row);
   std::vector<OutputSpec> specs = {{v.shape(), q.dtype()}};
@@ -74,75 +98,96 @@ std::vector<OutputSpec> gated_linear_attention_infer(const OpCall& call) {
   return specs;
 }
 
-/// The steps of a chunk at once, [B, H, L, ...].
-struct LinearChunk {
-  Tensor q, k, v, g, beta;
+/// All steps, by chunks: what each chunk needs is computed for all of them at once, but for the states between them.
+/// @param x q, k, v, g and beta, which may be undefined, [B, T, H, ...] @return [B, T, H, P]
+Tensor run_by_chunks(const LinearInputs& x, const StateRows& places) {
+  const std::int64_t batch = x[kLinearV].size(0), steps = x[kLinearV].size(1), heads = x[kLinearV].size(2),
+                     size = std::min(steps, kLinearChunk), chunks = (steps + size - 1) / size;
+  // Steps that do not decay the state, nor write to it, fill the last chunk.
+  const auto chunked = [&](LinearAttentionInput i) {
+    if (!x[i].defined()) return Tensor();
+    std::vector<std::int64_t> behind(static_cast<std::size_t>(2 * (x[i].dim() - 1)), 0);
+    behind.back() = chunks * size - steps;
+    const Tensor padded = (behind.back() == 0 ? x[i] : pad(x[i], behind)).transpose(1, 2);
+    std::vector<std::int64_t> shape = {batch, heads, chunks, size};
+    if (x[i].dim() == 4) shape.push_back(x[i].size(3));
+    return padded.reshape(Shape(shape));
+  };
+  const Tensor q = chunked(kLinearQ), k = chunked(kLinearK), v = chunked(kLinearV), g = chunked(kLinearDecay),
+               beta = chunked(kLinearBeta);
+  // Of each step [L, 1] since each one before [1, L]: sums of the steps between, as a difference of sums cancels.
+  const Tensor between = cumsum(tril(g.unsqueeze(-1).expand({batch, heads, chunks, size, size}), -1), -2);
+  const Tensor decay = tril(exp(between)), since_first = exp(cumsum(g, -1)).unsqueeze(-1);
+  const Tensor until_last = decay.select(-2, size - 1).unsqueeze(-1), turned = k.transpose(-2, -1);
+  Tensor u = v, w;
+  if (beta.defined()) {
+    // What step t writes is β · (v - Sᵀ·k) with the writes of steps before t in S.
+    const Tensor by = beta.unsqueeze(-1), found = tril(matmul(k, turned) * decay * by, -1);
+    const Tensor both = linalg::solve_triangular(found, cat({k * since_first, v}, -1) * by, false, true, true);
+    w = both.slice(-1, 0, k.size(-1));
+    u = both.slice(-1, k.size(-1), both.size(-1));
+  }
+  const Tensor y = chunked_linear_attention(
+      {q * since_first, w, matmul(q, turned) * decay, u, k * until_last, since_first.select(-2, size - 1).squeeze(-1)},
+      places);
+  return y.reshape({batch, heads, chunks * size, y.size(-1)}).slice(2, 0, steps).transpose(1, 2);
+}
 
-  /// What the steps write to the state that k finds: v, or by the delta rule β · (v - Sᵀ·k), where S holds what
-  /// earlier steps wrote. @param state before the chunk, [B, H, N, P] @param decay of each step since an earlier one
-  Tensor written(const Tensor& state, const Tensor& decay, const Tensor& since_first) const {
-    if (!beta.defined()) return v;
-    const Tensor by = beta.unsqueeze(-1);
-    const Tensor found = matmul(k, k.transpose(2, 3)) * decay * by;
-    const Tensor rest = (v - matmul(k * since_first, state)) * by;
-    return linalg::solve_triangular(tril(found, -1), rest, false, true, true);
-  }
-  /// @return y [B, H, L, P]; `state` becomes that behind the chunk
-  Tensor run(Tensor& state) const {
-    const Tensor sum = cumsum(g, -1);
-    const Tensor decay = tril(exp(tril(sum.unsqueeze(-1) - sum.unsqueeze(-2))));
-    const Tensor since_first = exp(sum).unsqueeze(-1);
-    const Tensor u = written(state, decay, since_first);
-    const Tensor y = matmul(q * since_first, state) + matmul(matmul(q, k.transpose(2, 3)) * decay, u);
-    const Tensor whole = sum.slice(-1, sum.size(-1) - 1, sum.size(-1));
-    const Tensor until_last = exp(whole - sum).unsqueeze(-1);
-    state = state * exp(whole).unsqueeze(-1) + matmul((k * until_last).transpose(2, 3), u);
-    return y;
-  }
-};
+/// No steps, which depend on all inputs as the result of some does. @return [B, 0, H, P]
+Tensor of_no_steps(const LinearInputs& x) {
+  const Tensor y = x[kLinearV] * x[kLinearDecay].unsqueeze(-1) + (x[kLinearQ] * x[kLinearK]).sum(-1, true);
+  return x[kLinearBeta].defined() ? y * x[kLinearBeta].unsqueeze(-1) : y;
+}
 
-/// All steps, chunk by chunk. @param all [B, H, T, ...] @param state as for LinearChunk::run() @return [B, T, H, P]
-Tensor run_by_chunks(const LinearChunk& all, Tensor& state) {
-  const std::int64_t steps = all.v.size(2);
-  // Nothing, which depends on all inputs as the result of some steps does.
-  if (steps == 0) {
-    const Tensor y = all.v * all.g.unsqueeze(-1) + (all.q * all.k).sum(-1, true);
-    return (all.beta.defined() ? y * all.beta.unsqueeze(-1) : y).transpose(1, 2);
+/// Rows divided by their length, √(Σ x² + 1e-6), and multiplied by a factor. @param x [..., N]
+Tensor of_length_one(const Tensor& x, double factor) {
+  const double size = static_cast<double>(std::max<std::int64_t>(1, x.size(-1)));
+  return rms_norm(x, {}, 1e-6 / size) * (factor / std::sqrt(size));
+}
+
+/// All inputs in the dtype of sums, as the rule reads them, with the heads that they have.
+LinearInputs prepared(const OpCall& call) {
+  const auto form = call.as<LinearForm>();
+  const DType row = row_dtype(call.in[kLinearQ].dtype());
+  LinearInputs x;
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = call.in[i].defined() ? call.in[i].to(row) : Tensor();
+  if (form.normalize) {
+    x[kLinearQ] = of_length_one(x[kLinearQ], 1 / std::sqrt(std::max(1.0, static_cast<double>(x[kLinearQ].size(-1)))));
+    x[kLinearK] = of_length_one(x[kLinearK], 1);
   }
-  std::vector<Tensor> parts;
-  for (std::int64_t at = 0; at < steps; at += kLinearChunk) {
-    const auto part = [&](const Tensor& x) {
-      return x.defined() ? x.slice(2, at, std::min(at + kLinearChunk, steps)) : x;
-    };
-    parts.push_back(LinearChunk{part(all.q), part(all.k), part(all.v), part(all.g), part(all.beta)}.run(state));
+  if (call.in[kLinearStepBias].defined()) {
+    x[kLinearDecay] = softplus(x[kLinearDecay] + call.in[kLinearStepBias]) * -exp(call.in[kLinearLogDecay]);
+    x[kLinearBeta] = sigmoid(x[kLinearBeta]);
   }
-  return cat(parts, 2).transpose(1, 2);
+  return x;
+}
+
+/// y; states are updated in their places.
+Tensor linear_attention_by_chunks(const OpCall& call, const StateRows& places) {
+  const LinearSizes size(call);
+  const Tensor& q = call.in[kLinearQ];
+  LinearInputs x = prepared(call);
+  const std::int64_t times = size.heads / size.key_heads;
+  for (Tensor* heads : {&x[kLinearQ], &x[kLinearK]}) {
+    if (times == 1) break;
+    *heads = call.as<LinearForm>().tiled ? cat(TensorList(static_cast<std::size_t>(times), *heads), 2)
+                                         : repeat_interleave(*heads, times, 2);
+  }
+  if (size.steps == 0) return of_no_steps(x).to(q.dtype());
+  if (!places.state.defined()) return run_by_chunks(x, places).to(q.dtype());
+  // A step that does not count neither decays the state nor writes to it.
+  const Tensor counted = counted_steps(places, size.steps, q.device()).unsqueeze(-1), of_row = counted.unsqueeze(-1);
+  x[kLinearK] = x[kLinearK].where(of_row, 0.0);
+  x[kLinearDecay] = x[kLinearDecay].where(counted, 0.0);
+  return run_by_chunks(x, places).to(q.dtype()).where(of_row, 0.0);
 }
 
 TensorList gated_linear_attention_reference(const OpCall& call) {
-  const LinearSizes size(call);
-  const Tensor &q = call.in[kLinearQ], &beta = call.in[kLinearBeta];
-  const StateRows places = state_rows_of(call, kLinearPlaces);
-  const DType row = row_dtype(q.dtype());
-  const std::int64_t shared = size.heads / size.key_heads;
-  const auto by_head = [&](const Tensor& x) {
-    const Tensor heads = x.size(2) == size.heads ? x : repeat_interleave(x, shared, 2);
-    return heads.to(row).transpose(1, 2);
-  };
-  const Shape shape{size.heads, size.key, size.value};
-  Tensor state = first_states(places, size.batch, shape, {row, q.device()});
-  Tensor k = call.in[kLinearK], g = call.in[kLinearDecay], counted;
-  if (places.state.defined()) {
-    // A step that does not count neither decays the state nor writes to it.
-    counted = counted_steps(places, size.steps, q.device());
-    k = k.where(counted.unsqueeze(-1).unsqueeze(-1), 0.0);
-    g = g.where(counted.unsqueeze(-1), 0.0);
-  }
-  const LinearChunk all{by_head(q), by_head(k), by_head(call.in[kLinearV]), g.transpose(1, 2),
-                        beta.defined() ? beta.transpose(1, 2) : beta};
-  const Tensor y = run_by_chunks(all, state).to(q.dtype());
-  if (!places.state.defined()) return {y};
-  return {y.where(counted.unsqueeze(-1).unsqueeze(-1), 0.0), replaced_states(places, state, counted)};
+  StateRows places = state_rows_of(call, kLinearPlaces);
+  if (!places.state.defined()) return {linear_attention_by_chunks(call, places)};
+  places.state = places.state.clone();
+  const Tensor y = linear_attention_by_chunks(call, places);
+  return {y, places.state};
 }
 
 /// One head of one sequence, on the CPU.
@@ -190,10 +235,9 @@ void gated_linear_attention_cpu(const OpCall& call, std::span<Tensor> out) {
   const StateRows places = state_rows_of(call, kLinearPlaces);
   const DType row = row_dtype(call.in[kLinearQ].dtype());
   if (size.batch * size.steps * size.heads == 0) return;
-  const auto dense = [&](LinearAttentionInput i) {
-    const Tensor& x = call.in[i];
-    return x.defined() ? x.to(row).contiguous() : x;
-  };
+  const LinearInputs all = prepared(call);
+  const bool tiled = call.as<LinearForm>().tiled;
+  const auto dense = [&](LinearAttentionInput i) { return all[i].defined() ? all[i].contiguous() : all[i]; };
   const Tensor q = dense(kLinearQ), k = dense(kLinearK), v = dense(kLinearV), g = dense(kLinearDecay),
                beta = dense(kLinearBeta);
   const std::vector<std::int64_t> counts = step_counts(places, size.batch, size.steps);
@@ -210,7 +254,8 @@ void gated_linear_attention_cpu(const OpCall& call, std::span<Tensor> out) {
     cpu::parallel_for(size.batch * size.heads, grain, [&](std::int64_t begin, std::int64_t end) {
       cpu::Scratch<T> own(static_cast<std::size_t>(cells)), scratch(static_cast<std::size_t>(size.value));
       for (std::int64_t i = begin; i < end; ++i) {
-        const std::int64_t b = i / size.heads, h = i % size.heads, group = h / (size.heads / size.key_heads);
+        const std::int64_t b = i / size.heads, h = i % size.heads,
+                           group = tiled ? h % size.key_heads : h / (size.heads / size.key_heads);
         const std::int64_t count = counts[static_cast<std::size_t>(b)];
         const std::int64_t key_at = (b * size.steps * size.key_heads + group) * size.key,
                            at = b * size.steps * size.heads + h;
@@ -238,11 +283,16 @@ void gated_linear_attention_cpu(const OpCall& call, std::span<Tensor> out) {
 }
 
 bool gated_linear_attention_gpu(const OpCall& call, std::span<Tensor> out) {
-  constexpr std::int64_t kColumns = 16, kParts = 8;
+  constexpr std::int64_t kColumns = 16;
+  const auto form = call.as<LinearForm>();
   const LinearSizes size(call);
   if (out[0].dtype() == f64 || size.key > kMostKey) return false;
   if (out[0].numel() == 0) return true;
   const StateRows places = state_rows_of(call, kLinearPlaces);
+  if (size.steps >= kManySteps && size.key <= kMostChunkKey) {
+    out[0].copy_(linear_attention_by_chunks(call, places));
+    return true;
+  }
   const auto [q, q_pitch] = pitched(call.in[kLinearQ]);
   const auto [k, k_pitch] = pitched(call.in[kLinearK]);
   const auto [v, v_pitch] = pitched(call.in[kLinearV]);
@@ -251,20 +301,22 @@ bool gated_linear_attention_gpu(const OpCall& call, std::span<Tensor> out) {
   const std::int64_t tiles = (size.value + kColumns - 1) / kColumns;
   gpu::Kernel(shaders::gated_linear_attention, call)
       .on(out[0].device())
-      .spec(q.dtype(), std::max<std::int64_t>(1, (size.key + kParts - 1) / kParts), delta, kept,
-            places.counts.defined())
+      .spec(q.dtype(), size.key, delta, kept, places.counts.defined())
+      .spec(form.normalize, form.tiled, call.in[kLinearStepBias].defined(), size.heads, size.key_heads)
       .read(q)
       .read(k)
       .read(v)
       .read(dense(call.in[kLinearDecay]))
       .read(dense(call.in[kLinearBeta]))
+      .read(dense(call.in[kLinearStepBias]))
+      .read(dense(call.in[kLinearLogDecay]))
       .read_write(kept ? out[1] : Tensor())
       .read(dense(places.rows))
       .read(dense(places.positions))
       .read(dense(places.counts))
       .index_errors()
       .write(out[0])
-      .u32(size.steps, size.heads, size.heads / size.key_heads, size.key, size.value)
+      .u32(size.steps, size.value)
       .u32(q_pitch, k_pitch, v_pitch, kept ? out[1].size(0) : 0)
       .dispatch({gpu::u32(tiles), gpu::u32(size.heads), gpu::u32(size.batch)});
   return true;
@@ -278,19 +330,23 @@ const OpDef kGatedLinearAttention = {.name = "gated_linear_attention",
                                      .saved = Saved::inputs};
 
 Tensor linear_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& g, const Tensor& beta,
-                        const StateRows& places) {
-  TensorList inputs = {q, k, v, g, beta};
+                        const StateRows& places, const DeltaForm& form = {}) {
+  TensorList inputs = {q, k, v, g, beta, form.step_bias, form.log_decay};
   add_places(inputs, places);
-  return etna::apply(kGatedLinearAttention, std::span<const Tensor>(inputs))[0];
+  return etna::apply(kGatedLinearAttention, std::span<const Tensor>(inputs),
+                     Attrs::of(LinearForm{form.normalize, form.tiled}))[0];
 }
 
 }  // namespace
 
 Tensor gated_delta_rule(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& g, const Tensor& beta,
-                        const StateRows& places) {
+                        const StateRows& places, const DeltaForm& form) {
   detail::require_defined("gated_delta_rule", q, k, v, g, beta);
   const DType row = recurrent::row_dtype(q.dtype());
-  return linear_attention(q, k, v, g.to(row), beta.to(row), places);
+  DeltaForm in_row = form;
+  for (Tensor* x : {&in_row.step_bias, &in_row.log_decay})
+    if (x->defined()) *x = x->to(row);
+  return linear_attention(q, k, v, g.to(row), beta.to(row), places, in_row);
 }
 
 Tensor state_space_scan(const Tensor& x, const Tensor& dt, const Tensor& a, const Tensor& b, const Tensor& c,

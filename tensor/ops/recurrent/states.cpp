@@ -87,9 +87,10 @@ bool begins_at_zero(const StateRows& places, std::int64_t sequence) {
 }
 
 Tensor counted_steps(const StateRows& places, std::int64_t steps, Device device) {
-  const Tensor step = arange(0, steps, 1, {i32, device}).unsqueeze(0);
+  // From one on, made on the device, to which arange() would upload them.
+  const Tensor step = cumsum(ones({1, steps}, {i32, device}), 1);
   const Tensor active = (places.positions >= 0.0).unsqueeze(1);
-  const Tensor counted = places.counts.defined() ? step < places.counts.unsqueeze(1) : step >= 0.0;
+  const Tensor counted = places.counts.defined() ? step <= places.counts.unsqueeze(1) : step > 0.0;
   return logical_and(active, counted);
 }
 

@@ -43,6 +43,22 @@ Sample scan(const char* name, const Heads& s) {
       .calls([](const TensorList& in) { return state_space_scan(in[0], in[1], in[2], in[3], in[4], in[5]); });
 }
 
+/// As layers of Qwen3-Next's design call it.
+Sample layer(const char* name, const Heads& s, bool tiled) {
+  return Sample("gated_linear_attention", name)
+      .in({s.batch, s.steps, s.key_heads, s.key})
+      .in({s.batch, s.steps, s.key_heads, s.key})
+      .in({s.batch, s.steps, s.heads, s.value})
+      .in({s.batch, s.steps, s.heads})
+      .in({s.batch, s.steps, s.heads})
+      .in({s.heads})
+      .in({s.heads}, -2, 1)
+      .calls([=](const TensorList& in) {
+        return gated_delta_rule(in[0], in[1], in[2], in[3], in[4], {}, {true, tiled, in[5], in[6]});
+      })
+      .looser(4);
+}
+
 struct HeadPlaces {
   std::int64_t states;
   std::vector<double> rows, positions, counts = {};  ///< counts empty: all steps count
@@ -89,6 +105,12 @@ std::vector<Sample> samples_in_gated_linear_attention() {
       scan("a scan", {2, 6, 1, 2, 4, 3}).looser_halves(4),
       scan("a scan of primes", {1, 41, 1, 3, 17, 23}).gradients(Gradients::first).looser(4),
       scan("a scan of no steps", {1, 0, 1, 3, 4, 5}),
+      delta("many steps", {1, 131, 2, 4, 16, 12}).gradients(Gradients::first).looser(4),
+      scan("a scan of many steps", {1, 150, 1, 2, 9, 21}).gradients(Gradients::first).looser(4),
+      layer("a layer", {2, 5, 2, 4, 6, 4}, false),
+      layer("a layer of tiled heads", {1, 37, 2, 6, 12, 5}, true).gradients(Gradients::first),
+      layer("a layer of many steps", {1, 130, 2, 4, 8, 5}, true).gradients(Gradients::first),
+      going_on("many steps of prompts", {3, 133, 1, 2, 12, 7}, {4, {1, 0, 3}, {64, 0, -1}, {131, 133, 7}}, true),
       going_on("a step of each", {3, 1, 2, 4, 16, 18}, {4, {2, 0, 3}, {5, 0, 17}}, true),
       going_on("an idle one", {3, 1, 1, 2, 3, 5}, {3, {1, 1, 0}, {4, -1, 2}}, true),
       going_on("chunks of prompts", {2, 40, 1, 2, 9, 5}, {2, {1, 0}, {64, 0}, {37, 2}}, true),

@@ -21,6 +21,7 @@ struct NormAttrs {
 struct Inputs {
   Tensor x, delta, weight, bias;
 
+  Inputs(const Tensor& x, const Tensor& weight) : x(x), weight(weight) {}
   explicit Inputs(const OpCall& call) : x(call.in[0]) {
     auto a = call.as<NormAttrs>();
     std::size_t next = 1;
@@ -56,6 +57,11 @@ void check_parameter(const OpCall& call, const Tensor& x, const Tensor& paramete
 
 /// True if a norm that has not run yet normalizes x and does not read it in any other input.
 bool reads_only_first(const fusion::Call& norm, const Tensor& x);
+
+/// rms_norm(x) · silu(gate), in one pass on a GPU. Differentiable.
+/// @param x, gate [..., D] of one floating dtype @param weight [D] or undefined @throws ShapeError, DtypeError
+Tensor gated_rms_norm(const Tensor& x, const Tensor& weight, double eps, const Tensor& gate);
+bool gated_gpu(const OpCall& call, std::span<Tensor> out);
 
 void forward_cpu(const OpCall& call, std::span<Tensor> out);
 void backward_cpu(const OpCall& call, std::span<Tensor> out);

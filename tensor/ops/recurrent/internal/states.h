@@ -27,14 +27,24 @@ struct StateRows {
 Tensor causal_conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, bool silu,
                      const StateRows& places = {});
 
+/// What gated_delta_rule() does before the rule, as layers of Qwen3-Next's design do.
+struct DeltaForm {
+  bool normalize = false;  ///< q and k are divided by their lengths, √(Σ x² + 1e-6), q by √N as well
+  bool tiled = false;      ///< the heads of values take those of keys in turns: h takes h mod G
+  /// [H] both or neither. Then decay is -exp(log_decay) · softplus(g + step_bias), and what is given as beta goes
+  /// through a sigmoid.
+  Tensor step_bias = {}, log_decay = {};
+};
+
 /// The gated delta rule (Yang et al. 2024), head by head: S ← exp(g) · S, then S ← S + k · (β · (v - Sᵀ·k))ᵀ, and
-/// y = Sᵀ·q. Sums are f32. Differentiable where there is no state; backward is composed of gemms over chunks of steps.
+/// y = Sᵀ·q. Sums are f32. Differentiable where there is no state. Many steps are computed by chunks on a GPU, and so
+/// is backward.
 /// @param q, k [B, T, G, N] floating, for heads of values in order: the first H / G share the first one
 /// @param v [B, T, H, P] @param g, beta [B, T, H], decay as a logarithm, at most 0
 /// @param places its state: [S, H, N, P] @return [B, T, H, P] in the dtype of q; 0 at steps that do not count
 /// @throws ShapeError, DtypeError, IndexError
 Tensor gated_delta_rule(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& g, const Tensor& beta,
-                        const StateRows& places = {});
+                        const StateRows& places = {}, const DeltaForm& form = {});
 
 /// The state space scan of Mamba-2 (Dao & Gu 2024), head by head: S ← exp(dt · a) · S + B · (dt · x)ᵀ, and
 /// y = Sᵀ·C + d · x. As gated_delta_rule() otherwise.
@@ -69,6 +79,22 @@ Tensor counted_steps(const StateRows& places, std::int64_t steps, Device device)
 Tensor first_states(const StateRows& places, std::int64_t batch, const Shape& wanted, const TensorOptions& options);
 /// For references: the state with the rows of those sequences replaced of which a step counts. @param after [B, ...]
 Tensor replaced_states(const StateRows& places, const Tensor& after, const Tensor& counted);
+
+/// Elements of a key up to which a GPU goes from chunk to chunk in one kernel.
+inline constexpr std::int64_t kMostChunkKey = 256;
+
+/// Steps of heads in C chunks of L, L at most 64 on a GPU, with f32 (or f64) elements.
+struct ChunkedSteps {
+  Tensor q;      ///< [B, H, C, L, N], what the state before the chunk is asked by
+  Tensor w;      ///< [B, H, C, L, N], what it is multiplied by in what is written; undefined: nothing
+  Tensor m;      ///< [B, H, C, L, L], how much of what each step writes is in each step's result
+  Tensor u;      ///< [B, H, C, L, P], what is written where the state is 0
+  Tensor k;      ///< [B, H, C, L, N], by which it is written to the state behind the chunk
+  Tensor decay;  ///< [B, H, C], of the state over the chunk
+};
+/// From chunk to chunk: written = u - w · S, y = q · S + m · written, S ← decay · S + kᵀ · written.
+/// @param places as for gated_delta_rule(); `counts` only tells whether any step counts @return y [B, H, C, L, P]
+Tensor chunked_linear_attention(const ChunkedSteps& steps, const StateRows& places = {});
 
 /// Rows of equal distance, as kernels read them.
 struct PitchedRows {
