@@ -14,17 +14,21 @@
 
 const uint ROWS = 64, GROUPS = 4, COLUMNS = 4 * GROUPS, HALF = 64;  // GROUPS: of four columns
 layout(local_size_x = 2 * HALF) in;
-layout(constant_id = 0) const uint KEYS = 128;  // elements of a key, to a multiple of 32, at most 256
+layout(constant_id = 0) const uint KEY = 128;   // elements of a key, at most 256
 layout(constant_id = 1) const uint DELTA = 1;   // whether there is w
 layout(constant_id = 2) const uint STATE = 0;   // whether there is one before the first chunk, which is updated
 layout(constant_id = 3) const uint COUNTS = 0;
 layout(constant_id = 4) const uint KEEPS = 0;   // 1: `y` gets the state before each chunk, `state` what is written
 layout(constant_id = 5) const uint WIDTH = 1;   // of loads of q, w and k: 4 or 1
+layout(constant_id = 6) const uint STEPPED = 0; // 1: y is [sequence, step, head, value], with 0 where steps do not count
+layout(constant_id = 7) const uint Y_DTYPE = 1;
+const uint KEYS = (KEY + 31) / 32 * 32 + (KEY == 0 ? 32 : 0);
 
 layout(push_constant, scalar) uniform Push {
   uvec2 q, w, m, u, k, decay, state, rows, positions, counts, index_errors, y;
-  uint chunks, heads, steps, key, value;  // steps: of a chunk, at most ROWS
-  uint w_pitch, u_pitch, state_rows;      // pitch: elements between rows
+  uint chunks, heads, steps, value;   // steps: of a chunk, at most ROWS
+  uint w_pitch, u_pitch, state_rows;  // pitch: elements between rows
+  uint all_steps;                     // of y, if STEPPED
 } p;
 
 const uint KEY_SLICE = KEYS > 128 ? 16 : 32, STEP_SLICE = KEYS > 128 ? 8 : 16;
@@ -39,9 +43,10 @@ uint thread = gl_LocalInvocationID.x, row = thread / GROUPS % 16, group = thread
 bool updates = thread < HALF;
 uint first_column = gl_WorkGroupID.x * COLUMNS, column = first_column + 4 * group;
 
-bool counts_any(uint sequence) {
-  if (STATE == 0) return true;
-  return BufferI32(p.positions).v[sequence] >= 0 && (COUNTS == 0 || BufferI32(p.counts).v[sequence] > 0);
+uint counted_steps(uint sequence) {
+  if (STATE == 0) return p.all_steps;
+  if (BufferI32(p.positions).v[sequence] < 0) return 0u;
+  return COUNTS != 0 ? uint(clamp(BufferI32(p.counts).v[sequence], 0, int(p.all_steps))) : p.all_steps;
 }
 
 // Elements from i on, of which `at` to `end` are there.
@@ -53,10 +58,10 @@ void stage_rows(uint chunk, uint first) {
   for (uint i = thread; i < 2 * ROWS * (KEY_SLICE / 4); i += 2 * HALF) {
     uint at = i / (KEY_SLICE / 4), of_q = at / ROWS, r = at % ROWS, key = first + i % (KEY_SLICE / 4) * 4;
     if (of_q == 0 && DELTA == 0) continue;
-    uint pitch = of_q == 1 ? p.key : p.w_pitch;
+    uint pitch = of_q == 1 ? KEY : p.w_pitch;
     uvec2 from = of_q == 1 ? p.q : p.w;
     staged[at * KEY_ROW + i % (KEY_SLICE / 4)] =
-        r < p.steps ? four(from, (chunk * p.steps + r) * pitch + key, key, p.key, WIDTH) : vec4(0.0);
+        r < p.steps ? four(from, (chunk * p.steps + r) * pitch + key, key, KEY, WIDTH) : vec4(0.0);
   }
 }
 
@@ -69,13 +74,14 @@ void stage_steps(uint chunk, uint first) {
   for (uint i = thread; i < STEP_SLICE * KEYS / 4; i += 2 * HALF) {
     uint s = first + i / (KEYS / 4), key = i % (KEYS / 4) * 4;
     staged[ROWS * STEP_ROW + i] =
-        s < p.steps ? four(p.k, (chunk * p.steps + s) * p.key + key, key, p.key, WIDTH) : vec4(0.0);
+        s < p.steps ? four(p.k, (chunk * p.steps + s) * KEY + key, key, KEY, WIDTH) : vec4(0.0);
   }
 }
 
 void main() {
   uint head = gl_WorkGroupID.y, sequence = gl_WorkGroupID.z, place = 0;
-  bool goes_on = false, kept = STATE != 0 && counts_any(sequence);
+  uint counted = counted_steps(sequence);
+  bool goes_on = false, kept = STATE != 0 && counted > 0;
   if (STATE != 0) {
     uvec2 errors = kept && thread == 0 && head == 0 ? p.index_errors : uvec2(0);
     place = load_index(p.rows, sequence, I32, p.state_rows, errors) * p.heads + head;
@@ -83,7 +89,7 @@ void main() {
   }
   for (uint i = thread; i < KEYS * GROUPS; i += 2 * HALF) {
     uint key = i / GROUPS, at = first_column + i % GROUPS * 4;
-    state[i] = goes_on && key < p.key ? four(p.state, (place * p.key + key) * p.value + at, at, p.value, 1) : vec4(0.0);
+    state[i] = goes_on && key < KEY ? four(p.state, (place * KEY + key) * p.value + at, at, p.value, 1) : vec4(0.0);
   }
   for (uint c = 0; c < p.chunks; ++c) {
     uint chunk = (sequence * p.heads + head) * p.chunks + c;
@@ -104,8 +110,8 @@ void main() {
     if (KEEPS != 0) {
       for (uint i = thread; i < KEYS * GROUPS; i += 2 * HALF) {
         uint key = i / GROUPS, at = first_column + i % GROUPS * 4;
-        if (key < p.key && at < p.value)
-          store_vector(p.y, (chunk * p.key + key) * p.value + at, min(p.value - at, 4u), F32, 1, state[i]);
+        if (key < KEY && at < p.value)
+          store_vector(p.y, (chunk * KEY + key) * p.value + at, min(p.value - at, 4u), F32, 1, state[i]);
       }
     }
     if (updates) {
@@ -151,9 +157,11 @@ void main() {
       }
     } else if (KEEPS == 0) {
       [[unroll]] for (uint r = 0; r < 4; ++r) {
-        uint step = 16 * r + row, at = (chunk * p.steps + step) * p.value + column;
-        if (step < p.steps && column < p.value)
-          store_vector(p.y, at, min(p.value - column, 4u), F32, 1, sum[r]);
+        uint step = 16 * r + row, of_all = c * p.steps + step, to = (chunk * p.steps + step) * p.value + column;
+        if (STEPPED != 0) to = ((sequence * p.all_steps + of_all) * p.heads + head) * p.value + column;
+        if (step < p.steps && column < p.value && (STEPPED == 0 || of_all < p.all_steps))
+          store_vector(p.y, to, min(p.value - column, 4u), Y_DTYPE, 1,
+                       STEPPED == 0 || of_all < counted ? sum[r] : vec4(0.0));
       }
     }
   }
@@ -161,7 +169,7 @@ void main() {
   if (!kept) return;
   for (uint i = thread; i < KEYS * GROUPS; i += 2 * HALF) {
     uint key = i / GROUPS, at = first_column + i % GROUPS * 4;
-    if (key < p.key && at < p.value)
-      store_vector(p.state, (place * p.key + key) * p.value + at, min(p.value - at, 4u), F32, 1, state[i]);
+    if (key < KEY && at < p.value)
+      store_vector(p.state, (place * KEY + key) * p.value + at, min(p.value - at, 4u), F32, 1, state[i]);
   }
 }

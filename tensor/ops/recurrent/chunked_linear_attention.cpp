@@ -134,46 +134,59 @@ bool compose(const TensorList& results, std::span<Tensor> out) {
   for (std::size_t i = 0; i < out.size(); ++i) out[i].copy_(results[i]);
   return true;
 }
-std::int64_t padded_key(const ChunkSizes& size) { return std::max<std::int64_t>(32, (size.key + 31) / 32 * 32); }
 std::array<std::uint32_t, 3> column_groups(const ChunkSizes& size) {
   return {gpu::u32((size.value + 15) / 16), gpu::u32(size.heads), gpu::u32(size.batch)};
 }
 
-/// @param keeps the states before the chunks, and what is written, are the results
-bool run_chunks(const OpCall& call, std::span<Tensor> out, bool keeps) {
-  const ChunkSizes size = sizes_of(call);
-  if (out[0].dtype() != f32) return false;
-  if (!fits(size)) return compose(keeps ? chunk_states_reference(call) : chunked_reference(call), out);
-  const StateRows places = keeps ? StateRows() : state_rows_of(call, kChunkInputs);
+/// What a call of the kernel writes.
+struct ChunkResults {
+  Tensor y;      ///< or, of `keeps`, the states before the chunks
+  Tensor state;  ///< of the places, or of `keeps` what is written; undefined: none
+  bool keeps = false;
+  std::int64_t steps = 0;  ///< if not 0: y is [B, steps, H, P], of any floating dtype
+};
+
+void run_chunks(const OpCall& call, const ChunkedSteps& x, const StateRows& places, const ChunkResults& out) {
+  const ChunkSizes size(x.k, x.u);
   const bool kept = places.state.defined();
-  if (size.batch * size.heads * size.value == 0) return true;
-  const auto dense = [](const Tensor& x) { return x.defined() ? x.contiguous() : x; };
-  const Tensor q = dense(call.in[kChunkQ]), k = dense(call.in[kChunkK]);
-  const auto w = rows_of(call.in[kChunkW]), u = rows_of(call.in[kChunkU]);
+  const auto dense = [](const Tensor& t) { return t.defined() ? t.contiguous() : t; };
+  const Tensor q = dense(x.q), k = dense(x.k);
+  const auto w = rows_of(x.w), u = rows_of(x.u);
   gpu::Kernel(shaders::chunked_linear_attention, call)
-      .on(out[0].device())
-      .spec(padded_key(size), w.x.defined(), kept, places.counts.defined(), keeps,
-            load_width({rows_of(q), w, rows_of(k)}))
+      .on(out.y.device())
+      .spec(size.key, w.x.defined(), kept, places.counts.defined(), out.keeps, load_width({rows_of(q), w, rows_of(k)}),
+            out.steps > 0, out.y.dtype())
       .read(q)
       .read(w.x)
-      .read(dense(call.in[kChunkM]))
+      .read(dense(x.m))
       .read(u.x)
       .read(k)
-      .read(dense(call.in[kChunkDecay]))
-      .read_write(kept || keeps ? out[1] : Tensor())
+      .read(dense(x.decay))
+      .read_write(out.state)
       .read(dense(places.rows))
       .read(dense(places.positions))
       .read(dense(places.counts))
       .index_errors()
-      .write(out[0])
-      .u32(size.chunks, size.heads, size.steps, size.key, size.value)
-      .u32(w.pitch, u.pitch, kept ? out[1].size(0) : 0)
+      .write(out.y)
+      .u32(size.chunks, size.heads, size.steps, size.value)
+      .u32(w.pitch, u.pitch, kept ? out.state.size(0) : 0, out.steps > 0 ? out.steps : size.chunks * size.steps)
       .dispatch(column_groups(size));
+}
+
+bool run_op(const OpCall& call, std::span<Tensor> out, bool keeps) {
+  const ChunkSizes size = sizes_of(call);
+  if (out[0].dtype() != f32) return false;
+  if (!fits(size)) return compose(keeps ? chunk_states_reference(call) : chunked_reference(call), out);
+  if (size.batch * size.heads * size.value == 0) return true;
+  const auto& in = call.in;
+  run_chunks(call, {in[kChunkQ], in[kChunkW], in[kChunkM], in[kChunkU], in[kChunkK], in[kChunkDecay]},
+             keeps ? StateRows() : state_rows_of(call, kChunkInputs),
+             {out[0], out.size() > 1 ? out[1] : Tensor(), keeps});
   return true;
 }
 void chunked_cpu(const OpCall& call, std::span<Tensor> out) { compose(chunked_reference(call), out); }
-bool chunked_gpu(const OpCall& call, std::span<Tensor> out) { return run_chunks(call, out, false); }
-bool chunk_states_gpu(const OpCall& call, std::span<Tensor> out) { return run_chunks(call, out, true); }
+bool chunked_gpu(const OpCall& call, std::span<Tensor> out) { return run_op(call, out, false); }
+bool chunk_states_gpu(const OpCall& call, std::span<Tensor> out) { return run_op(call, out, true); }
 
 // ---- the gradient, from the last chunk to the first
 
@@ -211,7 +224,8 @@ bool chunked_backward_gpu(const OpCall& call, std::span<Tensor> out) {
   const Tensor q = call.in[kOfQ].contiguous(), k = call.in[kOfK].contiguous();
   const auto w = rows_of(call.in[kOfW]);
   gpu::Kernel(shaders::chunked_linear_attention_backward, call)
-      .spec(padded_key(size), w.x.defined(), load_width({rows_of(q), w, rows_of(k)}))
+      .spec(std::max<std::int64_t>(32, (size.key + 31) / 32 * 32), w.x.defined(),
+            load_width({rows_of(q), w, rows_of(k)}))
       .read(q)
       .read(w.x)
       .read(call.in[kOfM].contiguous())
@@ -271,6 +285,11 @@ Tensor recurrent::chunked_linear_attention(const ChunkedSteps& steps, const Stat
   TensorList inputs = {steps.q, steps.w, steps.m, steps.u, steps.k, steps.decay};
   add_places(inputs, places);
   return etna::apply(kChunked, std::span<const Tensor>(inputs))[0];
+}
+
+void recurrent::run_chunked_steps(const OpCall& call, const ChunkedSteps& steps, const StateRows& places,
+                                  const Tensor& y) {
+  run_chunks(call, steps, places, {y, places.state, false, y.size(1)});
 }
 
 std::span<const OpDef* const> ops_in_chunked_linear_attention() {

@@ -282,6 +282,61 @@ void gated_linear_attention_cpu(const OpCall& call, std::span<Tensor> out) {
   if (y.impl() != out[0].impl()) out[0].copy_(y);
 }
 
+Tensor dense(const Tensor& x) { return x.defined() ? x.contiguous() : x; }
+
+/// By chunks of 64 steps: a dispatch for all that a chunk computes by itself, and one from chunk to chunk.
+/// @return false where the values between them take too much memory
+bool run_chunks_gpu(const OpCall& call, std::span<Tensor> out) {
+  constexpr std::int64_t kMostElements = std::int64_t{1} << 28;
+  const LinearSizes size(call);
+  const auto form = call.as<LinearForm>();
+  const bool delta = call.in[kLinearBeta].defined();
+  StateRows places = state_rows_of(call, kLinearPlaces);
+  const bool kept = places.state.defined();
+  const std::int64_t chunks = (size.steps + kLinearChunk - 1) / kLinearChunk, all = size.batch * size.heads * chunks,
+                     rows = all * kLinearChunk;
+  const std::int64_t total = rows * ((delta ? 3 : 2) * size.key + kLinearChunk + size.value) + all;
+  if (total > kMostElements) return false;
+  const auto q = pitched(call.in[kLinearQ]), k = pitched(call.in[kLinearK]), v = pitched(call.in[kLinearV]);
+  bool by_fours = size.key % 4 == 0 && size.value % 4 == 0;
+  for (const PitchedRows* x : {&q, &k, &v})
+    by_fours = by_fours && x->pitch % 4 == 0 && x->x.address() % (4 * item_size(x->x.dtype())) == 0;
+  const Tensor between = empty({total}, {f32, out[0].device()});
+  gpu::Kernel(shaders::linear_attention_chunks, call)
+      .on(out[0].device())
+      .spec(q.x.dtype(), size.key, delta, kept, places.counts.defined())
+      .spec(form.normalize, form.tiled, call.in[kLinearStepBias].defined(), size.heads, size.key_heads)
+      .spec(by_fours ? 4 : 1)
+      .read(q.x)
+      .read(k.x)
+      .read(v.x)
+      .read(dense(call.in[kLinearDecay]))
+      .read(dense(call.in[kLinearBeta]))
+      .read(dense(call.in[kLinearStepBias]))
+      .read(dense(call.in[kLinearLogDecay]))
+      .read(dense(places.positions))
+      .read(dense(places.counts))
+      .write(between)
+      .u32(size.steps, size.value, chunks, q.pitch, k.pitch, v.pitch)
+      .dispatch({gpu::u32(chunks), gpu::u32(size.heads), gpu::u32(size.batch)});
+  std::int64_t at = 0;
+  const auto next = [&](std::int64_t columns) {
+    const Tensor part = between.slice(0, at, at + rows * columns);
+    at += rows * columns;
+    return part.reshape({size.batch, size.heads, chunks, kLinearChunk, columns});
+  };
+  ChunkedSteps steps;
+  steps.q = next(size.key);
+  steps.k = next(size.key);
+  steps.m = next(kLinearChunk);
+  if (delta) steps.w = next(size.key);
+  steps.u = next(size.value);
+  steps.decay = between.slice(0, at, total).reshape({size.batch, size.heads, chunks});
+  if (kept) places.state = out[1];
+  run_chunked_steps(call, steps, places, out[0]);
+  return true;
+}
+
 bool gated_linear_attention_gpu(const OpCall& call, std::span<Tensor> out) {
   constexpr std::int64_t kColumns = 16;
   const auto form = call.as<LinearForm>();
@@ -289,14 +344,10 @@ bool gated_linear_attention_gpu(const OpCall& call, std::span<Tensor> out) {
   if (out[0].dtype() == f64 || size.key > kMostKey) return false;
   if (out[0].numel() == 0) return true;
   const StateRows places = state_rows_of(call, kLinearPlaces);
-  if (size.steps >= kManySteps && size.key <= kMostChunkKey) {
-    out[0].copy_(linear_attention_by_chunks(call, places));
-    return true;
-  }
+  if (size.steps >= kManySteps && size.key > 0 && size.key <= kMostChunkKey && run_chunks_gpu(call, out)) return true;
   const auto [q, q_pitch] = pitched(call.in[kLinearQ]);
   const auto [k, k_pitch] = pitched(call.in[kLinearK]);
   const auto [v, v_pitch] = pitched(call.in[kLinearV]);
-  const auto dense = [](const Tensor& x) { return x.defined() ? x.contiguous() : x; };
   const bool delta = call.in[kLinearBeta].defined(), kept = places.state.defined();
   const std::int64_t tiles = (size.value + kColumns - 1) / kColumns;
   gpu::Kernel(shaders::gated_linear_attention, call)

@@ -95,6 +95,9 @@ struct ChunkedSteps {
 /// From chunk to chunk: written = u - w · S, y = q · S + m · written, S ← decay · S + kᵀ · written.
 /// @param places as for gated_delta_rule(); `counts` only tells whether any step counts @return y [B, H, C, L, P]
 Tensor chunked_linear_attention(const ChunkedSteps& steps, const StateRows& places = {});
+/// The same by the kernel alone, on a GPU and for chunks of 64 with keys of at most kMostChunkKey elements: y is
+/// [B, T, H, P] of any floating dtype, 0 at steps that do not count, and the state of the places is updated.
+void run_chunked_steps(const OpCall& call, const ChunkedSteps& steps, const StateRows& places, const Tensor& y);
 
 /// Rows of equal distance, as kernels read them.
 struct PitchedRows {
