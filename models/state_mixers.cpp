@@ -18,6 +18,9 @@ StateRows places_in(const DecoderCache* cache, std::int64_t layer, Tensor LayerS
   return {cache->states[layer].*state, cache->state_rows, cache->places.positions, cache->counts};
 }
 
+/// Rows up to which one kernel multiplies them with several matrices.
+constexpr std::int64_t kFewRows = 8;
+
 ProjectionMode state_mode(const DecoderCache* cache) { return cache == nullptr ? ProjectionMode() : cache->mode(); }
 
 /// Positive steps of time, or rates of decay. @param x [B, T, heads]
@@ -67,19 +70,28 @@ Tensor DeltaMixer::forward(const Tensor& x, const DecoderCache* cache) const {
   const StateConfig& s = config_.state;
   const ProjectionMode mode = state_mode(cache);
   const std::int64_t batch = x.size(0), steps = x.size(1), keys = s.key_rows(), all = 2 * keys + s.value_rows();
-  // Three products of which two are narrow, which one dispatch computes while a text is generated.
-  const Tensor narrow = cat({gate(x, mode), beta(x, mode), decay(x, mode)}, -1);
-  const auto part_of = [&](std::int64_t begin, std::int64_t size) { return narrow.slice(-1, begin, begin + size); };
-  const Tensor rows = kernel.forward(qkv(x, mode), true, places_in(cache, index_, &LayerState::inputs));
+  // While a text is generated, one dispatch computes all four products of a few rows. Narrow ones are first: a GPU
+  // computes them beside the others.
+  enum { kBetaPart, kDecayPart, kRowsPart, kGatePart };
+  const std::int64_t sizes[] = {s.heads, s.heads, all, s.value_rows()};
+  TensorList parts(4);
+  parts[kBetaPart] = beta(x, mode);
+  parts[kDecayPart] = decay(x, mode);
+  parts[kRowsPart] = qkv(x, mode);
+  parts[kGatePart] = gate(x, mode);
+  if (cache != nullptr && batch * steps <= kFewRows) {
+    const Tensor joined = cat(parts, -1);
+    std::int64_t at = 0;
+    for (std::size_t i = 0; i < parts.size(); at += sizes[i++]) parts[i] = joined.slice(-1, at, at + sizes[i]);
+  }
+  const Tensor rows = kernel.forward(parts[kRowsPart], true, places_in(cache, index_, &LayerState::inputs));
   const auto heads_of = [&](std::int64_t begin, std::int64_t end, std::int64_t heads) {
     return rows.slice(-1, begin, end).reshape({batch, steps, heads, -1});
   };
-  const Tensor y = gated_delta_rule(heads_of(0, keys, s.key_heads), heads_of(keys, 2 * keys, s.key_heads),
-                                    heads_of(2 * keys, all, s.heads), part_of(s.value_rows() + s.heads, s.heads),
-                                    part_of(s.value_rows(), s.heads), places_in(cache, index_, &LayerState::memory),
-                                    {true, s.tiled, step_bias, log_decay});
-  const Tensor normed =
-      normalization::gated_rms_norm(y, norm.weight, norm.eps, part_of(0, s.value_rows()).reshape(y.shape()));
+  const Tensor y = gated_delta_rule(
+      heads_of(0, keys, s.key_heads), heads_of(keys, 2 * keys, s.key_heads), heads_of(2 * keys, all, s.heads), parts[3],
+      parts[2], places_in(cache, index_, &LayerState::memory), {true, s.tiled, step_bias, log_decay});
+  const Tensor normed = normalization::gated_rms_norm(y, norm.weight, norm.eps, parts[kGatePart].reshape(y.shape()));
   return output(normed.reshape({batch, steps, s.value_rows()}), mode);
 }
 

@@ -13,22 +13,24 @@ layout(constant_id = 2) const uint X_ROWS = 1;  // 1, 2, 4 or 8
 layout(constant_id = 3) const uint FORMAT_0 = 0;
 layout(constant_id = 4) const uint FORMAT_1 = 0;  // FORMAT_0 if there is no such weight
 layout(constant_id = 5) const uint FORMAT_2 = 0;
-layout(constant_id = 6) const uint ALIGNED_0 = 1;
-layout(constant_id = 7) const uint ALIGNED_1 = 1;
-layout(constant_id = 8) const uint ALIGNED_2 = 1;
-layout(constant_id = 9) const uint DTYPE = 1;  // of x and y
-layout(constant_id = 10) const uint WIDTH = 1;  // of loads of x and of the norm's weight
-layout(constant_id = 11) const uint NORM_DTYPE = 99;  // 99: there is none
-layout(constant_id = 12) const uint BIAS_DTYPE = 99;
-layout(constant_id = 13) const uint RESIDUAL_DTYPE = 99;
-layout(constant_id = 14) const uint GATE = 0;  // etna::Activation
-layout(constant_id = 15) const uint PARTS = 16;  // at least the number of subgroups
-layout(constant_id = 16) const uint CHUNKS = 1;  // or units of each row that a thread loads before it multiplies
-layout(constant_id = 17) const uint SETS = 1;  // sets of threads (whole subgroups), each of which owns ROWS rows
+layout(constant_id = 6) const uint FORMAT_3 = 0;
+layout(constant_id = 7) const uint ALIGNED_0 = 1;
+layout(constant_id = 8) const uint ALIGNED_1 = 1;
+layout(constant_id = 9) const uint ALIGNED_2 = 1;
+layout(constant_id = 10) const uint ALIGNED_3 = 1;
+layout(constant_id = 11) const uint DTYPE = 1;  // of x and y
+layout(constant_id = 12) const uint WIDTH = 1;  // of loads of x and of the norm's weight
+layout(constant_id = 13) const uint NORM_DTYPE = 99;  // 99: there is none
+layout(constant_id = 14) const uint BIAS_DTYPE = 99;
+layout(constant_id = 15) const uint RESIDUAL_DTYPE = 99;
+layout(constant_id = 16) const uint GATE = 0;  // etna::Activation
+layout(constant_id = 17) const uint PARTS = 16;  // at least the number of subgroups
+layout(constant_id = 18) const uint CHUNKS = 1;  // or units of each row that a thread loads before it multiplies
+layout(constant_id = 19) const uint SETS = 1;  // sets of threads (whole subgroups), each of which owns ROWS rows
 
 layout(push_constant, scalar) uniform Push {
-  uvec2 x, y, bias, norm, residual, w0, w1, w2, quantized;
-  uint x_rows, k, n0, n1, n2, bytes0, bytes1, bytes2;  // bytes of a weight's row
+  uvec2 x, y, bias, norm, residual, w0, w1, w2, w3, quantized;
+  uint x_rows, k, n0, n1, n2, n3, bytes0, bytes1, bytes2, bytes3;  // bytes of a weight's row
   float eps;
 } p;
 
@@ -40,8 +42,13 @@ const uint SUMS = WEIGHTS * X_ROWS * ROWS, VALUES = SUMS + (NORM ? X_ROWS : 0);
 float sums[VALUES];  // a thread's partial sums: with the first weight, with the second, then of squares of x
 shared float parts[VALUES * PARTS];
 
-const bool SAME_FORMATS =
-    FORMAT_0 == FORMAT_1 && FORMAT_0 == FORMAT_2 && ALIGNED_0 == ALIGNED_1 && ALIGNED_0 == ALIGNED_2;
+const bool SAME_FORMATS = FORMAT_0 == FORMAT_1 && FORMAT_0 == FORMAT_2 && FORMAT_0 == FORMAT_3 &&
+                          ALIGNED_0 == ALIGNED_1 && ALIGNED_0 == ALIGNED_2 && ALIGNED_0 == ALIGNED_3;
+
+bool any_has_levels() {
+  return has_levels(FORMAT_0) || has_levels(FORMAT_1) || has_levels(FORMAT_2) || has_levels(FORMAT_3);
+}
+uvec2 weight_at(uint i) { return i == 0 ? p.w0 : i == 1 ? p.w1 : i == 2 ? p.w2 : p.w3; }
 
 // A thread's set, and its index in it.
 uint set_index() { return gl_LocalInvocationID.x / SET_THREADS; }
@@ -55,17 +62,21 @@ struct Part {
 
 // @return false for a workgroup without rows
 bool find_part(out Part part) {
-  const uint more = GROUP_ROWS - 1;
-  uint groups0 = (p.n0 + more) / GROUP_ROWS, groups1 = (p.n1 + more) / GROUP_ROWS, groups2 = (p.n2 + more) / GROUP_ROWS;
-  if (GATE != 0) groups1 = groups2 = 0;
-  uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
-  part.weight = group < groups0 ? 0 : group < groups0 + groups1 ? 1 : 2;
-  part.row = (group - (part.weight > 0 ? groups0 : 0) - (part.weight > 1 ? groups1 : 0)) * GROUP_ROWS;
-  part.row += set_index() * ROWS;
-  part.n = part.weight == 0 ? p.n0 : part.weight == 1 ? p.n1 : p.n2;
-  part.columns = GATE != 0 ? p.n0 : p.n0 + p.n1 + p.n2;
-  part.from = (part.weight > 0 ? p.n0 : 0) + (part.weight > 1 ? p.n1 : 0);
-  return group < groups0 + groups1 + groups2;
+  uint rows[4] = uint[4](p.n0, p.n1, p.n2, p.n3), group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+  part.columns = GATE != 0 ? p.n0 : p.n0 + p.n1 + p.n2 + p.n3;
+  part.from = 0;
+  [[unroll]] for (uint i = 0; i < (GATE != 0 ? 1 : 4); ++i) {
+    uint groups = (rows[i] + GROUP_ROWS - 1) / GROUP_ROWS;
+    if (group < groups) {
+      part.weight = i;
+      part.row = group * GROUP_ROWS + set_index() * ROWS;
+      part.n = rows[i];
+      return true;
+    }
+    group -= groups;
+    part.from += rows[i];
+  }
+  return false;
 }
 
 // The addends of a result, loaded before the sums are complete.

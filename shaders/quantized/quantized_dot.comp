@@ -16,10 +16,10 @@
 #define SUBGROUPS
 #include "few_rows.glsl"
 
-layout(constant_id = 18) const uint EMITS = 0;             // results are also quantized
-layout(constant_id = 19) const uint NEXT_NORM_DTYPE = 99;  // of p.norm, the weight that multiplies them first
+layout(constant_id = 20) const uint EMITS = 0;             // results are also quantized
+layout(constant_id = 21) const uint NEXT_NORM_DTYPE = 99;  // of p.norm, the weight that multiplies them first
 
-layout(constant_id = 20) const uint WORDS = 0;             // rows of all weights are aligned to four bytes
+layout(constant_id = 22) const uint WORDS = 0;             // rows of all weights are aligned to four bytes
 
 const uint OWN = WEIGHTS * ROWS;  // rows of weights in a set
 #include "unit_products.glsl"
@@ -122,7 +122,7 @@ void emit_quantized(Part part, float result, float next_norm) {
 }
 
 void main() {
-  if (has_levels(FORMAT_0) || has_levels(FORMAT_1) || has_levels(FORMAT_2)) fill_level_table();
+  if (any_has_levels()) fill_level_table();
   Part part;
   if (!find_part(part)) return;
   Addends addends = load_addends(part, set_thread());
@@ -132,14 +132,16 @@ void main() {
   if (GATE != 0) {
     add_products(FORMAT_0, ALIGNED_0, p.w0, p.w1, p.n0, p.bytes0, part.row);
   } else if (SAME_FORMATS) {
-    uvec2 w = part.weight == 0 ? p.w0 : part.weight == 1 ? p.w1 : p.w2;
+    uvec2 w = weight_at(part.weight);
     add_products(FORMAT_0, ALIGNED_0, w, w, part.n, p.bytes0, part.row);
   } else if (part.weight == 0) {
     add_products(FORMAT_0, ALIGNED_0, p.w0, p.w0, part.n, p.bytes0, part.row);
   } else if (part.weight == 1) {
     add_products(FORMAT_1, ALIGNED_1, p.w1, p.w1, part.n, p.bytes1, part.row);
-  } else {
+  } else if (part.weight == 2) {
     add_products(FORMAT_2, ALIGNED_2, p.w2, p.w2, part.n, p.bytes2, part.row);
+  } else {
+    add_products(FORMAT_3, ALIGNED_3, p.w3, p.w3, part.n, p.bytes3, part.row);
   }
   add_squares();
   float result = finish(part, addends);

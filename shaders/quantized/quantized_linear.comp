@@ -1,6 +1,6 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// x · [w0; w1; w2]ᵀ for up to eight rows of x and weights in block formats (decode of a language model). Bytes-bound:
+// x · [w0; w1; w2; w3]ᵀ for up to eight rows of x and weights in block formats (decode of a language model). Bytes-bound:
 // each weight is read once. A workgroup owns ROWS adjacent rows of one weight (of both weights with a gate); its
 // threads split k into chunks of sixteen elements (lib/quant_blocks.glsl). Several rows per thread reuse the elements
 // of x, which in f32 have eight times the bytes of 4-bit quants and come from L1. Scales are applied to sums of quant *
@@ -127,25 +127,27 @@ void add_products(uint format, uint aligned, uvec2 w, uint n, uint row_bytes, ui
 }
 
 void main() {
-  if (has_levels(FORMAT_0) || has_levels(FORMAT_1) || has_levels(FORMAT_2)) fill_level_table();
+  if (any_has_levels()) fill_level_table();
   Part part;
   if (!find_part(part)) return;
   Addends addends = load_addends(part, set_thread());
   [[unroll]] for (uint v = 0; v < VALUES; ++v) sums[v] = 0.0;
   if (is_wide()) {
-    add_wide_products(part.weight == 0 ? p.w0 : part.weight == 1 ? p.w1 : p.w2, p.w1, part.n, part.row);
+    add_wide_products(weight_at(part.weight), p.w1, part.n, part.row);
   } else if (GATE != 0) {
     add_products(FORMAT_0, ALIGNED_0, p.w0, p.n0, p.bytes0, part.row, 0, true);
     add_products(FORMAT_1, ALIGNED_1, p.w1, p.n0, p.bytes1, part.row, X_ROWS * ROWS, false);
   } else if (SAME_FORMATS) {
-    uvec2 w = part.weight == 0 ? p.w0 : part.weight == 1 ? p.w1 : p.w2;
+    uvec2 w = weight_at(part.weight);
     add_products(FORMAT_0, ALIGNED_0, w, part.n, p.bytes0, part.row, 0, true);
   } else if (part.weight == 0) {
     add_products(FORMAT_0, ALIGNED_0, p.w0, part.n, p.bytes0, part.row, 0, true);
   } else if (part.weight == 1) {
     add_products(FORMAT_1, ALIGNED_1, p.w1, part.n, p.bytes1, part.row, 0, true);
-  } else {
+  } else if (part.weight == 2) {
     add_products(FORMAT_2, ALIGNED_2, p.w2, part.n, p.bytes2, part.row, 0, true);
+  } else {
+    add_products(FORMAT_3, ALIGNED_3, p.w3, part.n, p.bytes3, part.row, 0, true);
   }
   finish(part, addends);
 }

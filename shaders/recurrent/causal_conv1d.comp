@@ -65,11 +65,12 @@ void main() {
     store_float(p.y, (row + step) * p.channels + channel, DTYPE, step < counted ? sum : 0.0);
   }
   if (!keeps) return;
-  for (uint k = 0; k + 1 < K; ++k) {
+  bool whole = counted == last;  // then the new state is in registers: a step of one row loads nothing twice
+  [[unroll]] for (uint k = 0; k + 1 < K; ++k) {
+    float value = inputs[k + 1];
     int step = int(counted + k) - int(K - 1);
-    float value = 0.0;
-    if (step >= 0) value = load_float(p.x, (row + uint(step)) * p.pitch + channel, DTYPE);
-    else value = before[counted + k];
+    if (!whole && step >= 0) value = load_float(p.x, (row + uint(step)) * p.pitch + channel, DTYPE);
+    if (!whole && step < 0) value = before[counted + k];
     BufferF32(p.state).v[at + k * p.channels] = value;
   }
 }

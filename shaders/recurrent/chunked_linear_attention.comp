@@ -20,9 +20,11 @@ layout(constant_id = 2) const uint STATE = 0;   // whether there is one before t
 layout(constant_id = 3) const uint COUNTS = 0;
 layout(constant_id = 4) const uint KEEPS = 0;   // 1: `y` gets the state before each chunk, `state` what is written
 layout(constant_id = 5) const uint WIDTH = 1;   // of loads of q, w and k: 4 or 1
-layout(constant_id = 6) const uint STEPPED = 0; // 1: y is [sequence, step, head, value], with 0 where steps do not count
+layout(constant_id = 6) const uint STEPPED = 0;  // 1: y is [sequence, step, head, value], 0 at steps that do not count
 layout(constant_id = 7) const uint Y_DTYPE = 1;
-const uint KEYS = (KEY + 31) / 32 * 32 + (KEY == 0 ? 32 : 0);
+layout(constant_id = 8) const uint M_WIDTH = 1;
+// Elements that the kernel counts with: as many as all threads load at once, or half of them.
+const uint KEYS = KEY > 128 ? (KEY + 63) / 64 * 64 : KEY == 0 ? 32 : (KEY + 31) / 32 * 32;
 
 layout(push_constant, scalar) uniform Push {
   uvec2 q, w, m, u, k, decay, state, rows, positions, counts, index_errors, y;
@@ -54,28 +56,44 @@ vec4 four(uvec2 address, uint i, uint at, uint end, uint width) {
   return load_vector(address, i, at < end ? min(end - at, 4u) : 0u, F32, width);
 }
 
-void stage_rows(uint chunk, uint first) {
-  for (uint i = thread; i < 2 * ROWS * (KEY_SLICE / 4); i += 2 * HALF) {
-    uint at = i / (KEY_SLICE / 4), of_q = at / ROWS, r = at % ROWS, key = first + i % (KEY_SLICE / 4) * 4;
-    if (of_q == 0 && DELTA == 0) continue;
-    uint pitch = of_q == 1 ? KEY : p.w_pitch;
-    uvec2 from = of_q == 1 ? p.q : p.w;
-    staged[at * KEY_ROW + i % (KEY_SLICE / 4)] =
-        r < p.steps ? four(from, (chunk * p.steps + r) * pitch + key, key, KEY, WIDTH) : vec4(0.0);
+// Loads of the next slice are under way while the threads multiply the one that is staged.
+const uint FETCHED_ROWS = ROWS * KEY_SLICE / 4 / HALF, FETCHED_M = ROWS * STEP_SLICE / 8 / HALF,
+           FETCHED_KEYS = STEP_SLICE * KEYS / 8 / HALF;
+vec4 fetched_rows[FETCHED_ROWS], fetched_m[FETCHED_M], fetched_keys[FETCHED_KEYS];
+
+void fetch_rows(uint chunk, uint first) {
+  [[unroll]] for (uint n = 0; n < FETCHED_ROWS; ++n) {
+    uint i = n * 2 * HALF + thread, at = i / (KEY_SLICE / 4), r = at % ROWS, key = first + i % (KEY_SLICE / 4) * 4;
+    bool of_q = at >= ROWS;
+    if (!of_q && DELTA == 0) continue;
+    fetched_rows[n] = r < p.steps ? four(of_q ? p.q : p.w, (chunk * p.steps + r) * (of_q ? KEY : p.w_pitch) + key, key,
+                                         KEY, WIDTH)
+                                  : vec4(0.0);
+  }
+}
+void stage_rows() {
+  [[unroll]] for (uint n = 0; n < FETCHED_ROWS; ++n) {
+    uint i = n * 2 * HALF + thread;
+    staged[i / (KEY_SLICE / 4) * KEY_ROW + i % (KEY_SLICE / 4)] = fetched_rows[n];
   }
 }
 
-void stage_steps(uint chunk, uint first) {
-  for (uint i = thread; i < ROWS * (STEP_SLICE / 4); i += 2 * HALF) {
-    uint r = i / (STEP_SLICE / 4), s = first + i % (STEP_SLICE / 4) * 4;
-    staged[r * STEP_ROW + i % (STEP_SLICE / 4)] =
-        r < p.steps ? four(p.m, (chunk * p.steps + r) * p.steps + s, s, p.steps, 1) : vec4(0.0);
+void fetch_steps(uint chunk, uint first) {
+  [[unroll]] for (uint n = 0; n < FETCHED_M; ++n) {
+    uint i = n * 2 * HALF + thread, r = i / (STEP_SLICE / 4), s = first + i % (STEP_SLICE / 4) * 4;
+    fetched_m[n] = r < p.steps ? four(p.m, (chunk * p.steps + r) * p.steps + s, s, p.steps, M_WIDTH) : vec4(0.0);
   }
-  for (uint i = thread; i < STEP_SLICE * KEYS / 4; i += 2 * HALF) {
-    uint s = first + i / (KEYS / 4), key = i % (KEYS / 4) * 4;
-    staged[ROWS * STEP_ROW + i] =
-        s < p.steps ? four(p.k, (chunk * p.steps + s) * KEY + key, key, KEY, WIDTH) : vec4(0.0);
+  [[unroll]] for (uint n = 0; n < FETCHED_KEYS; ++n) {
+    uint i = n * 2 * HALF + thread, s = first + i / (KEYS / 4), key = i % (KEYS / 4) * 4;
+    fetched_keys[n] = s < p.steps ? four(p.k, (chunk * p.steps + s) * KEY + key, key, KEY, WIDTH) : vec4(0.0);
   }
+}
+void stage_steps() {
+  [[unroll]] for (uint n = 0; n < FETCHED_M; ++n) {
+    uint i = n * 2 * HALF + thread;
+    staged[i / (STEP_SLICE / 4) * STEP_ROW + i % (STEP_SLICE / 4)] = fetched_m[n];
+  }
+  [[unroll]] for (uint n = 0; n < FETCHED_KEYS; ++n) staged[ROWS * STEP_ROW + n * 2 * HALF + thread] = fetched_keys[n];
 }
 
 void main() {
@@ -91,13 +109,16 @@ void main() {
     uint key = i / GROUPS, at = first_column + i % GROUPS * 4;
     state[i] = goes_on && key < KEY ? four(p.state, (place * KEY + key) * p.value + at, at, p.value, 1) : vec4(0.0);
   }
+  fetch_rows((sequence * p.heads + head) * p.chunks, 0);
   for (uint c = 0; c < p.chunks; ++c) {
     uint chunk = (sequence * p.heads + head) * p.chunks + c;
     vec4 sum[4] = vec4[4](vec4(0.0), vec4(0.0), vec4(0.0), vec4(0.0));
     for (uint first = 0; first < KEYS; first += KEY_SLICE) {
       barrier();
-      stage_rows(chunk, first);
+      stage_rows();
       barrier();
+      if (first + KEY_SLICE < KEYS) fetch_rows(chunk, first + KEY_SLICE);
+      else fetch_steps(chunk, 0);
       for (uint i = 0; i < (updates && DELTA == 0 ? 0 : KEY_SLICE / 4); ++i) {
         vec4 s[4];
         [[unroll]] for (uint j = 0; j < 4; ++j) s[j] = state[(first + 4 * i + j) * GROUPS + group];
@@ -127,8 +148,10 @@ void main() {
     [[unroll]] for (uint i = 0; i < TILES * 4; ++i) update[i] = vec4(0.0);
     for (uint first = 0; first < p.steps; first += STEP_SLICE) {
       barrier();
-      stage_steps(chunk, first);
+      stage_steps();
       barrier();
+      if (first + STEP_SLICE < p.steps) fetch_steps(chunk, first + STEP_SLICE);
+      else if (c + 1 < p.chunks) fetch_rows(chunk + 1, 0);
       if (!updates) {
         for (uint i = 0; i < STEP_SLICE / 4; ++i) {
           vec4 s[4];

@@ -275,6 +275,25 @@ bool fuse_norm(Calls calls, Fused& fused) {
   return true;
 }
 
+bool fuse_gated_norm(Calls calls, Fused& fused) {
+  const Call &norm = calls[0], &matmul = calls[1];
+  const Tensor &y = norm.out[0], &weight = norm.in[1], &x = matmul.in[kX];
+  if (y.dtype() != f32 || y.device().is_cpu() || !fusion::same_elements(y, x) || !is_plain(matmul) || y.requires_grad())
+    return refuse(fused, "a gradient needs the norm's result, or the matmul does not read it in f32");
+  if (!weight.defined() || !norms_heads_of(y.size(-1)) || x.size(-1) % y.size(-1) != 0)
+    return refuse(fused, "the norm has no weight, or its heads have another size than a power of two");
+  if (activations_dtype(y.device(), rows_of(matmul), weights_of(matmul.in, attrs_of(matmul))) != i8)
+    return refuse(fused, "the matmul does not read bytes");
+  fused.op = &kQuantizeActivations;
+  fused.in = {norm.in[0].reshape(x.shape()), weight, norm.in[2].reshape(x.shape())};
+  fused.out = empty_activations(x, i8);
+  fused.attrs = Attrs::of(QuantizeAttrs{i8, norm.attrs.as<double>()});
+  fused.replaces = 1;
+  fused.later.push_back(norm);
+  fused.forms.push_back(form_of(y, written(fused.out, i8, false)));
+  return true;
+}
+
 bool fuse_cast(Calls calls, Fused& fused) {
   const Call &cast = calls[0], &matmul = calls[1];
   const Tensor &x = cast.in[0], &wide = cast.out[0];

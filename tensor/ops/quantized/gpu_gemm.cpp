@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <initializer_list>
+#include <numeric>
 #include <vector>
 
 #include <etna/shaders/shaders.h>
@@ -173,7 +174,7 @@ void apply_gate(const OpCall& call, Activation gate, const Tensor& gate_and_up, 
 
 bool multiply_rows(const OpCall& call, const LinearAttrs& a, const Rows& rows, const gemm::Epilogue& behind,
                    const Tensor& y) {
-  const std::int64_t k = rows.x.size(1), all = a.rows[0] + a.rows[1] + a.rows[2];
+  const std::int64_t k = rows.x.size(1), all = std::accumulate(a.rows, a.rows + kMostWeights, std::int64_t{0});
   const std::vector<Run> runs = runs_of(call, a);
 
   // The epilogue of columns [from, to) of the result.
@@ -298,7 +299,7 @@ bool quantize_activations_gpu(const OpCall& call, std::span<Tensor> out) {
   const std::int64_t k = x.size(-1), rows = x.numel() / k;
   if (a.dtype == i8) {
     if (rows > 65535) return false;
-    quantize_to_bytes(call, x, norm, out[0]);
+    quantize_to_bytes(call, x, norm, out[0], call.in.size() > kQuantizeGate ? call.in[kQuantizeGate] : Tensor(), a.eps);
   } else {
     rows_in_16_bits(call, x.to(f32).contiguous().reshape({rows, k}), norm, a.eps,
                     {out[0].reshape({rows, k}), a.dtype == f16 ? out[1] : Tensor()});

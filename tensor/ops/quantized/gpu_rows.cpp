@@ -5,6 +5,7 @@
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/internal/overrides.h>
 #include <etna/tensor/ops/quantized/internal/gpu.h>
+#include <etna/tensor/ops/recurrent/internal/states.h>
 
 // quantized_linear for up to eight rows of x: shaders/quantized/quantized_linear.comp, or quantized_dot.comp if the
 // device has integer dot products and all weights are in block formats.
@@ -103,14 +104,21 @@ bool supports_bytes(Device device, const LinearAttrs& a, const std::array<BlockM
   return true;
 }
 
+/// @param gate undefined, or what heads as long as `norm` are multiplied by once they are normed
 void enqueue_quantizing(const OpCall& call, const Tensor& x, const Tensor& norm, const Tensor& y, std::int64_t rows,
-                        std::int64_t k) {
+                        std::int64_t k, const Tensor& gate = {}, double eps = 0) {
+  const auto [gates, pitch] =
+      gate.defined() ? recurrent::pitched(gate.reshape({rows, 1, k})) : recurrent::PitchedRows{};
+  const std::int64_t head = gate.defined() ? norm.size(0) : 0;
+  const bool by_fours = pitch % 4 == 0 && gates.defined() && gates.address() % (4 * item_size(gates.dtype())) == 0;
   gpu::Kernel(shaders::quantize_activations, call)
-      .spec(gpu::u32(x.dtype()), gpu_rows_load_width(x, norm, k), dtype_or_none(norm))
+      .spec(gpu::u32(x.dtype()), gpu_rows_load_width(x, norm, k), dtype_or_none(norm), head, by_fours ? 4 : 1)
       .read(x)
       .read(norm)
       .write(y)
-      .u32(rows, k)
+      .read(gates)
+      .u32(rows, k, pitch)
+      .f32(static_cast<float>(eps))
       .dispatch({gpu::u32((k / 8 + 127) / 128), gpu::u32(rows), 1u});
 }
 
@@ -161,7 +169,8 @@ struct RowsLaunch {
               x_rows <= 2   ? x_rows
               : x_rows <= 4 ? 4
                             : 8)
-        .spec(w[0].format, w[1].format, w[2].format, w[0].aligned, w[1].aligned, w[2].aligned)
+        .spec(w[0].format, w[1].format, w[2].format, w[3].format)
+        .spec(w[0].aligned, w[1].aligned, w[2].aligned, w[3].aligned)
         .spec(gpu::u32(dtype), x_width,
               !normed ? kGpuRowsNone
               : bytes ? gpu::u32(f32)
@@ -243,9 +252,10 @@ bool multiplies_bytes(Device device) {
   return has_subgroups(can) && can.packed_dot && overrides().quantized_activations;
 }
 
-void quantize_to_bytes(const OpCall& call, const Tensor& x, const Tensor& norm, const Tensor& y) {
+void quantize_to_bytes(const OpCall& call, const Tensor& x, const Tensor& norm, const Tensor& y, const Tensor& gate,
+                       double eps) {
   const std::int64_t k = x.size(-1);
-  enqueue_quantizing(call, x.contiguous(), dense(norm), y, x.numel() / k, k);
+  enqueue_quantizing(call, x.contiguous(), dense(norm), y, x.numel() / k, k, gate, eps);
 }
 
 namespace {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/normalization/internal/norm.h>
 #include <etna/tensor/ops/quantized/internal/quantized.h>
 #include <etna/tensor/ops/reduce/reduce.h>
 
@@ -55,7 +56,15 @@ std::vector<OutputSpec> quantize_activations_infer(const OpCall& call) {
     throw ShapeError(
         fmt::format("{}: x has {} columns; wanted a multiple of {}", call.op.name, x.size(-1), kActivationBlock));
   }
-  if (norm.defined() && norm.shape() != Shape{x.size(-1)}) {
+  const Tensor gate = call.in.size() > kQuantizeGate ? call.in[kQuantizeGate] : Tensor();
+  const bool gated = gate.defined() && norm.defined() && dtype == i8 && gate.shape() == x.shape() &&
+                     gate.dtype() == x.dtype() && norm.dim() == 1 && norms_heads_of(norm.size(0)) &&
+                     x.size(-1) % norm.size(0) == 0;
+  if (gate.defined() && !gated)
+    throw ShapeError(fmt::format("{}: the gate is {}, x {} and the norm's weight {}; they do not fit each other",
+                                 call.op.name, str(gate.shape()), str(x.shape()),
+                                 norm.defined() ? str(norm.shape()) : "missing"));
+  if (!gated && norm.defined() && norm.shape() != Shape{x.size(-1)}) {
     throw ShapeError(
         fmt::format("{}: the norm's weight is {}; x has {} columns", call.op.name, str(norm.shape()), x.size(-1)));
   }
@@ -65,6 +74,13 @@ std::vector<OutputSpec> quantize_activations_infer(const OpCall& call) {
 
 TensorList quantize_activations_reference(const OpCall& call) {
   const auto a = call.as<QuantizeAttrs>();
+  if (call.in.size() > kQuantizeGate && call.in[kQuantizeGate].defined()) {
+    const Tensor &x = call.in[kToQuantize], &norm = call.in[kQuantizeNorm];
+    const Shape heads{x.numel() / norm.size(0), norm.size(0)};
+    const Tensor y = normalization::gated_rms_norm(x.reshape(heads).to(f32), norm.to(f32), a.eps,
+                                                   call.in[kQuantizeGate].reshape(heads).to(f32));
+    return quantize_reference(y.reshape(x.shape()), {}, i8, a.eps);
+  }
   return quantize_reference(call.in[kToQuantize].to(f32), call.in[kQuantizeNorm], a.dtype, a.eps);
 }
 

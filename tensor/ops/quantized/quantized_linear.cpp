@@ -176,8 +176,9 @@ constexpr FusionPattern kPatterns[] = {
     {kProductsThenGateThenProduct, fuse},
     {kGated, fuse},
     {kProductsThenGate, fuse},
-    {"rms_norm? quantized_linear &quantized_linear &quantized_linear? cat", fuse},
+    {"rms_norm? quantized_linear &quantized_linear &quantized_linear? &quantized_linear? cat", fuse},
     {"rms_norm quantized_linear", fuse_norm},
+    {"gated_rms_norm ~quantized_linear", fuse_gated_norm},
     {"cast ~quantized_linear", fuse_cast},
 };
 

@@ -150,15 +150,15 @@ void run_chunks(const OpCall& call, const ChunkedSteps& x, const StateRows& plac
   const ChunkSizes size(x.k, x.u);
   const bool kept = places.state.defined();
   const auto dense = [](const Tensor& t) { return t.defined() ? t.contiguous() : t; };
-  const Tensor q = dense(x.q), k = dense(x.k);
+  const Tensor q = dense(x.q), k = dense(x.k), m = dense(x.m);
   const auto w = rows_of(x.w), u = rows_of(x.u);
   gpu::Kernel(shaders::chunked_linear_attention, call)
       .on(out.y.device())
       .spec(size.key, w.x.defined(), kept, places.counts.defined(), out.keeps, load_width({rows_of(q), w, rows_of(k)}),
-            out.steps > 0, out.y.dtype())
+            out.steps > 0, out.y.dtype(), load_width({rows_of(m)}))
       .read(q)
       .read(w.x)
-      .read(dense(x.m))
+      .read(m)
       .read(u.x)
       .read(k)
       .read(dense(x.decay))

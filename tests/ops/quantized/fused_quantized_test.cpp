@@ -9,6 +9,7 @@
 #include <etna/tensor/internal/fusion.h>
 #include <etna/tensor/internal/overrides.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/normalization/internal/norm.h>
 #include <nn/on_device.h>
 #include <ops/quantized/quantized_exact.h>
 
@@ -157,6 +158,25 @@ TEST_P(FusedQuantized, AFormIsNotReadAfterItsTensorHasChanged) {
     const TensorList fused = run(true, f), plain = run(false, f);
     for (std::size_t i = 0; i < 3; ++i) expect_near(fused[i], plain[i], 2e-2 * plain[i].abs().max().item<double>());
     expect_near(fused[1], fused[0] * 3.0, 2e-2 * plain[1].abs().max().item<double>());
+  }
+}
+
+/// Heads of a delta net's result are normed and gated while they are quantized, whatever their magnitude.
+TEST_P(FusedQuantized, AGatedNormIsQuantizedForTheMatmulThatReadsIt) {
+  const QuantizedTensor w = weight("Q8_0", 48, 128).to(device());
+  const Tensor norm = draw({32}, 2);
+  for (const std::int64_t rows : {1, 3, 20}) {
+    for (const double scale : {1.0, 1e25, 1e-25, 0.0}) {
+      const Tensor x = draw({rows, 1, 4, 32}, 3) * scale, gates = draw({rows, 1, 144}, 4).slice(-1, 8, 136);
+      const auto f = [&] {
+        const Tensor n = normalization::gated_rms_norm(x, norm, 1e-6, gates.reshape(x.shape()));
+        const Tensor y = quantized_linear(n.reshape({rows, 1, 128}), w);
+        return TensorList{y, n};
+      };
+      const TensorList fused = run(true, f), plain = run(false, f);
+      for (std::size_t i = 0; i < 2; ++i)
+        expect_near(fused[i], plain[i], 2e-2 * plain[i].abs().max().item<double>() + 1e-30);
+    }
   }
 }
 

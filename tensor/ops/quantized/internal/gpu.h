@@ -39,7 +39,9 @@ void decode_rows(const OpCall& call, const BlockMatrix& table, const Pointer& ta
 /// quantized_dot.comp does not support the weights.
 bool linear_rows(const OpCall& call, std::span<const Tensor> out);
 /// Quantizes x, times a norm's weight if there is one, to bytes. @param x [..., K] @param y as ActivationRows::data
-void quantize_to_bytes(const OpCall& call, const Tensor& x, const Tensor& norm, const Tensor& y);
+/// @param gate, eps of a gated norm (QuantizeInput), whose result is quantized
+void quantize_to_bytes(const OpCall& call, const Tensor& x, const Tensor& norm, const Tensor& y,
+                       const Tensor& gate = {}, double eps = 0);
 /// Whether few rows are quantized to bytes there: for integer dot products of what subgroups add up.
 bool multiplies_bytes(Device device);
 /// Whether gemm_by_blocks() supports x [m, k]: up to 32 dense rows of bf16, on a device with matrix units.

@@ -12,7 +12,7 @@
 /// Ops on weights in block formats.
 namespace etna::quantized {
 
-inline constexpr int kMostWeights = 3;
+inline constexpr int kMostWeights = 4;
 
 // ---- Quantized activations: the op that computes activations also quantizes them, once, for the matmuls on a GPU that
 // read them. One or two rows are quantized to bytes, with a scale for each 16 elements: element = quant · scale,
@@ -68,11 +68,14 @@ DType operand_dtype(Device device, std::int64_t rows, DType dtype, const Quantiz
 /// @throws ShapeError, DtypeError
 ActivationRows quantize_activations(const Tensor& x, const Tensor& norm = {}, DType dtype = i8, double eps = 1e-5);
 
-enum QuantizeInput { kToQuantize, kQuantizeNorm };
+/// With a gate, [..., K] as x, and i8: heads of x, as long as the norm's weight, are normed and multiplied by silu(gate).
+enum QuantizeInput { kToQuantize, kQuantizeNorm, kQuantizeGate };
 struct QuantizeAttrs {
   DType dtype = DType::i8;
   double eps = 0;
 };
+/// Elements of a head that the kernel can norm, and which its workgroup's 1024 are a multiple of.
+constexpr bool norms_heads_of(std::int64_t size) { return size >= kActivationBlock && 1024 % size == 0; }
 extern const OpDef kQuantizeActivations;  ///< outputs: the data and the factor, which is empty except for f16
 
 /// The same, composed of base ops. @param x [..., K] f32 @return data and factor
@@ -91,13 +94,13 @@ enum LinearInput {
   kFactor,    ///< ActivationRows::factor of x
   kNextNorm,  ///< [N], weight of the norm before the next matmul
   kBlocks,
-  kMoreBiases = kBlocks + kMostWeights,  ///< of the second weight and the third, where they are separate
+  kMoreBiases = kBlocks + kMostWeights,  ///< of the second weight and later ones, where they are separate
   kLinearInputs = kMoreBiases + kMostWeights - 1
 };
 
 struct LinearAttrs {
-  std::int64_t rows[kMostWeights] = {};           ///< N of each weight
-  std::uint8_t format[kMostWeights] = {0, 0, 0};  ///< index of each weight's format in quant::block_formats()
+  std::int64_t rows[kMostWeights] = {};    ///< N of each weight
+  std::uint8_t format[kMostWeights] = {};  ///< index of each weight's format in quant::block_formats()
   std::uint8_t weights = 0;
   Activation gate = Activation::none;     ///< between two weights: gate(x·w₀ᵀ) ⊙ (x·w₁ᵀ)
   DType dtype = DType::f32;               ///< of the result
@@ -107,7 +110,7 @@ struct LinearAttrs {
 
   const quant::BlockFormat& block_format(int i) const { return quant::block_formats()[format[i]]; }
   /// N of the result.
-  std::int64_t columns() const { return gate != Activation::none ? rows[0] : rows[0] + rows[1] + rows[2]; }
+  std::int64_t columns() const { return gate != Activation::none ? rows[0] : rows[0] + rows[1] + rows[2] + rows[3]; }
 };
 
 /// K of x.
