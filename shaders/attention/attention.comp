@@ -34,7 +34,8 @@ void main() {
 #ifdef PAGED
   // Of a prompt, over a paged cache: a row is one of the heads that share keys, a tile of keys one block.
   uint query0 = first_row_of(TILE), queries = rows(), all_heads = p.groups * SHARED;
-  if (!find_span(query0, query0 + TILE - 1) && WHOLE == 0) return;
+  if (!ETNA_UNIFORM(find_span(query0, query0 + TILE - 1)) && WHOLE == 0) return;
+  uint begin = ETNA_UNIFORM(first_key), end = ETNA_UNIFORM(end_key);
   Rows q = Rows(p.q, (gl_WorkGroupID.z * p.steps * all_heads + gl_WorkGroupID.y * SHARED) * head_size,
                 all_heads * head_size, queries);
   Rows y = Rows(p.y, q.base, q.stride, queries);
@@ -51,12 +52,12 @@ void main() {
   uvec2 mask_strides = uvec2(p.mask_strides[2], p.mask_strides[3]);
 
   uint heads = gl_NumWorkGroups.y, row_base = (b * heads + head) * p.queries, queries = p.queries;
-  uint first_key = 0, end_key = causal ? min(p.keys, query0 + TILE) : p.keys;
+  uint begin = 0, end = causal ? min(p.keys, query0 + TILE) : p.keys;
   Rows y = head_rows(p.y, b, head, heads, queries, packed, heads);
   uvec2 seen[4];
   if (LIMITED) {
-    first_key = ETNA_UNIFORM(keys_of_query(p.mask, b, query0, queries, p.keys).x);
-    end_key = ETNA_UNIFORM(keys_of_query(p.mask, b, min(query0 + TILE, queries) - 1, queries, p.keys).y);
+    begin = ETNA_UNIFORM(keys_of_query(p.mask, b, query0, queries, p.keys).x);
+    end = ETNA_UNIFORM(keys_of_query(p.mask, b, min(query0 + TILE, queries) - 1, queries, p.keys).y);
     [[unroll]] for (uint r = 0; r < 4; ++r) seen[r] = keys_of_query(p.mask, b, query0 + row_of(r), queries, p.keys);
   }
 #endif
@@ -69,13 +70,13 @@ void main() {
       largest[r] = minus_infinity();
       sum[r] = 0.0;
     }
-    [[dont_unroll]] for (uint key0 = first_key; key0 < end_key; key0 += TILE) {
+    [[dont_unroll]] for (uint key0 = begin; key0 < end; key0 += TILE) {
 #ifdef PAGED
       int block = ETNA_UNIFORM(block_at(key0));
       if (block < 0) continue;
       uint bytes = cache_row_bytes(head_size, CACHE_DTYPE);
-      CachedRows k = CachedRows(block_address(p.keys, uint(block), p.groups, gl_WorkGroupID.y, bytes), key0, end_key);
-      CachedRows v = CachedRows(block_address(p.values, uint(block), p.groups, gl_WorkGroupID.y, bytes), key0, end_key);
+      CachedRows k = CachedRows(block_address(p.keys, uint(block), p.groups, gl_WorkGroupID.y, bytes), key0, end);
+      CachedRows v = CachedRows(block_address(p.values, uint(block), p.groups, gl_WorkGroupID.y, bytes), key0, end);
 #endif
       vec4 tile[4][2], values[LOADS];
       clear(tile);
