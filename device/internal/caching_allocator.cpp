@@ -385,7 +385,7 @@ void CachingAllocator::reserve_locked(std::uint64_t bytes) {
   std::vector<Segment> taken;
   std::uint64_t missing = bytes - reserved_, got = 0;
   bool enough = missing <= kMostBytes;
-  if (enough) missing = round_up(std::size_t{missing}, kLargeUnit);
+  if (enough) missing = round_up(static_cast<std::size_t>(missing), kLargeUnit);
   if (const std::uint64_t left = source_.available(); enough && missing > left) {
     enough = false;
     why = fmt::format("{} are available", readable_bytes(left));
@@ -401,7 +401,7 @@ void CachingAllocator::reserve_locked(std::uint64_t bytes) {
       taken.push_back(segment);
       got += segment.bytes;
     } else {
-      piece = round_up(std::size_t{piece / 2}, kLargeUnit);
+      piece = round_up(static_cast<std::size_t>(piece / 2), kLargeUnit);
       enough = piece >= kLargeSegment;
     }
   }
