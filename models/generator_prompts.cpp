@@ -203,7 +203,7 @@ void Generator::read_prompts() {
 /// Reads tokens into a slot's part of the cache, the first of them at position `at`.
 /// @return [1, width], the last block's output for the last token; the next call overwrites it
 Tensor Generator::read_rows(const Slot& slot, std::span<const std::int32_t> tokens, std::int64_t at) {
-  const auto index = static_cast<std::int64_t>(&slot - slots_.data()), count = std::ssize(tokens);
+  const std::int64_t index = &slot - slots_.data(), count = std::ssize(tokens);
   if (captures_prompt(count)) return read_captured(tokens, at, slot.options.adapter, slot.cached);
   const Tensor positions = from_vector(std::vector<std::int32_t>{static_cast<std::int32_t>(at)}, options_.device);
   return model_

@@ -112,7 +112,7 @@ void Pipeline::State::forward(const Tensor& in, const Tensor& target, std::int64
       throw ShapeError(fmt::format("Pipeline: the loss is {}; wanted one number", str(out.shape())));
   }
   live.push_back({in, out});
-  most_live = std::max(most_live, std::ssize(live));
+  most_live = std::max<std::int64_t>(most_live, std::ssize(live));
 }
 
 void Pipeline::State::describe_output(std::int64_t number) const {

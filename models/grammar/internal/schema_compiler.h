@@ -19,7 +19,7 @@ class SchemaCompiler {
   using Id = Expressions::Id;
 
   SchemaCompiler(const JsonValue& root, Expressions& expressions, const GrammarLimits& limits)
-      : root_(root), expressions_(expressions), limits_(limits), reader_(root, limits), json_(expressions, limits) {}
+      : root_(root), expressions_(expressions), limits_(limits), reader_(root), json_(expressions, limits) {}
 
   Id run();
 

@@ -70,7 +70,7 @@ class PatternMatcher;
 /// Reads the keywords of the schemas of a document.
 class SchemaReader {
  public:
-  SchemaReader(const JsonValue& root, const GrammarLimits& limits) : root_(root), limits_(limits) {}
+  explicit SchemaReader(const JsonValue& root) : root_(root) {}
 
   /// Adds what a schema demands. @param chain schemas that lead to it without a level of JSON between
   void absorb(SchemaFacts& facts, const JsonValue& schema, SchemaList chain = {}) const;
@@ -104,7 +104,6 @@ class SchemaReader {
   const JsonValue& resolve(const JsonValue& reference) const;
 
   const JsonValue& root_;
-  const GrammarLimits& limits_;
   mutable std::map<std::string, std::shared_ptr<PatternMatcher>> matchers_;
 };
 

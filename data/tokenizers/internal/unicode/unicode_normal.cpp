@@ -160,6 +160,15 @@ std::string without_accents(std::string_view text, Accents) {
   return std::string(text);
 }
 
+namespace {
+
+bool is_removed_control(std::uint32_t point) {
+  if (point >= 0x80) throw refuse("removing control characters");
+  return point < 0x20 || point == 0x7F;
+}
+
+}  // namespace
+
 #endif
 
 std::string without_controls(std::string_view text) {
