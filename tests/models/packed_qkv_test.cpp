@@ -17,20 +17,21 @@
 namespace etna::models {
 namespace {
 
-DecoderConfig config_of(bool packed) {
+DecoderConfig packed_qkv_config(bool packed) {
   DecoderConfig config = small_config("gpt2");
   config.packed_qkv = packed;
   return config;
 }
 
 std::unique_ptr<Decoder> same_model(const Decoder& model, bool packed) {
-  return decoder_of(config_of(packed), model.state_dict(), {.trainable = true});
+  return decoder_of(packed_qkv_config(packed), model.state_dict(), {.trainable = true});
 }
 
 Tensor text_of_sixty() { return from_vector(some_text(60, 97), {1, 60}); }
 
 TEST(PackedQkv, GivesWhatThreeProjectionsGive) {
-  const auto three = small_model(config_of(false)), one = same_model(*three, true), again = same_model(*one, false);
+  const auto three = small_model(packed_qkv_config(false)), one = same_model(*three, true),
+             again = same_model(*one, false);
   ASSERT_TRUE(one->blocks[0].attention->qkv);
   EXPECT_EQ(one->blocks[0].attention->query, nullptr);
   EXPECT_EQ(one->num_parameters(), three->num_parameters());
@@ -47,7 +48,7 @@ TEST(PackedQkv, GivesWhatThreeProjectionsGive) {
 /// What a model may have beside it does not depend on it.
 TEST(PackedQkv, GoesWithNormsWindowsAndSoftcaps) {
   for (const int part : {0, 1, 2}) {
-    DecoderConfig packed = config_of(true);
+    DecoderConfig packed = packed_qkv_config(true);
     packed.query_key_norm = part == 0;
     packed.window = part == 1 ? 24 : 0;
     packed.attention_softcap = part == 2 ? 20 : 0;
@@ -66,7 +67,7 @@ TEST(PackedQkv, GoesWithNormsWindowsAndSoftcaps) {
 
 TEST(PackedQkv, IsOneTensorInAFileEitherWay) {
   const TemporaryFolder folder;
-  const auto three = small_model(config_of(false)), one = same_model(*three, true);
+  const auto three = small_model(packed_qkv_config(false)), one = same_model(*three, true);
   for (const char* format : {"F32", "Q8_0"}) {
     save_gguf_model(folder / "three.gguf", *three, nullptr, &quant::format_named(format));
     save_gguf_model(folder / "one.gguf", *one, nullptr, &quant::format_named(format));
@@ -82,7 +83,7 @@ TEST(PackedQkv, IsOneTensorInAFileEitherWay) {
 
 TEST(PackedQkv, IsReadFromThreeTensors) {
   const TemporaryFolder folder;
-  const auto model = small_model(config_of(true));
+  const auto model = small_model(packed_qkv_config(true));
   for (const char* format : {"F32", "Q8_0"}) {
     save_gguf_model(folder / "packed.gguf", *model, nullptr, &quant::format_named(format));
     const io::GgufFile file(folder / "packed.gguf");
