@@ -93,7 +93,9 @@ int convert(const ConvertOptions& options) try {
   models::check_weights(*model.decoder);
   if (calibrated && !round_by_text(model, options.gptq, *format)) return 130;
   const data::Tokenizer* tokenizer = options.no_tokenizer ? nullptr : model.tokenizer.get();
-  models::save_gguf_model(options.out, *model.decoder, tokenizer, format);
+  const models::EmbeddingSettings embedding = models::embedding_settings(path);
+  const bool embeds = embedding.stated || model.decoder->config.bidirectional;
+  models::save_gguf_model(options.out, *model.decoder, tokenizer, format, embeds ? &embedding : nullptr);
   print_all(fmt::format("{}: {}, {} weights{}\n", printable(options.out), readable_bytes(fs::file_size(options.out)),
                         model.decoder->config.num_parameters(), tokenizer == nullptr ? ", no tokenizer" : ""));
   return 0;

@@ -27,8 +27,7 @@ using training::printable;
 constexpr const char* kEmbed = "etna embed";
 
 struct EmbedOptions : TextListOptions {
-  std::string out, pooling;
-  std::string prefix;
+  std::string out, pooling, prompt, prefix;
   std::int64_t most_tokens = 0;
   bool normalize = false;
   CLI::Option *given_prefix = nullptr, *given_normalize = nullptr;  ///< to ask whether the user gave them
@@ -73,6 +72,7 @@ int embed(const EmbedOptions& options) try {
   models::TextEmbedder embedder(model_path(options.model), {.device = device});
   if (!options.pooling.empty()) embedder.settings.pooling = models::pooling_named(options.pooling);
   if (options.given_normalize->count() > 0) embedder.settings.normalize = options.normalize;
+  if (!options.prompt.empty()) embedder.settings.choose_prompt(options.prompt);
   if (options.given_prefix->count() > 0) embedder.settings.prefix = options.prefix;
   if (options.most_tokens > 0) embedder.settings.most_tokens = options.most_tokens;
   const models::TextEmbedder::Result result = embedder.embed(texts);
@@ -109,6 +109,10 @@ Command add_embed(CLI::App& app) {
       command->add_flag("--normalize,!--no-normalize", options->normalize, "vectors of length 1");
   options->given_prefix =
       command->add_option("--prefix", options->prefix, "put this in front of each text: \"query: \", for example");
+  command
+      ->add_option("--prompt", options->prompt,
+                   "put the model's own prompt of this name in front of each text: query, document ...")
+      ->excludes(options->given_prefix);
   command->add_option("--max-tokens", options->most_tokens, "tokens of a text at most; 0: as many as the model reads")
       ->check(number_in(training::integers(0)));
   return {command, [options] { return cli::embed(*options); }};

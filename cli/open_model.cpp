@@ -96,6 +96,9 @@ LoadedModel open_own_model(const ModelOptions& options, std::int64_t slots) {
   loaded.model = models::load_model(
       model_path(options.model),
       {.device = loaded.device, .host_layers = host_layers, .host_experts = options.experts == "cpu", .split = split});
+  if (loaded.model.decoder->config.bidirectional)
+    throw FormatError(
+        fmt::format("{}: the model reads texts in both directions, and writes none; use etna embed", options.model));
   if (!options.tokenizer.empty()) {
     loaded.model.tokenizer = open_tokenizer(options.tokenizer);
     const std::size_t size = loaded.model.tokenizer->size();

@@ -23,7 +23,7 @@ namespace {
 using training::printable;
 
 struct RerankOptions : TextListOptions {
-  std::string query;
+  std::string query, instruction;
   std::int64_t top = 0;
   bool json = false;
 };
@@ -33,7 +33,13 @@ int rerank(const RerankOptions& options) try {
   const std::vector<std::string> texts = texts_of(options);
   const Device device = device_of(options);
   if (!options.quiet) std::fprintf(stderr, "%s\n", device_line(options.device, device).c_str());
-  const models::Reranker reranker(model_path(options.model), {.device = device});
+  models::Reranker reranker(model_path(options.model), {.device = device});
+  if (!options.instruction.empty()) {
+    if (!reranker.takes_instruction())
+      throw FormatError(fmt::format("{}: the model takes no --instruction, but the query and a text alone",
+                                    printable(options.model)));
+    reranker.instruction = options.instruction;
+  }
   const models::Reranker::Result result = reranker.scores(options.query, texts);
   report_long(options, result.cut, reranker.most_tokens());
   std::vector<std::size_t> order(texts.size());
@@ -64,6 +70,8 @@ Command add_rerank(CLI::App& app) {
   CLI::App* command = app.add_subcommand("rerank", "Sort texts by how well they answer a query");
   add_text_list_options(*command, *options);
   command->add_option("--query", options->query, "what is asked")->required();
+  command->add_option("--instruction", options->instruction,
+                      "what makes a text a good one, for Qwen3-Reranker (default: that it answers a web search)");
   command->add_option("--top", options->top, "print the best so many only; 0: all")
       ->check(number_in(training::integers(0)));
   command->add_flag("--json", options->json, "print JSON");

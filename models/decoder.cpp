@@ -125,16 +125,20 @@ Tensor Decoder::hidden(const Tensor& tokens, const Tensor& adapters, const Tenso
   const Inputs first = inputs(tokens, dropout(embedded(tokens, documents)));
   const bool recomputes = recompute_blocks && grad_enabled() && !adapters.defined();
   AdapterMasks masks;
+  WindowMasks windows;
   std::map<std::int64_t, AttentionRows> shared;
-  DecoderCache pass{.masks = &masks, .shared = &shared};
+  DecoderCache pass{.masks = &masks, .windows = &windows, .shared = &shared};
   Tensor x = first.x;
   // Frozen embeddings give no input that requires grad, and nothing inside a checkpoint would be differentiated.
   if (recomputes && !x.requires_grad()) x = x.detach().requires_grad_();
-  const bool passes = adapters.defined() || documents.defined() || needs_pass(config);
+  const bool passes = adapters.defined() || documents.defined() || config.bidirectional || needs_pass(config);
   Device device = x.device();
   std::int64_t index = 0;
   for (const DecoderBlock& block : blocks) {
-    if (block.device() != device) masks = {};
+    if (block.device() != device) {
+      masks = {};
+      windows.clear();
+    }
     device = block.device();
     if (adapters.defined()) pass.adapters = moved_to(device, adapters);
     if (documents.defined()) pass.documents = moved_to(device, documents);

@@ -7,6 +7,7 @@
 #include <etna/models/internal/decoder_parts.h>
 #include <etna/models/internal/model_split.h>
 #include <etna/models/internal/state_mixers.h>
+#include <etna/models/internal/text_masks.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/attention/attention.h>
@@ -164,13 +165,27 @@ Tensor DecoderAttention::heads_of(const Tensor& rows, const Tensor& norm) const 
   return (norm.defined() ? rms_norm(heads, norm, config_.norm_eps) : heads).transpose(1, 2);
 }
 
-AttentionSettings DecoderAttention::settings(const Tensor& documents) const {
-  return {.causal = true,
+/// Of a window in both directions; undefined where there is none, or texts are no longer.
+Tensor DecoderAttention::window_mask(std::int64_t steps, Device device, const DecoderCache* cache) const {
+  const std::int64_t side = layer_.window / 2;
+  if (!config_.bidirectional || layer_.window == 0 || steps <= side + 1) return {};
+  WindowMasks own;
+  Tensor& mask = (cache != nullptr && cache->windows != nullptr ? *cache->windows : own)[side];
+  if (!mask.defined())
+    mask = near_positions(cache == nullptr ? Tensor() : cache->documents, position_distances(device, steps), side);
+  return mask;
+}
+
+/// Of whole rows. @param x what they are computed from, [B, T, ...]
+AttentionSettings DecoderAttention::settings(const Tensor& x, const DecoderCache* cache) const {
+  const Tensor mask = window_mask(x.size(1), x.device(), cache);
+  return {.mask = mask,
+          .causal = !config_.bidirectional,
           .scale = config_.score_scale(),
           .softcap = config_.attention_softcap,
-          .window = layer_.window,
+          .window = config_.bidirectional ? 0 : layer_.window,
           .chunk = layer_.chunk,
-          .documents = documents,
+          .documents = cache == nullptr || mask.defined() ? Tensor() : cache->documents,
           .sinks = sinks};
 }
 
@@ -210,16 +225,12 @@ AttentionRows DecoderAttention::rotated_rows(const AttentionRows& rows, const De
 Tensor DecoderAttention::attend(const AttentionRows& rows, const DecoderCache* cache) const {
   const std::int64_t batch = rows.query.size(0), steps = rows.query.size(1);
   const auto [q, k, v] = rotated_rows(rows, cache);
-  return dot_product_attention(q, k, v, settings(cache == nullptr ? Tensor() : cache->documents))
-      .transpose(1, 2)
-      .reshape({batch, steps, -1});
+  return dot_product_attention(q, k, v, settings(rows.query, cache)).transpose(1, 2).reshape({batch, steps, -1});
 }
 
 /// The same. @param qkv [B, T, (heads + 2 kv_heads) · D], read in place if attention has no more to it
 Tensor DecoderAttention::attend(const Tensor& qkv, const DecoderCache* cache) const {
-  if (!query_norm)
-    return self_attention(qkv, config_.heads, config_.kv_heads,
-                          settings(cache == nullptr ? Tensor() : cache->documents));
+  if (!query_norm) return self_attention(qkv, config_.heads, config_.kv_heads, settings(qkv, cache));
   const std::int64_t key_at = config_.query_rows(), value_at = key_at + config_.kv_rows();
   return attend({normed(qkv.slice(-1, 0, key_at), query_norm), normed(qkv.slice(-1, key_at, value_at), key_norm),
                  qkv.slice(-1, value_at, qkv.size(-1))},

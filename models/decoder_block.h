@@ -35,6 +35,9 @@ struct AttentionRows {
   Tensor query, key, value;
 };
 
+/// Which positions see each other in layers with a window in both directions, by the positions on each side.
+using WindowMasks = std::map<std::int64_t, Tensor>;
+
 /// Where a decoder's layers keep keys and values, or a state, while it generates, the adapter of each sequence, and
 /// what blocks read besides the residual stream.
 struct DecoderCache {
@@ -44,7 +47,8 @@ struct DecoderCache {
   AdapterMasks* masks = nullptr;  ///< of a step on one device
   /// Of document_bounds(), where rows are several texts each; not together with layers.
   Tensor documents = {};
-  Tensor layer_inputs = {};  ///< [B, T, layers · DecoderConfig::layer_inputs.size]; undefined: there are none
+  WindowMasks* windows = nullptr;  ///< of a step on one device, which its layers share; null: each makes its own
+  Tensor layer_inputs = {};        ///< [B, T, layers · DecoderConfig::layer_inputs.size]; undefined: there are none
   /// By layer: rotated keys and values [B, G, T, D] that later layers attend to, where nothing is kept.
   std::map<std::int64_t, AttentionRows>* shared = nullptr;
   LayerState* states = nullptr;  ///< of each layer; null: none keeps one
@@ -75,7 +79,7 @@ class LatentProjections : public nn::Module {
   const DecoderConfig& config_;
 };
 
-/// Causal self-attention with shared keys, rotary positions and what DecoderConfig says.
+/// Self-attention, causal or in both directions, with shared keys, rotary positions and what DecoderConfig says.
 class DecoderAttention : public nn::Module {
  public:
   /// @param config of the rank's part
@@ -102,7 +106,8 @@ class DecoderAttention : public nn::Module {
   Tensor tempered(const Tensor& query, const DecoderCache* cache) const;
   Tensor normed(const Tensor& rows, const Owned<Norm>& norm) const;
   AttentionRows rows_of(const Tensor& x, const ProjectionMode& mode, const DecoderCache* cache) const;
-  AttentionSettings settings(const Tensor& documents) const;
+  AttentionSettings settings(const Tensor& x, const DecoderCache* cache) const;
+  Tensor window_mask(std::int64_t steps, Device device, const DecoderCache* cache) const;
   PagedAttentionSettings paged_settings() const;
   Tensor head_norm_weight(const Owned<Norm>& norm, Device device) const;
   Tensor heads_of(const Tensor& rows, const Tensor& norm) const;

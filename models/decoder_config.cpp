@@ -284,6 +284,10 @@ void DecoderConfig::check() const {
   }
   if (attention_gate && (latent.size > 0 || packed_qkv || sub_norms))
     refuse("attention with a gate has projections of its own for queries, keys and values");
+  const bool chunks =
+      std::any_of(each_layer.begin(), each_layer.end(), [](const LayerConfig& layer) { return layer.chunk > 0; });
+  if (bidirectional && (has_state() || chunks || sinks))
+    refuse("attention in both directions goes without chunks, sinks and layers that keep a state");
   if (xielu && (gated || sub_norms)) refuse("xIELU is the activation of plain feed-forward layers");
   if (packed_qkv && positions == PositionKind::rotary)
     refuse("queries, keys and values of rotary positions cannot be one projection; set packed_qkv to false");

@@ -205,6 +205,9 @@ struct DecoderConfig {
   LayerInputConfig layer_inputs;
   StreamConfig streams;
   StateConfig state;
+  /// Positions attend to later ones, too, and windows are of window / 2 positions on each side (EmbeddingGemma). Such a
+  /// decoder writes no text.
+  bool bidirectional = false;
   bool attention_gate = false;  ///< attention's result is multiplied by the sigmoid of a projection (Qwen3-Next)
 
   PositionKind positions = PositionKind::rotary;

@@ -310,6 +310,19 @@ void read_quantization(const Json& holder, const char* key, DecoderConfig& c) {
                   method.empty() ? "a method without a name" : fmt::format("'{}'", method), key, known));
 }
 
+/// @param one whose files may say that attention is in both directions
+const Architecture& with_directions(const Architecture& one, const Json& json) {
+  // Gemma 4 names the inputs that attend so; a text does not where only images do.
+  const Json* both = field(json, "use_bidirectional_attention");
+  if (both == nullptr || *both == false || *both == "vision") return one;
+  if (*both != true || one.in_both_directions.empty())
+    throw FormatError(
+        fmt::format("attention in both directions ('use_bidirectional_attention' is {}) runs here in models of the "
+                    "type gemma3_text",
+                    data::json_brief(*both)));
+  return *find_architecture_gguf(one.in_both_directions);
+}
+
 /// The row of a file's model type. Sets `one_bit` where the file says so.
 const Architecture& architecture_in(const Json& json, bool& one_bit) {
   const std::string type = read<std::string>(json, "model_type", "");
@@ -319,12 +332,12 @@ const Architecture& architecture_in(const Json& json, bool& one_bit) {
     throw FormatError(
         fmt::format("models of the type '{}' do not run here; these do: {}", type, hugging_face_type_names()));
   }
-  if (found->of_one_bit.empty()) return *found;
+  if (found->of_one_bit.empty()) return with_directions(*found, json);
   // The first BitNet b1.58 models call themselves llama, and round their weights where they use them.
   const auto bits = read<std::int64_t>(json, "weight_bits", 0);
   if (bits > 1) throw FormatError(fmt::format("weights that are rounded to {} bits do not run here", bits));
   one_bit = bits == 1;
-  return one_bit ? *find_architecture_gguf(found->of_one_bit) : *found;
+  return one_bit ? *find_architecture_gguf(found->of_one_bit) : with_directions(*found, json);
 }
 
 DecoderConfig decoder_config_json_read_config(const Json& whole) {

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <etna/models/internal/table_rows.h>
+#include <etna/models/internal/text_masks.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/attention/attention.h>
 
@@ -46,12 +47,6 @@ Tensor relative_buckets(std::int64_t buckets) {
   for (std::int64_t distance = -kFarthest; distance <= kFarthest; ++distance)
     list.push_back(bucket_of(distance, buckets));
   return from_vector(list);
-}
-
-/// j - i for query i and key j. @return [T, T] i64
-Tensor distances_on(Device device, std::int64_t steps) {
-  const Tensor positions = arange(0, steps, 1, {i64, device});
-  return positions.unsqueeze(0) - positions.unsqueeze(1);
 }
 
 Owned<Projection> table_if(bool there, Weights& weights, const char* name, std::int64_t width, std::int64_t rows) {
@@ -133,23 +128,15 @@ EncoderSight Encoder::sight(const EncoderInput& input, const Tensor& bounds) con
   const bool windows = steps > config.window + 1 && std::any_of(config.windowed.begin(), config.windowed.end(),
                                                                 [](bool windowed) { return windowed; });
   if (!windows && !relative_bias) return sight;
-  const Tensor distances = distances_on(input.tokens.device(), steps);
-  Tensor same;  // text, [B, 1, T, T]
-  if (bounds.defined()) {
-    const Tensor begin = bounds.select(-1, 0);
-    same = begin.unsqueeze(-1).eq(begin.unsqueeze(-2)).unsqueeze(1);
-  }
-  if (windows) {
-    const Tensor near = abs(distances) <= static_cast<double>(config.window);
-    sight.window = same.defined() ? same & near : near;
-  }
+  const Tensor distances = position_distances(input.tokens.device(), steps);
+  if (windows) sight.window = near_positions(bounds, distances, config.window);
   if (relative_bias) {
     const Tensor rows = table_rows(*relative_bias, buckets_.on(distances.device()));
     const Tensor places = clamp(distances, -static_cast<double>(kFarthest), static_cast<double>(kFarthest)) +
                           static_cast<double>(kFarthest);
     const Tensor bias = embedding(rows, places).permute({2, 0, 1}).unsqueeze(0);
     constexpr double kHidden = -std::numeric_limits<double>::infinity();
-    sight.mask = same.defined() ? masked_fill(bias, logical_not(same), kHidden) : bias;
+    sight.mask = bounds.defined() ? masked_fill(bias, logical_not(same_text(bounds)), kHidden) : bias;
   }
   return sight;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -217,26 +218,42 @@ EncoderModel load_encoder(const FilePath& path, const LoadOptions& options = {})
 void save_gguf_encoder(const FilePath& path, const Encoder& encoder, const data::Tokenizer* tokenizer,
                        Pooling pooling = Pooling::mean, const quant::BlockFormat* format = nullptr);
 
+/// A layer behind pooling, as sentence-transformers' Dense: activation(x · weightᵀ + bias).
+struct DenseLayer {
+  Tensor weight;                                            ///< [out, in] f32, on the CPU
+  Tensor bias = {};                                         ///< [out], or undefined
+  std::optional<Activation> activation = Activation::none;  ///< unset: tanh
+
+  /// @param x [..., in] f32, on the CPU @return [..., out]
+  Tensor operator()(const Tensor& x) const;
+};
+
 /// How a model makes an embedding of a text.
 struct EmbeddingSettings {
   Pooling pooling = Pooling::mean;
-  bool normalize = false;        ///< to length 1
-  std::string prefix;            ///< in front of each text
-  std::int64_t most_tokens = 0;  ///< of a text; 0: as many as the model reads
+  std::vector<DenseLayer> dense;               ///< behind pooling, in order
+  bool normalize = false;                      ///< to length 1, at the end
+  std::string prefix;                          ///< in front of each text
+  std::map<std::string, std::string> prompts;  ///< prefixes for some uses, by their names: "query"
+  std::int64_t most_tokens = 0;                ///< of a text; 0: as many as the model reads
+  bool stated = false;                         ///< the model's files say how it makes embeddings
+
+  /// Makes one of the prompts the prefix. @throws FormatError naming those that there are
+  void choose_prompt(const std::string& name);
 };
-/// As the files of sentence-transformers beside the model say (modules.json, 1_Pooling/config.json,
-/// config_sentence_transformers.json, sentence_bert_config.json), or a GGUF file's pooling_type. Where nothing is said,
-/// encoders take the mean and decoders the last token.
-/// @throws FormatError for damaged files, and for what does not run here: a dense layer, for example
+/// As the files of sentence-transformers beside the model say (modules.json, 1_Pooling/config.json, 2_Dense,
+/// config_sentence_transformers.json, sentence_bert_config.json), or a GGUF file's pooling_type and dense layers. Where
+/// nothing is said, models that read in both directions take the mean, and others the last token.
+/// @throws FormatError for damaged files, and for what does not run here: other steps, for example
 EmbeddingSettings embedding_settings(const FilePath& path);
 
-/// Embeddings of texts, by an encoder or by a decoder.
+/// Embeddings of texts, by an encoder or by a decoder in one direction or both.
 ///     models::TextEmbedder embedder("all-MiniLM-L6-v2");
 ///     Tensor vectors = embedder.embed(texts).vectors;
 class TextEmbedder {
  public:
   /// @param options as load_encoder(), and for a decoder as load_model() @throws FormatError as both, and for a model
-  /// without a tokenizer
+  /// without a tokenizer, or with dense layers of other sizes
   explicit TextEmbedder(const FilePath& path, const LoadOptions& options = {});
   ~TextEmbedder();
 
@@ -254,30 +271,47 @@ class TextEmbedder {
   EmbeddingSettings settings;
 
  private:
-  Tensor hidden(const Tensor& tokens, const Tensor& lengths) const;
+  std::int64_t model_width() const;
+  Tensor vectors_of(const EncoderInput& input) const;
 
   EncoderModel encoder_;  ///< its encoder is null where the model is a decoder
   Model decoder_;
   Device device_;
 };
 
-/// Says how well texts answer a query, by an encoder with a classifier of one label (a cross-encoder).
+/// Says how well texts answer a query: by an encoder or a decoder with a classifier of one label (a cross-encoder), or
+/// by a language model that says "yes" or "no" (Qwen3-Reranker).
 class Reranker {
  public:
-  /// @throws FormatError as load_encoder(), and for a model without a tokenizer or with another classifier
+  /// @throws FormatError as load_encoder() and load_model(), and for a model without a tokenizer, with another
+  /// classifier, or with none and no word for "yes", "no" and a chat's turns
   explicit Reranker(const FilePath& path, const LoadOptions& options = {});
+  ~Reranker();
 
   struct Result {
-    std::vector<double> scores;    ///< the classifier's, for each text; higher is better
+    std::vector<double> scores;    ///< the classifier's, or the logit of "yes" less that of "no"; higher is better
     std::vector<std::size_t> cut;  ///< indices of texts that, with the query, were too long
   };
-  /// @throws FormatError where the tokenizer does not say how pairs are written
+  /// @throws FormatError where the tokenizer does not say how pairs are written, or a query leaves no room for a text
   Result scores(const std::string& query, const std::vector<std::string>& texts) const;
   /// Tokens that a query and a text may have together.
-  std::int64_t most_tokens() const { return model_.encoder->config.context; }
+  std::int64_t most_tokens() const;
+  /// Whether the model is told what makes a text a good one: Qwen3-Reranker and its kin.
+  bool takes_instruction() const { return asks_; }
+
+  std::string instruction = "Given a web search query, retrieve relevant passages that answer the query";
 
  private:
-  EncoderModel model_;
+  void load_decoder(const FilePath& path, const LoadOptions& options);
+  data::TokenPair question(const std::string& query, const std::string& text, bool& cut) const;
+  data::TokenPair pair(const std::string& query, const std::string& text, bool& cut) const;
+  std::vector<double> scores_of(const EncoderInput& input) const;
+
+  EncoderModel encoder_;  ///< its encoder is null where the model is a decoder
+  Model decoder_;
+  Tensor head_;                      ///< a decoder's classifier, [1, width] f32 on the CPU, or undefined
+  std::int64_t yes_ = -1, no_ = -1;  ///< tokens whose logits are compared where there is none
+  bool asks_ = false;                ///< in Qwen3-Reranker's words
   Device device_;
 };
 

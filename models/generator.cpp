@@ -35,6 +35,13 @@ GeneratorOptions with_defaults(GeneratorOptions options, std::int64_t context) {
   return options;
 }
 
+/// A model of which each position depends on earlier ones only.
+const Decoder& causal(const Decoder& model) {
+  if (model.config.bidirectional)
+    throw Error("Generator: the model reads texts in both directions, and writes none; give it to a TextEmbedder");
+  return model;
+}
+
 /// Keys and values are where their blocks are.
 KvCacheOptions beside_layers(const GeneratorOptions& generator, const Decoder& model) {
   KvCacheOptions options = generator.cache;
@@ -67,7 +74,7 @@ const char* name(StopReason reason) {
 }
 
 Generator::Generator(const Decoder& model, const GeneratorOptions& options)
-    : model_(model),
+    : model_(causal(model)),
       options_(with_defaults(options, model.config.context)),
       cache_(model.own_config, options.device, beside_layers(options_, model)),
       slots_(static_cast<std::size_t>(options.slots)),

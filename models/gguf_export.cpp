@@ -7,7 +7,9 @@
 
 #include <fmt/format.h>
 
+#include <etna/models/encoder.h>
 #include <etna/models/internal/architecture_rows.h>
+#include <etna/models/internal/encoder_names.h>
 #include <etna/models/internal/gguf_tensors.h>
 #include <etna/models/internal/gguf_vocabulary.h>
 
@@ -231,6 +233,27 @@ void set_config(io::GgufWriter& to, const DecoderConfig& c, const DecoderConfig&
   if (std::abs(magnitude - 1) > 1e-7 && !latent) real("rope.scaling.attn_factor", magnitude);
 }
 
+/// What makes embeddings of hidden states. @param width of these
+void set_embedding(io::GgufWriter& to, const std::string& architecture, const EmbeddingSettings& settings,
+                   std::int64_t width) {
+  to.set(architecture + ".pooling_type", static_cast<std::uint32_t>(gguf_pooling(settings.pooling)));
+  if (settings.dense.empty()) return;
+  const std::size_t most = std::size(kGgufDense);
+  if (settings.dense.size() != most || settings.dense.back().weight.size(0) != width)
+    throw FormatError(
+        fmt::format("a GGUF file cannot hold the model: it holds none or {} dense layers, whose result is "
+                    "as wide as the model",
+                    most));
+  for (std::size_t i = 0; i < most; ++i) {
+    const DenseLayer& layer = settings.dense[i];
+    if (layer.bias.defined() || layer.activation != Activation::none)
+      throw FormatError("a GGUF file cannot hold the model: dense layers there have neither biases nor activations");
+    const std::string key = fmt::format("{}.dense_{}_feat_", architecture, i + 2);
+    to.set(key + "in", static_cast<std::uint32_t>(layer.weight.size(1)));
+    to.set(key + "out", static_cast<std::uint32_t>(layer.weight.size(0)));
+  }
+}
+
 }  // namespace
 
 void check_gguf_model(const Decoder& decoder, const data::Tokenizer* tokenizer) {
@@ -240,7 +263,7 @@ void check_gguf_model(const Decoder& decoder, const data::Tokenizer* tokenizer) 
 }
 
 void save_gguf_model(const FilePath& path, const Decoder& decoder, const data::Tokenizer* tokenizer,
-                     const quant::BlockFormat* format) {
+                     const quant::BlockFormat* format, const EmbeddingSettings* embedding) {
   decoder.require_whole("save_gguf_model");
   const std::optional<data::VocabularyFields> fields = vocabulary_to_write(tokenizer, decoder.config.vocabulary);
   const DecoderConfig config = gguf_config(decoder.config), standard = standard_config(config);
@@ -248,10 +271,15 @@ void save_gguf_model(const FilePath& path, const Decoder& decoder, const data::T
   const GgufTensors tensors(decoder, config, format);
   io::GgufWriter to(path);
   set_config(to, config, standard);
+  if (embedding != nullptr) set_embedding(to, config.architecture, *embedding, config.width);
   set_vocabulary(to, fields);
   tensors.set_activations(to);
   tensors.declare(to);
+  const std::size_t layers = embedding == nullptr ? 0 : embedding->dense.size();
+  const quant::BlockFormat& plain = quant::format_named("F32");
+  for (std::size_t i = 0; i < layers; ++i) to.add(kGgufDense[i], plain, embedding->dense[i].weight.shape());
   tensors.write(to);
+  for (std::size_t i = 0; i < layers; ++i) to.write(kGgufDense[i], embedding->dense[i].weight);
   to.finish();
 }
 

@@ -66,9 +66,17 @@ std::optional<StoredTensor> in_metadata(const io::GgufFile& file, const std::str
   return StoredTensor{&quant::format_named("F32"), {1}, {}, from_vector(std::vector<float>{each[layer]})};
 }
 
+/// A decoder without a head has the matrix of its embedding for one.
+DecoderConfig config_to_load(DecoderConfig config, const LoadOptions& options) {
+  if (!options.headless) return config;
+  config.tied = true;
+  config.head_bias = false;
+  return config;
+}
+
 Model load_gguf_model(const FilePath& path, const LoadOptions& options) {
   const io::GgufFile file(path);
-  const DecoderConfig config = decoder_config(file);
+  const DecoderConfig config = config_to_load(decoder_config(file), options);
   const auto find = [file, stored = tensors_of(file)](const std::string& name) {
     return file.find_tensor(name) == nullptr ? in_metadata(file, name) : stored(name);
   };
@@ -86,15 +94,17 @@ Model load_gguf_model(const FilePath& path, const LoadOptions& options) {
   Model model{"GGUF", std::make_unique<Decoder>(config, weights, split), nullptr};
   std::vector<std::string> names;
   for (const io::GgufTensor& tensor : file.tensors()) names.push_back(tensor.name);
-  check_unused(path.string(), weights.unused(names), [&config](const std::string& name) {
-    return config.ternary_scales && name.ends_with(".scale") ? UnusedTensor::known : gguf_unused(config, name);
+  check_unused(path.string(), weights.unused(names), [&](const std::string& name) {
+    const bool known =
+        (config.ternary_scales && name.ends_with(".scale")) || (options.headless && name.starts_with("output."));
+    return known ? UnusedTensor::known : gguf_unused(config, name);
   });
   model.tokenizer = tokenizer_in(file, path);
   return model;
 }
 
 Model load_folder(const FilePath& path, const LoadOptions& options) {
-  const DecoderConfig config = folder_config(path);
+  const DecoderConfig config = config_to_load(folder_config(path), options);
   const io::ShardedSafetensors file(path);
   const HasTensor has = names_of(file);
   const ExpertRules& experts = architecture_of(config).experts;
@@ -112,8 +122,10 @@ Model load_folder(const FilePath& path, const LoadOptions& options) {
   const ModelSplit split = weights.divide(config, options.split);
   Model model{"safetensors", std::make_unique<Decoder>(config, weights, split), nullptr};
   check_unused(path.string(), weights.unused(file.names()), [&](const std::string& name) {
-    const bool known =
-        (config.ternary_scales && name.ends_with("_scale")) || (experts.in_by_out && is_part_of_experts(name));
+    const bool head = name.ends_with(hugging_face_part(architecture_of(config), "output") + ".bias");
+    const bool known = (config.ternary_scales && name.ends_with("_scale")) ||
+                       (experts.in_by_out && is_part_of_experts(name)) ||
+                       (options.headless && (head || name == kScoreHead));
     return known ? UnusedTensor::known : hugging_face_unused(config, has, name);
   });
   for (const char* name : {"tokenizer.json", "tokenizer.model"}) {

@@ -32,6 +32,9 @@ struct LoadOptions {
   std::int64_t host_layers = 0;
   /// The matrices of experts stay on the CPU and run there, for a GPU too small for them.
   bool host_experts = false;
+  /// The head is left out, for what reads hidden states only: logits mean nothing then. Not for llama2.c's files and
+  /// checkpoints, which are read whole.
+  bool headless = false;
   /// Which part of the model to read, where the ranks of a group generate with it together: each rank then holds about
   /// 1/ranks of the weights. Its `block` is set here. Not for training.
   ModelSplit split = {};
@@ -66,12 +69,14 @@ std::optional<RenamedWeight> renamed_weight(const CheckpointState& checkpoint);
 /// The vocabulary in a GGUF file's metadata. @throws FormatError if it has none, or one of another type
 data::VocabularyFields vocabulary_of(const io::GgufFile& file);
 
+struct EmbeddingSettings;
+
 /// Writes a decoder as a GGUF file, as llama.cpp names and orders things.
 /// @param format of matrices whose rows are whole blocks of it; null: as they are. Others become F16, vectors F32
-/// @param tokenizer null: the file gets none
+/// @param tokenizer null: the file gets none @param embedding how it makes embeddings; null: the file does not say
 /// @throws FormatError for what a GGUF file cannot say: a tokenizer whose rule for words has no name there
 void save_gguf_model(const FilePath& path, const Decoder& decoder, const data::Tokenizer* tokenizer,
-                     const quant::BlockFormat* format = nullptr);
+                     const quant::BlockFormat* format = nullptr, const EmbeddingSettings* embedding = nullptr);
 
 /// A tokenizer as a vocabulary of a GGUF file; nothing for one whose rules have no name there.
 std::optional<data::VocabularyFields> vocabulary_fields(const data::Tokenizer& tokenizer);

@@ -1,87 +1,72 @@
 #include <algorithm>
-#include <filesystem>
 #include <functional>
-#include <numeric>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <etna/autograd/autograd.h>
-#include <etna/data/tokenizers/internal/json/json_fields.h>
 #include <etna/models/encoder.h>
-#include <etna/models/internal/model_source.h>
+#include <etna/models/internal/text_batches.h>
 #include <etna/tensor/ops.h>
 
 namespace etna::models {
 namespace {
 
-/// Padded tokens that are read at once.
-constexpr std::size_t kTokensAtOnce = 8192;
+LoadOptions without_head(LoadOptions options) {
+  options.headless = true;
+  return options;
+}
 
-/// Texts as tokens, with the tokens' types where they are pairs.
-using TokenRows = std::vector<data::TokenPair>;
-
-/// Reads texts of similar lengths together. @param read gets an input on the device and the texts' indices
-void for_each_batch(const TokenRows& rows, Device device, bool typed,
-                    const std::function<void(const EncoderInput& input, std::span<const std::size_t> texts)>& read) {
-  std::vector<std::size_t> order(rows.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return rows[a].ids.size() > rows[b].ids.size(); });
-  for (std::size_t at = 0; at < order.size();) {
-    const std::size_t longest = rows[order[at]].ids.size();
-    const std::size_t count = std::min(order.size() - at, std::max<std::size_t>(1, kTokensAtOnce / longest));
-    const auto batch = static_cast<std::int64_t>(count), steps = static_cast<std::int64_t>(longest);
-    std::vector<std::int32_t> ids, types;
-    std::vector<std::int64_t> lengths;
-    for (std::size_t i = at; i < at + count; ++i) {
-      const data::TokenPair& row = rows[order[i]];
-      lengths.push_back(std::ssize(row.ids));
-      ids.insert(ids.end(), row.ids.begin(), row.ids.end());
-      ids.resize((i - at + 1) * longest, 0);
-      types.insert(types.end(), row.types.begin(), row.types.end());
-      types.resize((i - at + 1) * longest, 0);
-    }
-    EncoderInput input{from_vector(ids, {batch, steps}, device), from_vector(lengths, {batch, 1}, device)};
-    if (typed) input.types = from_vector(types, {batch, steps}, device);
-    read(input, std::span(order).subspan(at, count));
-    at += count;
+/// @param width of the model's vectors
+void check_dense_layers(const std::vector<DenseLayer>& layers, std::int64_t width, const FilePath& path) {
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const std::int64_t in = layers[i].weight.size(1);
+    if (in != width)
+      throw FormatError(fmt::format("{}: dense layer {} reads vectors of {} numbers; there are {} in front of it",
+                                    path.string(), i + 1, in, width));
+    width = layers[i].weight.size(0);
   }
 }
 
-void require_tokenizer(const data::Tokenizer* tokenizer, const FilePath& path) {
-  if (tokenizer == nullptr)
-    throw FormatError(fmt::format("{}: the model has no tokenizer, so it cannot read text", path.string()));
-}
-
-/// Decoders that were trained to read texts in both directions.
-void refuse_two_directions(const FilePath& path) {
-  const FilePath file = path / "config.json";
-  if (!is_file(file)) return;
-  const nlohmann::json root = data::parse_json_object(read_text(file), file.string(), "config");
-  const nlohmann::json* flag = data::json_field(root, "use_bidirectional_attention");
-  if (flag == nullptr || *flag == false) return;
-  throw FormatError(fmt::format(
-      "{}: the model reads texts in both directions ('use_bidirectional_attention'), which decoders do not do here",
-      path.string()));
-}
-
 }  // namespace
+
+Tensor DenseLayer::operator()(const Tensor& x) const {
+  const Tensor y = linear(x, weight, bias);
+  return activation ? activate(y, *activation) : tanh(y);
+}
+
+void EmbeddingSettings::choose_prompt(const std::string& name) {
+  const auto found = prompts.find(name);
+  if (found != prompts.end()) {
+    prefix = found->second;
+    return;
+  }
+  std::vector<std::string> names;
+  for (const auto& [known, text] : prompts) names.push_back(known);
+  throw FormatError(names.empty()
+                        ? fmt::format("there is no prompt '{}': the model's files have none", name)
+                        : fmt::format("there is no prompt '{}'; the model has {}", name, fmt::join(names, ", ")));
+}
 
 TextEmbedder::TextEmbedder(const FilePath& path, const LoadOptions& options)
     : settings(embedding_settings(path)), device_(options.device) {
   if (is_encoder(path)) {
     encoder_ = load_encoder(path, options);
   } else {
-    refuse_two_directions(path);
-    decoder_ = load_model(path, options);
+    decoder_ = load_model(path, without_head(options));
   }
   require_tokenizer((encoder_.encoder ? encoder_.tokenizer : decoder_.tokenizer).get(), path);
+  check_dense_layers(settings.dense, model_width(), path);
 }
 
 TextEmbedder::~TextEmbedder() = default;
 
-std::int64_t TextEmbedder::width() const {
+std::int64_t TextEmbedder::model_width() const {
   return encoder_.encoder ? encoder_.encoder->config.width : decoder_.decoder->config.width;
+}
+
+std::int64_t TextEmbedder::width() const {
+  return settings.dense.empty() ? model_width() : settings.dense.back().weight.size(0);
 }
 
 std::int64_t TextEmbedder::most_tokens() const {
@@ -89,8 +74,11 @@ std::int64_t TextEmbedder::most_tokens() const {
   return settings.most_tokens > 0 ? std::min(settings.most_tokens, context) : context;
 }
 
-Tensor TextEmbedder::hidden(const Tensor& tokens, const Tensor& lengths) const {
-  return encoder_.encoder ? encoder_.encoder->hidden({tokens, lengths}) : decoder_.decoder->hidden(tokens);
+Tensor TextEmbedder::vectors_of(const EncoderInput& input) const {
+  const Tensor hidden = encoder_.encoder ? encoder_.encoder->hidden(input) : hidden_of_texts(*decoder_.decoder, input);
+  Tensor x = pool_texts(hidden, input.lengths, settings.pooling).squeeze(1).to(kCPU, f32);
+  for (const DenseLayer& layer : settings.dense) x = layer(x);
+  return settings.normalize ? x / clamp(sqrt(square(x).sum({-1}, true)), 1e-12, 1e30) : x;
 }
 
 TextEmbedder::Result TextEmbedder::embed(const std::vector<std::string>& texts) const {
@@ -112,46 +100,11 @@ TextEmbedder::Result TextEmbedder::embed(const std::vector<std::string>& texts) 
   }
   result.vectors = zeros({std::ssize(texts), width()});
   for_each_batch(rows, device_, false, [&](const EncoderInput& input, std::span<const std::size_t> at) {
-    Tensor vectors = pool_texts(hidden(input.tokens, input.lengths), input.lengths, settings.pooling).squeeze(1);
-    vectors = vectors.to(kCPU, f32);
-    if (settings.normalize) vectors = vectors / clamp(sqrt(square(vectors).sum({-1}, true)), 1e-12, 1e30);
+    const Tensor vectors = vectors_of(input);
     for (std::size_t i = 0; i < at.size(); ++i) {
       result.vectors.select(0, static_cast<std::int64_t>(at[i])).copy_(vectors.select(0, static_cast<std::int64_t>(i)));
     }
   });
-  return result;
-}
-
-Reranker::Reranker(const FilePath& path, const LoadOptions& options)
-    : model_(load_encoder(path, options)), device_(options.device) {
-  const std::int64_t labels = model_.encoder->config.classifier.labels;
-  if (labels != 1) {
-    throw FormatError(fmt::format(
-        "{}: {}; a reranker has one score for a pair of texts", path.string(),
-        labels == 0 ? "the model has no classifier" : fmt::format("the model's classifier has {} labels", labels)));
-  }
-  require_tokenizer(model_.tokenizer.get(), path);
-}
-
-Reranker::Result Reranker::scores(const std::string& query, const std::vector<std::string>& texts) const {
-  const NoGrad no_grad;
-  const EncoderConfig& config = model_.encoder->config;
-  const auto most = static_cast<std::size_t>(config.context);
-  Result result;
-  TokenRows rows;
-  for (std::size_t i = 0; i < texts.size(); ++i) {
-    rows.push_back(model_.tokenizer->encode_pair(query, texts[i]));
-    if (rows.back().ids.size() <= most) continue;
-    result.cut.push_back(i);
-    rows.back() = model_.tokenizer->encode_pair(query, texts[i], {.most = most});
-  }
-  result.scores.resize(texts.size());
-  // XLM-R has one type alone, whatever a template says.
-  for_each_batch(
-      rows, device_, config.token_types > 1, [&](const EncoderInput& input, std::span<const std::size_t> at) {
-        const std::vector<double> scores = model_.encoder->classify(input).to(kCPU).flatten().to_vector<double>();
-        for (std::size_t i = 0; i < at.size(); ++i) result.scores[at[i]] = scores[i];
-      });
   return result;
 }
 

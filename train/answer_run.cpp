@@ -9,6 +9,7 @@
 #include <etna/optim/grad_scaler.h>
 #include <etna/tensor/autocast.h>
 #include <etna/tensor/ops.h>
+#include <etna/train/progress.h>
 
 namespace etna::training {
 namespace {
@@ -123,9 +124,17 @@ void TrainedWeights::load_state_dict(const std::map<std::string, Tensor>& state)
   for (const auto& [name, tensor] : own) Tensor(tensor).copy_(state.at(name));
 }
 
+models::Model open_causal_model(const std::string& file, const models::LoadOptions& options) {
+  models::Model model = models::load_model(file, options);
+  if (model.decoder->config.bidirectional)
+    throw FormatError(
+        fmt::format("{}: the model reads texts in both directions, and learns no answers", printable(file)));
+  return model;
+}
+
 models::Model open_tuned_model(const FineTuneOptions& options) {
   const bool full = options.method == "full";
-  models::Model model = models::load_model(options.model, {.device = options.device, .trainable = full});
+  models::Model model = open_causal_model(options.model, {.device = options.device, .trainable = full});
   models::Decoder& decoder = *model.decoder;
   decoder.recompute_blocks = options.recompute == "blocks";
   manual_seed(static_cast<std::uint64_t>(options.seed));

@@ -109,7 +109,7 @@ double usual_rate(const FineTuneOptions& options, AnswerObjective objective) {
 std::optional<models::Model> open_teacher(const FineTuneOptions& options, AnswerObjective objective,
                                           const models::Model& model) {
   if (objective != AnswerObjective::teacher) return std::nullopt;
-  models::Model teacher = models::load_model(options.teacher, {.device = options.device});
+  models::Model teacher = open_causal_model(options.teacher, {.device = options.device});
   const std::int64_t wanted = model.decoder->config.vocabulary, got = teacher.decoder->config.vocabulary;
   if (got != wanted) {
     throw FormatError(fmt::format("{}: a teacher needs the model's vocabulary; it has {} tokens, {} has {}",

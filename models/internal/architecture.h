@@ -131,12 +131,14 @@ struct Architecture {
   bool qkv_by_head = false;                        ///< packed: a head's query, key and value, then the next head's
   /// Where files have a part's rows in tensors of other names, in order; null, or an empty list: they do not.
   std::vector<PackedRows> (*packed_rows)(const DecoderConfig& config, std::string_view part) = nullptr;
-  double norm_offset = 0;  ///< added to the weights of norms
-  int target_words = 1;    ///< of a module's name, that tell it from others in its block
+  double norm_offset = 0;         ///< added to the weights of norms
+  bool asks_classifiers = false;  ///< a classifier of one label is asked as Qwen3-Reranker is
+  int target_words = 1;           ///< of a module's name, that tell it from others in its block
 
   // ---- config.json
-  PartNames keys = {};               ///< llama's keys, and those that stand for them; "": it has none
-  std::string_view of_one_bit = {};  ///< the architecture, as GGUF names it, where 'weight_bits' is 1
+  PartNames keys = {};  ///< llama's keys, and those that stand for them; "": it has none
+  /// The architecture, as GGUF names it, where 'weight_bits' is 1, and where 'use_bidirectional_attention' is true.
+  std::string_view of_one_bit = {}, in_both_directions = {};
   AttentionBias attention_bias = AttentionBias::none;
   bool window_is_asked_for = false;  ///< by 'use_sliding_window', from layer 'max_window_layers' on
   bool fixed_activation = false;     ///< whatever the file says

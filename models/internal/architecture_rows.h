@@ -58,6 +58,10 @@ inline void gemma3(DecoderConfig& c) {
   c.window_every = 6;
   c.window_rope_base = 10000;
 }
+inline void gemma_embedding(DecoderConfig& c) {
+  gemma3(c);
+  c.bidirectional = true;
+}
 inline void gemma3n(DecoderConfig& c) {
   gemma3(c);
   c.value_norm = true;
@@ -100,9 +104,10 @@ constexpr Architecture gemma2_row() {
   return row;
 }
 /// Published files leave out what Hugging Face's class takes by default.
-constexpr Architecture gemma3_row(std::string_view hugging_face) {
-  Architecture row = gemma_row("gemma3", hugging_face, gemma3);
+constexpr Architecture gemma3_row(std::string_view gguf, std::string_view hugging_face, void (*apply)(DecoderConfig&)) {
+  Architecture row = gemma_row(gguf, hugging_face, apply);
   row.names = kGemmaNames;
+  row.in_both_directions = "gemma-embedding";
   row.vocabulary = 262208;
   row.heads = 8;
   row.kv_heads = 4;

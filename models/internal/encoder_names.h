@@ -19,6 +19,9 @@ UnusedTensor encoder_unused(const std::string& prefix, const std::string& name);
 /// A GGUF file's name of an encoder's weight; queries, keys and values are "qkv", or "query", "key" and "value".
 std::string gguf_encoder_name(const EncoderConfig& config, const std::string& name);
 
+/// Dense layers behind pooling in GGUF files, in order.
+inline constexpr const char* kGgufDense[] = {"dense_2.weight", "dense_3.weight"};
+
 /// The number that GGUF files have for a pooling; kGgufRank is that of models with a classifier.
 constexpr std::int64_t kGgufRank = 4;
 constexpr std::int64_t gguf_pooling(Pooling pooling) {

@@ -210,7 +210,10 @@ UnusedTensor gguf_unused(const DecoderConfig& config, const std::string& name) {
   // Halves of the keys and values of latent attention, which gguf_tensor() joins.
   const bool half =
       config.latent.size > 0 && (name.ends_with(".attn_k_b.weight") || name.ends_with(".attn_v_b.weight"));
-  const bool known = half || name.starts_with("rope_f") || name == "rope.freqs" || name.ends_with("attn_rot_embd") ||
+  // What makes embeddings and scores of hidden states.
+  const bool behind = name.starts_with("dense_") || name.starts_with("cls.");
+  const bool known = half || behind || name.starts_with("rope_f") || name == "rope.freqs" ||
+                     name.ends_with("attn_rot_embd") ||
                      is_of_shared_keys(config, name, "blk.", {"attn_k.", "attn_v.", "attn_k_norm."});
   return known ? UnusedTensor::known : UnusedTensor::part;
 }

@@ -35,6 +35,10 @@ StoredWeights::Locate checkpoint_places(const DecoderConfig& config, const HasTe
 /// The first weight to which an older version's checkpoint of GPT-2 gave another name; nothing for other checkpoints.
 std::optional<RenamedWeight> renamed_weight(const HasTensor& has);
 
+/// The classifier of a decoder, [labels, width], in folders of Hugging Face and in GGUF files.
+inline constexpr const char* kScoreHead = "score.weight";
+inline constexpr const char* kGgufScoreHead = "cls.output.weight";
+
 /// What an unread tensor of a file is.
 enum class UnusedTensor {
   known,  ///< known, and not needed by the model

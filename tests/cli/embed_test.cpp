@@ -15,6 +15,8 @@
 
 #include "etna_model.h"
 #include "models/encoder_folder.h"
+#include "models/hugging_face_folder.h"
+#include "models/letter_tokenizer.h"
 
 namespace etna {
 namespace {
@@ -128,8 +130,16 @@ TEST_F(EtnaEmbed, PoolsAndNormalizesAsAskedOrAsFilesSay) {
   EXPECT_EQ(vectors_of(embed("-t 'river runs.' --no-normalize")), cls);
   std::ofstream(encoder() / "1_Pooling" / "config.json") << R"({"pooling_mode_max_tokens": true})";
   expect_refused(embed(text), 4, "pooling_mode_max_tokens");
-  std::ofstream(encoder() / "modules.json") << R"([{"type": "sentence_transformers.models.Dense", "path": "2_Dense"}])";
-  expect_refused(embed(text), 4, "a step 'Dense'");
+  std::ofstream(encoder() / "modules.json") << R"([{"type": "sentence_transformers.models.WordWeights"}])";
+  expect_refused(embed(text), 4, "a step 'WordWeights'");
+}
+
+TEST_F(EtnaEmbed, TakesThePromptsOfFiles) {
+  std::ofstream(encoder() / "config_sentence_transformers.json") << R"({"prompts": {"query": "the ", "none": ""}})";
+  EXPECT_EQ(vectors_of(embed("-t 'river runs.' --prompt query")), vectors_of(embed("-t 'the river runs.'")));
+  EXPECT_EQ(vectors_of(embed("-t river --prompt none")), vectors_of(embed("-t river")));
+  expect_refused(embed("-t river --prompt document"), 4, "there is no prompt 'document'; the model has none, query");
+  expect_refused(embed("-t river --prompt query --prefix x"), 2, "--prompt");
 }
 
 TEST_F(EtnaEmbed, TakesDecodersAndGguf) {
@@ -147,8 +157,39 @@ TEST_F(EtnaEmbed, TakesDecodersAndGguf) {
   expect_refused("convert " + quoted(encoder()) + " --gptq " + quoted(folder_ / "x") + " --to q4_0 --out " +
                      quoted(folder_ / "y.gguf"),
                  2, "text encoder");
-  std::ofstream(folder_ / "config.json") << R"({"model_type": "gemma3_text", "use_bidirectional_attention": true})";
-  expect_refused("embed --device cpu " + quoted(folder_.path()) + " -t a", 4, "both directions");
+}
+
+// Decoders of both directions, as EmbeddingGemma.
+TEST_F(EtnaEmbed, TakesDecodersOfBothDirections) {
+  models::DecoderConfig config = models::small_config("gemma-embedding");
+  config.vocabulary = 96;
+  const auto model = models::small_model(config);
+  const TemporaryFolder folder;
+  models::FolderWriter(
+      *model, {"gemma3_text", "gemma-embedding", "", R"(, "use_bidirectional_attention": true, "sliding_window": 24)"})
+      .save(folder);
+  data::VocabularyFields fields = letter_fields();
+  fields.tokens.resize(96);
+  fields.types.resize(96);
+  fields.merges.clear();
+  fields.eos.reset();
+  data::ModelTokenizer(fields).save(folder / "tokenizer.json");
+  const std::string here = quoted(folder.path()), text = " -t 'Which river is the longest of all?'";
+  const auto vectors = vectors_of("embed --device cpu " + here + text);
+  EXPECT_EQ(vectors, vectors_of("embed --device cpu " + here + text + " --pooling mean --no-normalize"));
+  const auto gguf = quoted(folder / "model.gguf");
+  EXPECT_EQ(etna("convert " + here + " --out " + gguf).code, 0);
+  EXPECT_THAT(text_of("inspect " + gguf), HasSubstr("runs the model"));
+  const auto again = vectors_of("embed --device cpu --no-normalize " + gguf + text);
+  ASSERT_EQ(again.size(), 1u);
+  for (std::size_t i = 0; i < 64; ++i) EXPECT_NEAR(again[0][i], vectors.at(0)[i], 1e-3);
+  expect_refused("run --device cpu --prompt a " + here, 4, "reads texts in both directions, and writes none");
+  expect_refused("perplexity --device cpu " + gguf + " --file " + quoted(folder_.write("texts", "a river")), 4,
+                 "reads texts in both directions");
+  expect_refused("finetune --device cpu -m " + gguf + " --data " +
+                     quoted(folder_.write("rows.jsonl", R"({"text": "a river"})")) + " --out " +
+                     quoted(folder_ / "run"),
+                 4, "reads texts in both directions, and learns no answers");
 }
 
 TEST_F(EtnaEmbed, SaysWhatIsWrongInOneSentence) {
@@ -199,13 +240,31 @@ TEST_F(EtnaRerank, SaysWhatIsWrongInOneSentence) {
   expect_refused(rerank("-t a"), 2, "--query");
   expect_refused(rerank("--query a"), 2, "give a text with --text");
   expect_refused("rerank --device cpu --query a -t b " + quoted(encoder()), 4, "the model has no classifier");
-  expect_refused("rerank --device cpu --query a -t b " + quoted(model()), 4, "no text encoders");
+  expect_refused("rerank --device cpu --query a -t b " + quoted(model()), 4, "the model has no classifier, and");
+  expect_refused(rerank("--query a -t b --instruction c"), 4, "the model takes no --instruction");
   std::string much = "river";
   for (int i = 0; i < 70; ++i) much += " river";
   const Result cut = etna(rerank("--query a -t '" + much + "'"));
   EXPECT_EQ(cut.code, 0);
   EXPECT_THAT(cut.output, HasSubstr("warning: text 1: longer than the 64 tokens"));
   expect_refused(rerank("--no-truncate --query a -t '" + much + "'"), 4, "text 1: longer");
+}
+
+TEST_F(EtnaRerank, AsksModelsThatSayYesOrNo) {
+  models::DecoderConfig config = models::small_config("qwen3");
+  config.vocabulary = 101;
+  config.context = 512;
+  const data::ModelTokenizer tokenizer(letter_fields());
+  const auto file = folder_ / "qwen.gguf";
+  models::save_gguf_model(file, *models::small_model(config), &tokenizer);
+  models::Reranker wanted(file);
+  const auto score = [&](const std::string& more) {
+    const std::string command = "rerank --device cpu --json --query river -t Nile " + more + quoted(file);
+    return nlohmann::json::parse(text_of(command))["results"][0]["score"].get<double>();
+  };
+  EXPECT_NEAR(score(""), wanted.scores("river", {"Nile"}).scores[0], 1e-3);
+  wanted.instruction = "Find rivers";
+  EXPECT_NEAR(score("--instruction 'Find rivers' "), wanted.scores("river", {"Nile"}).scores[0], 1e-3);
 }
 
 }  // namespace

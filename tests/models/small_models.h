@@ -30,12 +30,13 @@ inline DecoderConfig small_config(const std::string& architecture) {
   c.vocabulary = 97;
   c.context = 256;
   c.width = 64;
-  c.layers = architecture == "gemma3" ? 7 : by_fours || architecture == "smollm3" ? 4 : 2;
+  const bool by_sixes = architecture == "gemma3" || architecture == "gemma-embedding";
+  c.layers = by_sixes ? 7 : by_fours || architecture == "smollm3" ? 4 : 2;
   c.heads = 4;
   c.kv_heads = whole ? 4 : 2;
   c.head_size = 16;
   c.feed_forward = 96;
-  if (architecture == "gemma2" || architecture == "gemma3" || by_fours) c.window = 24;
+  if (architecture == "gemma2" || by_sixes || by_fours) c.window = 24;
   if (architecture == "gemma2") {
     c.attention_softcap = 50;
     c.logit_softcap = 30;

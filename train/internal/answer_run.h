@@ -33,6 +33,8 @@ struct TrainedWeights {
 /// The model of the options on their device, with fresh or given adapters, in training mode.
 /// @throws FormatError, SettingError for unknown targets
 models::Model open_tuned_model(const FineTuneOptions& options);
+/// As load_model(). @throws FormatError for a model that reads in both directions, too
+models::Model open_causal_model(const std::string& file, const models::LoadOptions& options);
 
 /// Batches, loss, optimizer and schedule of a run.
 class AnswerRun {

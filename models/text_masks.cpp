@@ -1,0 +1,22 @@
+#include <etna/models/internal/text_masks.h>
+
+#include <etna/tensor/ops.h>
+
+namespace etna::models {
+
+Tensor position_distances(Device device, std::int64_t steps) {
+  const Tensor positions = arange(0, steps, 1, {i64, device});
+  return positions.unsqueeze(0) - positions.unsqueeze(1);
+}
+
+Tensor same_text(const Tensor& bounds) {
+  const Tensor begin = bounds.select(-1, 0);
+  return begin.unsqueeze(-1).eq(begin.unsqueeze(-2)).unsqueeze(1);
+}
+
+Tensor near_positions(const Tensor& bounds, const Tensor& distances, std::int64_t most) {
+  const Tensor near = abs(distances) <= static_cast<double>(most);
+  return bounds.defined() ? same_text(bounds) & near : near;
+}
+
+}  // namespace etna::models
