@@ -2,7 +2,7 @@
 // anything, or write an error to the console.
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
-import { mkdtemp, readFile, rm, stat } from "node:fs/promises";
+import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
@@ -173,6 +173,79 @@ test("Stories takes a reader's own files, and says why one does not run", { skip
     await says(page, "#own", /does not run: README.md/);
     await enabled(page, "#write");
   }));
+
+test("Stories learns a text that is dropped, and saves the model", { skip: skip || skip_stories }, async () => {
+  const downloads = await mkdtemp(join(tmpdir(), "etna-web-"));
+  try {
+    await visit("stories.html", async (page) => {
+      const client = await page.createCDPSession();
+      await client.send("Browser.setDownloadBehavior", { behavior: "allow", downloadPath: downloads });
+      await enabled(page, "#write");
+      assert.ok(await page.$eval("#train", (button) => button.disabled), "there is no text yet");
+      await page.evaluate(() => {
+        const text = "Zog the robot counts the red stones. One stone, two stones, and three stones. ".repeat(40);
+        const dropped = new DataTransfer();
+        dropped.items.add(new File([text], "zog.txt", { type: "text/plain" }));
+        document.querySelector("#tune").dispatchEvent(new DragEvent("drop", { dataTransfer: dropped }));
+      });
+      await says(page, "#tuning", /zog.txt: 0.0 MiB to train on/);
+      for (const [id, value] of [["#steps", "60"], ["#lr", "0.003"], ["#seq", "64"]])
+        await page.$eval(id, (input, value) => (input.value = value), value);
+      await page.click("#train");
+      await says(page, "#tuning", /^Step \d+ of 60, loss \d/);
+      await says(page, "#tuning", /^Trained for 60 steps on zog.txt/);
+      const [, first, last] = (await text_of(page, "#tuning")).match(/from (\d+\.\d+) to (\d+\.\d+)/);
+      assert.ok(Number(last) < 0.5 * Number(first), `${first}, ${last}`);
+      await page.$eval("#temperature", (input) => (input.value = "0"));
+      await page.$eval("#max_tokens", (input) => (input.value = "60"));
+      await page.type("#prompt", "Zog");
+      await page.click("#write");
+      await says(page, "#speed", /^60 tokens/);
+      assert.match(await text_of(page, "#story"), /^Zog the robot counts the red/);
+      await fits(page);
+      await named(page);
+      await picture(page, "stories-tuned");
+      await page.click("#save");
+      const file = join(downloads, "stories260K-tuned.gguf");
+      for (let i = 0; i < 50 && !existsSync(file); i++) await new Promise((resume) => setTimeout(resume, 100));
+      assert.equal((await readFile(file)).subarray(0, 4).toString(), "GGUF");
+      // The file is one of the reader's own, and a run can be stopped.
+      await (await page.$("#file")).uploadFile(file);
+      await says(page, "#own", /stories260K-tuned.gguf is loaded/);
+      await page.$eval("#steps", (input) => (input.value = "5000"));
+      await enabled(page, "#train");
+      await page.click("#train");
+      await says(page, "#tuning", /^Step [2-9]/);
+      await page.click("#end");
+      await says(page, "#tuning", /^Stopped after \d+ steps/);
+    }, { height: 1450 });
+  } finally {
+    await rm(downloads, { recursive: true });
+  }
+});
+
+test("Stories says why a file is no text to learn", { skip: skip || skip_stories }, async () => {
+  const folder = await mkdtemp(join(tmpdir(), "etna-web-"));
+  try {
+    await writeFile(join(folder, "short.txt"), "Zog.");
+    await visit("stories.html", async (page) => {
+      await enabled(page, "#write");
+      const input = await page.$("#text");
+      for (const [file, message] of [[join(folder, "short.txt"), /the text has \d+ tokens/],
+        [join(stories, "checkpoint_legacy.bin"), /no text/]]) {
+        await input.uploadFile(file);
+        await enabled(page, "#train");
+        await page.click("#train");
+        await says(page, "#error", message);
+        await enabled(page, "#train");
+      }
+      await page.click("#write");
+      await says(page, "#speed", /tokens/);
+    });
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+});
 
 test("Stories writes with a model that was trained here", { skip: skip || skip_run }, async () => {
   const own = await serve({ folder, port: 0, run: trained });

@@ -52,6 +52,19 @@ test("stories260K writes its greedy text exactly on threads", { skip: skip || sk
   await model.free();
 });
 
+test("stories260K learns the same on threads and on one", { skip: skip || skip_stories }, async () => {
+  const text = "Zog the robot counts the red stones. One stone, two stones, and three stones. ".repeat(10);
+  const losses = [];
+  for (const threads of [true, false]) {
+    const etna = await load({ threads });
+    const options = { tokenizer: read("tokenizer.bin"), name: "stories.bin" };
+    const model = await etna.load_model(read("checkpoint_legacy.bin"), options);
+    losses.push((await model.finetune(text, { steps: 5, batch: 4, seq: 64 })).loss);
+    await model.free();
+  }
+  assert.equal(losses[0], losses[1]);
+});
+
 test("a worker of an isolated page has threads, the page itself one", { skip: skip || skip_browser }, () =>
   visit("index.html", async (page) => {
     const found = await page.evaluate(async () => {

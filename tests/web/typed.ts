@@ -40,6 +40,16 @@ export async function use(file: File): Promise<void> {
   });
   console.log(text.length, stopped.length, tokens.map((token) => token + 1));
 
+  const tuned = await model.finetune(new Blob([text]), {
+    steps: 10,
+    batch: 2,
+    seq: 32,
+    lr: 1e-3,
+    on_step: ({ step, steps, loss }) => console.log(step / steps, loss),
+    signal: new AbortController().signal,
+  });
+  console.log(tuned.loss ?? 0, tuned.tokens, (await model.save_gguf()).length);
+
   const rows: OpResult[] = await etna.bench_ops({ ops: ["relu"], on_result: (row) => console.log(row.ok) });
   console.log(rows[0]?.forward_error ?? "not finite", (await etna.memory()).wasm);
   try {

@@ -20,6 +20,7 @@ const Methods& methods() {
     add_training_methods(list);
     add_classifier_methods(list);
     add_model_methods(list);
+    add_fine_tuning_methods(list);
     add_check_methods(list);
     return list;
   }();

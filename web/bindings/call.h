@@ -24,6 +24,7 @@ void add_tensor_methods(Methods& methods);
 void add_training_methods(Methods& methods);
 void add_classifier_methods(Methods& methods);
 void add_model_methods(Methods& methods);
+void add_fine_tuning_methods(Methods& methods);
 void add_check_methods(Methods& methods);
 
 /// The tensor with the id args[key]. @throws the error that its making ended with

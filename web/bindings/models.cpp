@@ -5,34 +5,24 @@
 #include <utility>
 
 #include <etna/data/tokenizers/stream_decoder.h>
-#include <etna/models/generator.h>
-#include <etna/models/model_file.h>
 
-#include "call.h"
+#include "models.h"
 
 namespace etna::web {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-struct Loaded {
-  models::Model model;
-  Device device;
-  models::KvCacheOptions cache;
-  /// Made with the first text; keeps its captured step and its cache from text to text.
-  std::unique_ptr<models::Generator> generator;
-};
-
 /// A text that is being written, by one sequence of its model's generator.
 struct Text {
-  Loaded* model;
+  LoadedModel* model;
   models::Generator::Id sequence;
   data::StreamDecoder decoder;
   data::StopWords stops;
 };
 
-Kept<Loaded>& loaded() {
-  static Kept<Loaded> all("model");
+Kept<LoadedModel>& loaded() {
+  static Kept<LoadedModel> all("model");
   return all;
 }
 Kept<Text>& texts() {
@@ -65,9 +55,10 @@ models::KvCacheOptions cache_options(const Json& args, const models::Model& mode
 
 Json load(const Json& args) {
   const Device device = device_of(args);
-  auto model = std::make_unique<Loaded>();
+  auto model = std::make_unique<LoadedModel>();
   model->device = device;
-  model->model = models::load_model(args.at("path").get<std::string>(), {.device = device});
+  model->path = args.at("path");
+  model->model = models::load_model(model->path, {.device = device});
   if (model->model.tokenizer == nullptr && args.contains("tokenizer"))
     model->model.tokenizer = data::load_tokenizer(args.at("tokenizer").get<std::string>());
   const models::DecoderConfig& config = model->model.decoder->config;
@@ -109,7 +100,7 @@ models::GenerationOptions options_of(const Json& args, const data::Tokenizer& to
 }
 
 Json start(const Json& args) {
-  Loaded& model = loaded().at(Json{{"id", args.at("model")}});
+  LoadedModel& model = model_with(args.at("model"));
   const data::Tokenizer* tokenizer = model.model.tokenizer.get();
   if (tokenizer == nullptr) throw Error("generate: the model has no tokenizer; give load_model() its file");
   const std::vector<std::int32_t> prompt = tokenizer->encode_prompt(args.at("prompt").get<std::string>());
@@ -160,20 +151,30 @@ Json stop(const Json& args) {
 }
 
 Json encode(const Json& args) {
-  const Loaded& model = loaded().at(args);
+  const LoadedModel& model = model_with(args.at("id"));
   if (model.model.tokenizer == nullptr) throw Error("encode: the model has no tokenizer; give load_model() its file");
   return {{"tokens", model.model.tokenizer->encode_prompt(args.at("text").get<std::string>())}};
 }
 
 /// Texts that the model is writing end, too: the next call for one says that it was freed.
 Json free_model(const Json& args) {
-  const Loaded* model = loaded().find(args);
+  const LoadedModel* model = find_model(args.at("id"));
   texts().free_if([&](const Text& text) { return text.model == model; });
   loaded().free(args.at("id"));
   return Json::object();
 }
 
 }  // namespace
+
+LoadedModel& model_with(const Json& id) { return loaded().at(Json{{"id", id}}); }
+LoadedModel* find_model(const Json& id) { return loaded().find(Json{{"id", id}}); }
+
+void set_decoder(LoadedModel& model, std::unique_ptr<models::Decoder> decoder) {
+  texts().free_if([&](const Text& text) { return text.model == &model; });
+  model.generator.reset();
+  model.model.decoder = std::move(decoder);
+  model.tuned = true;
+}
 
 void add_model_methods(Methods& methods) {
   methods["load_model"] = load;

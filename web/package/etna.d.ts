@@ -182,6 +182,22 @@ export interface GenerateOptions {
   signal?: AbortSignal;
 }
 
+export interface FinetuneOptions {
+  steps?: number;
+  /** Pieces of the text that make one step. */
+  batch?: number;
+  /** Tokens of a piece. */
+  seq?: number;
+  /** The largest learning rate: it rises in the first steps, then falls to 0. */
+  lr?: number;
+  /** Of the order of pieces. */
+  seed?: number;
+  /** Called after each step, or after several that are fast; the loss is that of the last one. */
+  on_step?: (progress: { step: number; steps: number; loss: number }) => void;
+  /** Ends the training early; the model has the weights of the last step then. */
+  signal?: AbortSignal;
+}
+
 export interface Model {
   readonly source: string;
   readonly architecture: string;
@@ -205,6 +221,26 @@ export interface Model {
   }>;
   /** Ids of a prompt. */
   encode(text: string): Promise<number[]>;
+  /** Trains all weights further on a text: a string, or a file of UTF-8. */
+  finetune(
+    text: string | Blob | Bytes,
+    options?: FinetuneOptions,
+  ): Promise<{
+    steps: number;
+    /** Of the first and the last step; null where there was none. */
+    first_loss: number | null;
+    loss: number | null;
+    /** Of the text. */
+    tokens: number;
+    /** Weights that were trained. */
+    parameters: number;
+    /** Whether the device replayed a captured step. */
+    captured: boolean;
+    /** "steps", or "aborted" after the signal. */
+    stopped: string;
+  }>;
+  /** The model as it is now: the bytes of a GGUF file. */
+  save_gguf(): Promise<Uint8Array>;
   free(): Promise<void>;
 }
 

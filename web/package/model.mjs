@@ -1,4 +1,4 @@
-// A language model from a file, and texts that it writes.
+// A language model from a file, texts that it writes, and its training on a text.
 import { EtnaError } from "./runtime.mjs";
 import { new_id } from "./tensor.mjs";
 
@@ -20,6 +20,22 @@ const DEFAULTS = {
   endless: false,
   seed: 0,
 };
+
+/** What a model is trained with unless told. */
+const TUNING = { steps: 100, batch: 4, seq: 128, lr: 1e-3, seed: 1 };
+
+/** The text of a string, a Blob or bytes. */
+async function text_in(source) {
+  if (typeof source === "string") return source;
+  const bytes = source instanceof Blob ? await source.arrayBuffer() : source;
+  if (!(bytes instanceof ArrayBuffer || ArrayBuffer.isView(bytes)))
+    throw new EtnaError("finetune: a text is a string, or a File, a Blob or bytes of UTF-8");
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch {
+    throw new EtnaError(`finetune: ${source.name ?? "this"} is no text: it is not UTF-8`, "FormatError");
+  }
+}
 
 function file_name(source, otherwise) {
   const path = source instanceof URL ? source.pathname : typeof source === "string" ? source : source?.name;
@@ -115,6 +131,45 @@ export class Model {
       first_token_ms: first ? first - begin : 0,
       tokens_per_second: tokens.length > 1 ? ((tokens.length - 1) / (end - first)) * 1000 : 0,
     };
+  }
+
+  /**
+   * Trains all weights further on a text. The model keeps its weights while it is trained, and has the new ones then.
+   * @param text a string, or a file of UTF-8: a File, a Blob or bytes
+   * @param options steps, batch (pieces of the text a step), seq (tokens of a piece), lr (the largest; it rises in the
+   * first steps, then falls to 0 in half a cosine), seed (of the order of pieces)
+   * @param options.on_step called with { step, steps, loss } after some steps @param options.signal ends it early
+   * @returns { steps, first_loss, loss, tokens, parameters, captured, stopped }; stopped is "steps" or "aborted"
+   */
+  async finetune(text, options = {}) {
+    const { on_step, signal, ...numbers } = options;
+    for (const name of Object.keys(numbers))
+      if (!Object.hasOwn(TUNING, name)) throw new EtnaError(`finetune: there is no option '${name}'`);
+    const given = Object.fromEntries(Object.entries(numbers).filter(([, value]) => value !== undefined));
+    const settings = { ...TUNING, ...given }, id = new_id();
+    if (!given.seq) settings.seq = Math.min(settings.seq, this.context);
+    const call = (method, args) => this.#transport.call(method, { id, ...args });
+    const begun = await call("finetune", { model: this.#id, text: await text_in(text), ...settings });
+    let last = { step: 0, loss: null, captured: false }, first_loss = null, keep = false;
+    try {
+      while (last.step < settings.steps && !signal?.aborted) {
+        last = await call("finetune_steps", { milliseconds: last.step ? SLICE_MS : 0 });
+        first_loss ??= last.loss;
+        on_step?.({ step: last.step, steps: settings.steps, loss: last.loss });
+        await this.#transport.pause?.();
+      }
+      keep = last.step > 0;
+    } finally {
+      await call("end_finetune", { keep });
+    }
+    const { step: steps, loss, captured } = last;
+    const stopped = steps < settings.steps ? "aborted" : "steps";
+    return { steps, first_loss, loss, tokens: begun.tokens, parameters: begun.parameters, captured, stopped };
+  }
+
+  /** @returns the model as it is now, as the bytes of a GGUF file */
+  async save_gguf() {
+    return (await this.#transport.call("save_gguf", { id: this.#id })).bytes;
   }
 
   /** Ids of a prompt. */

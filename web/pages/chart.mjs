@@ -5,9 +5,12 @@ export class Chart {
   #canvas;
   #losses = [];
   #accuracies = [];
+  #has_accuracy;
 
-  constructor(canvas) {
+  /** @param options.accuracy false: only losses are shown */
+  constructor(canvas, { accuracy = true } = {}) {
     this.#canvas = canvas;
+    this.#has_accuracy = accuracy;
     new ResizeObserver(() => this.draw()).observe(canvas);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
   }
@@ -53,7 +56,7 @@ export class Chart {
       context.textAlign = "right";
       context.fillText((most * part).toFixed(1), left - 5, y(part) + 4);
       context.textAlign = "left";
-      context.fillText(`${100 * part}%`, right + 5, y(part) + 4);
+      if (this.#has_accuracy) context.fillText(`${100 * part}%`, right + 5, y(part) + 4);
     }
     context.textAlign = "right";
     context.fillText(`step ${last}`, right, height - 5);

@@ -57,9 +57,11 @@ export function row(cells) {
 }
 export const error_text = (value) => (value === 0 ? "0" : value == null ? "not finite" : value.toExponential(1));
 
-export function save_json(name, report) {
+export const save_json = (name, report) => save_file(name, JSON.stringify(report, null, 1), "application/json");
+
+export function save_file(name, contents, type) {
   const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([JSON.stringify(report, null, 1)], { type: "application/json" }));
+  link.href = URL.createObjectURL(new Blob([contents], { type }));
   link.download = name;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
