@@ -14,6 +14,7 @@ layout(local_size_x = 128) in;
 layout(constant_id = 0) const uint DTYPE = 1;
 layout(constant_id = 1) const uint BALANCED = 0;  // chunks are those of balanced_span()
 layout(constant_id = 2) const uint SINKS = 0;     // there are sinks
+layout(constant_id = 3) const uint COLUMNS = 2;   // of a thread, THREADS apart
 
 layout(push_constant, scalar) uniform Push {
   uvec2 partial, positions, sinks, y;
@@ -21,7 +22,7 @@ layout(push_constant, scalar) uniform Push {
   uint steps, groups, heads, chunks, chunk, size, width, limit;
 } p;
 
-const uint THREADS = 128, COLUMNS = 2;  // columns of a thread, of at most 256
+const uint THREADS = 128;
 shared float weights[THREADS];  // of a tile of chunks; first their maxima
 shared float sums[THREADS];     // of the weights of each chunk; at last the values of each lane
 

@@ -16,11 +16,11 @@ layout(constant_id = 2) const uint INTERLEAVED = 0;
 layout(constant_id = 3) const uint NORMED = 0;  // dtype of the norms' weights + 1; 0: no norms
 layout(constant_id = 4) const uint QUERY_DTYPE = 1;    // of the queries that are written
 
-const uint MOST = 512;
+const uint MOST = 1024;
 
 layout(push_constant, scalar) uniform Push {
   uvec2 qkv, frequencies, table, positions, query_norm, key_norm, q, keys, values;
-  uint steps, heads, kv_heads, size, pairs, width, blocks;  // width: columns of the table
+  uint steps, heads, kv_heads, all, size, pairs, width, blocks;  // all: heads of a row; width: columns of the table
   float eps, magnitude;
 } p;
 
@@ -28,9 +28,9 @@ shared float row[MOST];
 shared vec2 sums[64];  // of squares of x, and of x · 2^-80
 
 void main() {
-  uint thread = gl_LocalInvocationID.x, all = p.heads + 2 * p.kv_heads;
-  uint r = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, head = r % all, step = r / all % p.steps;
-  uint batch = r / all / p.steps;
+  uint thread = gl_LocalInvocationID.x;
+  uint r = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, head = r % p.all, step = r / p.all % p.steps;
+  uint batch = r / p.all / p.steps;
   int position = BufferI32(p.positions).v[batch] + int(step);
   bool query = head < p.heads, key = !query && head < p.heads + p.kv_heads;
   vec2 squares = vec2(0.0);

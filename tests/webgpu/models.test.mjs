@@ -140,6 +140,7 @@ for (const [name, dtype, error] of [
         steps,
         heads,
         kv_heads,
+        all,
         size,
         pairs,
         width: 2,

@@ -90,7 +90,7 @@ WeightedAttention attention_with_weights(const Tensor& q, const Tensor& k, const
 inline constexpr std::int64_t kCacheBlock = 64;
 
 /// Keys and values of one layer, [blocks, G, kCacheBlock, row]: f32, f16 or bf16 with rows of D; or u8 with rows of
-/// cache_row_bytes(D), which hold Q8_0.
+/// cache_row_bytes(D), which hold Q8_0. Where values are undefined, rows of keys are values, too (latent attention).
 struct PagedCache {
   Tensor keys, values;
 };
@@ -121,7 +121,8 @@ struct RotarySettings {
 
 /// Rotates queries and keys and writes keys and values into the cache, in one pass. Skips rows that have no block. Not
 /// differentiable.
-/// @param qkv [B, T, (H + 2 G) · D] floating, in the layout of self_attention()
+/// @param qkv [B, T, (H + 2 G) · D] floating, in the layout of self_attention(); [B, T, (H + G) · D] for a cache
+/// without values
 /// @return the queries [B, T, H, D] @throws ShapeError, DtypeError
 Tensor rotate_and_cache_(const Tensor& qkv, PagedCache& cache, const CachePlaces& places,
                          const RotarySettings& settings);
@@ -146,7 +147,7 @@ Tensor paged_attention(const Tensor& q, const PagedCache& cache, const CachePlac
 /// runs both in one dispatch. A prompt, 16 rows or more, is multiplied in 16 bits, if the device has matrix units and
 /// the cache stores at most 16 bits. Rounding queries and results to bf16 there costs up to 1e-2 of 1.
 /// Not differentiable.
-/// @param qkv [B, T, (H + 2 G) · D] @return [B, T, H · D] in the dtype of qkv @throws ShapeError, DtypeError
+/// @param qkv as for rotate_and_cache_() @return [B, T, H · D] in the dtype of qkv @throws ShapeError, DtypeError
 Tensor rotate_and_attend_(const Tensor& qkv, PagedCache& cache, const CachePlaces& places, const RotarySettings& rotary,
                           const PagedAttentionSettings& attention = {});
 

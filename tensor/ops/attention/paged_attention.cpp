@@ -18,7 +18,9 @@ namespace {
 
 using namespace attention::paged;
 
-void check_cache(const OpCall& call, const Tensor& keys, const Tensor& values, std::int64_t size) {
+/// @param given the values; undefined: they are the keys
+void check_cache(const OpCall& call, const Tensor& keys, const Tensor& given, std::int64_t size) {
+  const Tensor& values = given.defined() ? given : keys;
   const bool dtype =
       keys.dtype() == f32 || keys.dtype() == f16 || keys.dtype() == bf16 || keys.dtype() == u8 || keys.dtype() == f64;
   if (!dtype || keys.dtype() != values.dtype()) {
@@ -53,9 +55,10 @@ void paged_attention_check_floating(const OpCall& call, const char* what, DType 
 std::vector<OutputSpec> infer_new_rows(const OpCall& call, const WriteAttrs& a) {
   const Tensor& qkv = call.in[kQkv];
   paged_attention_check_floating(call, "qkv", qkv.dtype());
-  if (qkv.dim() != 3 || a.heads < 1 || a.kv_heads < 1 || qkv.size(2) % (a.heads + 2 * a.kv_heads) != 0) {
-    throw ShapeError(fmt::format("{}: qkv is {}; wanted [B, T, ({} + 2 · {}) · D]", call.op.name, str(qkv.shape()),
-                                 a.heads, a.kv_heads));
+  const Tensor &keys = call.in[kKeysOut], &values = call.in[kValuesOut];
+  if (qkv.dim() != 3 || a.heads < 1 || a.kv_heads < 1 || qkv.size(2) % a.all_heads() != 0) {
+    throw ShapeError(fmt::format("{}: qkv is {}; wanted [B, T, ({} + {}{}) · D]", call.op.name, str(qkv.shape()),
+                                 a.heads, a.has_values ? "2 · " : "", a.kv_heads));
   }
   if (const Tensor& f = call.in[kFrequencies];
       f.defined() && (f.dtype() != f32 || f.dim() != 1 || 2 * f.size(0) > a.size)) {
@@ -67,16 +70,17 @@ std::vector<OutputSpec> infer_new_rows(const OpCall& call, const WriteAttrs& a) 
     if (norm.defined() && norm.shape() != Shape{a.size})
       throw ShapeError(fmt::format("{}: a norm's weight is {}; wanted [{}]", call.op.name, str(norm.shape()), a.size));
   }
-  check_cache(call, call.in[kKeysOut], call.in[kValuesOut], a.size);
-  if (call.in[kKeysOut].size(1) != a.kv_heads) {
-    throw ShapeError(fmt::format("{}: the cache has {} heads, the keys have {}", call.op.name,
-                                 call.in[kKeysOut].size(1), a.kv_heads));
+  check_cache(call, keys, values, a.size);
+  if (keys.size(1) != a.kv_heads) {
+    throw ShapeError(
+        fmt::format("{}: the cache has {} heads, the keys have {}", call.op.name, keys.size(1), a.kv_heads));
   }
   check_places(call, call.in[kWriteTable], call.in[kWritePositions], qkv.size(0));
   paged_attention_check_floating(call, "queries", a.dtype);
-  return {{Shape{qkv.size(0), qkv.size(1), a.heads, a.size}, a.dtype},
-          {call.in[kKeysOut].shape(), call.in[kKeysOut].dtype(), kKeysOut},
-          {call.in[kValuesOut].shape(), call.in[kValuesOut].dtype(), kValuesOut}};
+  std::vector<OutputSpec> out{{Shape{qkv.size(0), qkv.size(1), a.heads, a.size}, a.dtype},
+                              {keys.shape(), keys.dtype(), kKeysOut}};
+  if (a.has_values) out.push_back({values.shape(), values.dtype(), kValuesOut});
+  return out;
 }
 
 std::vector<OutputSpec> rotate_and_cache_infer(const OpCall& call) {
@@ -129,7 +133,7 @@ TensorList paged_attention_reference(const OpCall& call) {
   const Tensor any =
       amax(logical_and(there, key <= amax(at, {1}, true)).to(i32), {1}).reshape({q.size(0), 1, keys, 1}) > 0.0;
   const Tensor k = where(any, cached_rows(call.in[kKeys], table, keys, row), 0.0),
-               v = where(any, cached_rows(call.in[kValues], table, keys, row), 0.0);
+               v = call.in[kValues].defined() ? where(any, cached_rows(call.in[kValues], table, keys, row), 0.0) : k;
   const Tensor y =
       dot_product_attention(q.to(row).transpose(1, 2), k, v,
                             {.mask = seen, .scale = a.scale, .softcap = a.softcap, .sinks = call.in[kSinks]});
@@ -166,9 +170,10 @@ void rotate_and_attend_cpu(const OpCall& call, std::span<Tensor> out) {
   const DType dtype = out[0].dtype() == f64 ? f64 : f32;
   std::vector<Tensor> in(call.in.begin(), call.in.end());
   in[kQkv] = in[kQkv].to(dtype);
-  Tensor rotated[] = {empty({out[0].size(0), 1, a.write.heads, a.write.size}, {dtype}), out[1], out[2]};
+  Tensor rotated[] = {empty({out[0].size(0), 1, a.write.heads, a.write.size}, {dtype}), in[kKeysOut], in[kValuesOut]};
   rotate_and_cache_cpu({kWrite, in, Attrs::of(a.write)}, rotated);
-  const Tensor rows[] = {rotated[0], out[1], out[2], in[kWriteTable], in[kWritePositions], in[kStepSinks]};
+  const Tensor rows[] = {rotated[0],      in[kKeysOut],        in[kValuesOut],
+                         in[kWriteTable], in[kWritePositions], in[kStepSinks]};
   Tensor y[] = {out[0].dtype() == dtype ? out[0] : empty(out[0].shape(), {dtype})};
   paged_attention_cpu({kPagedAttention, rows, Attrs::of(a.attention)}, y);
   if (out[0].dtype() != dtype) out[0].copy_(y[0]);
@@ -260,11 +265,12 @@ const OpDef kPagedAttentionRows = {.name = "cached_rows",
                                    .reference = cached_rows_reference,
                                    .vjp = paged_attention_vjp};
 
-WriteAttrs write_attrs(const Tensor& qkv, const RotarySettings& settings) {
+WriteAttrs write_attrs(const Tensor& qkv, const PagedCache& cache, const RotarySettings& settings) {
   WriteAttrs a;
+  a.has_values = cache.values.defined();
   a.heads = settings.heads;
   a.kv_heads = settings.kv_heads;
-  a.size = a.heads + 2 * a.kv_heads > 0 && qkv.dim() > 0 ? qkv.size(-1) / (a.heads + 2 * a.kv_heads) : 0;
+  a.size = a.all_heads() > 0 && qkv.dim() > 0 ? qkv.size(-1) / a.all_heads() : 0;
   a.eps = static_cast<float>(settings.eps);
   a.magnitude = static_cast<float>(settings.magnitude);
   a.interleaved = settings.interleaved;
@@ -308,21 +314,21 @@ PagedCache paged_cache(std::int64_t blocks, std::int64_t kv_heads, std::int64_t 
 
 Tensor rotate_and_cache_(const Tensor& qkv, PagedCache& cache, const CachePlaces& places,
                          const RotarySettings& settings) {
-  detail::require_defined("rotate_and_cache_", qkv, cache.keys, cache.values, places.table, places.positions);
+  detail::require_defined("rotate_and_cache_", qkv, cache.keys, places.table, places.positions);
   return apply(kWrite,
                {qkv, settings.frequencies, places.table, places.positions, settings.query_norm, settings.key_norm,
                 cache.keys, cache.values},
-               Attrs::of(write_attrs(qkv, settings)))[0];
+               Attrs::of(write_attrs(qkv, cache, settings)))[0];
 }
 
 Tensor rotate_and_attend_(const Tensor& qkv, PagedCache& cache, const CachePlaces& places, const RotarySettings& rotary,
                           const PagedAttentionSettings& attention) {
-  detail::require_defined("rotate_and_attend_", qkv, cache.keys, cache.values, places.table, places.positions);
-  const WriteAttrs a = write_attrs(qkv, rotary);
+  detail::require_defined("rotate_and_attend_", qkv, cache.keys, places.table, places.positions);
+  const WriteAttrs a = write_attrs(qkv, cache, rotary);
   const auto merged = [&](const Tensor& y) { return y.to(a.dtype).reshape({y.size(0), y.size(1), a.heads * a.size}); };
   RotarySettings queries = rotary;
   queries.dtype = {};
-  if (!qkv.device().is_cpu() && qkv.dim() == 3 && qkv.size(1) >= kPrompt && qkv.dtype() == f32)
+  if (!qkv.device().is_cpu() && qkv.dim() == 3 && qkv.size(1) >= kPrompt && qkv.dtype() == f32 && a.size <= kMostSize)
     queries.dtype = prompt_dtype(cache);
   const bool one = qkv.dim() == 3 && qkv.size(1) == 1 && cache.keys.dim() == 4;
   if (!one || !(qkv.device().is_cpu() || has_step_gpu(qkv, cache, a.heads, a.size)))
@@ -340,7 +346,7 @@ Tensor cached_rows(const Tensor& cache, const Tensor& table, std::int64_t length
 
 Tensor paged_attention(const Tensor& q, const PagedCache& cache, const CachePlaces& places,
                        const PagedAttentionSettings& settings) {
-  detail::require_defined("paged_attention", q, cache.keys, cache.values, places.table, places.positions);
+  detail::require_defined("paged_attention", q, cache.keys, places.table, places.positions);
   return apply1(kPagedAttention, {q, cache.keys, cache.values, places.table, places.positions, settings.sinks},
                 Attrs::of(attention_attrs(q.dim() == 0 ? 0 : q.size(-1), settings)));
 }

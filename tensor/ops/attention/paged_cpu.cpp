@@ -122,8 +122,7 @@ void rotate_and_cache_cpu(const OpCall& call, std::span<Tensor> out) {
   const auto a = call.as<WriteAttrs>();
   const Tensor qkv = call.in[kQkv].contiguous(), table = call.in[kWriteTable].contiguous(),
                positions = call.in[kWritePositions].contiguous();
-  Tensor &keys = out[1], &values = out[2];
-  const std::int64_t batch = qkv.size(0), steps = qkv.size(1), heads = a.heads + 2 * a.kv_heads, size = a.size;
+  const std::int64_t batch = qkv.size(0), steps = qkv.size(1), heads = a.all_heads(), size = a.size;
   if (qkv.numel() == 0) return;
   const Tensor frequencies = call.in[kFrequencies].defined() ? call.in[kFrequencies].contiguous() : Tensor();
   const std::int64_t pairs = frequencies.defined() ? frequencies.size(0) : 0;
@@ -134,7 +133,7 @@ void rotate_and_cache_cpu(const OpCall& call, std::span<Tensor> out) {
       return norm.defined() ? norm.to(dtype_of<T>()).contiguous() : Tensor();
     };
     const Tensor query_norm = converted(kQueryNorm), key_norm = converted(kKeyNorm);
-    const BlockTable places(table, keys);
+    const BlockTable places(table, out[1]);
     const std::int32_t* starts = positions.host<std::int32_t>();
     const std::int64_t grain = std::max<std::int64_t>(1, rows::kGrain / 4 / (size * heads));
     cpu::parallel_for(batch * steps, grain, [&](std::int64_t begin, std::int64_t end) {
@@ -155,7 +154,7 @@ void rotate_and_cache_cpu(const OpCall& call, std::span<Tensor> out) {
             rows::write(out[0], (r * a.heads + head) * size, 1, size, row.data());
             continue;
           }
-          Tensor& cache = key ? keys : values;
+          Tensor& cache = out[key ? 1 : 2];
           const std::int64_t g = (head - a.heads) % a.kv_heads;
           const std::int64_t at = (block * a.kv_heads + g) * kCacheBlock + position % kCacheBlock;
           if (cache.dtype() == u8)
@@ -204,7 +203,8 @@ class RowsAttention {
     std::fill_n(totals_.data(), rows, 0.0);
   }
 
-  /// @param first of the block's rows in the cache @param seen by each row, within the block
+  /// @param values undefined: the keys @param first of the block's rows in the cache
+  /// @param seen by each row, within the block
   template <typename Seen>
   void add_block(const Tensor& keys, const Tensor& values, std::int64_t first, const Seen& seen) {
     Span all{kCacheBlock, 0}, common{0, kCacheBlock};
@@ -217,7 +217,8 @@ class RowsAttention {
     const T* k = cached_rows(keys, first + all.begin, all.size(), size_, block_.data());
     dots(queries_.data(), rows_, k, all.size(), size_, scores_.data() + all.begin);
     for (std::int64_t r = 0; r < rows_; ++r) weigh(r, seen(r));
-    const T* v = cached_rows(values, first + all.begin, all.size(), size_, block_.data()) - all.begin * size_;
+    if (values.defined()) k = cached_rows(values, first + all.begin, all.size(), size_, block_.data());
+    const T* v = k - all.begin * size_;
     // Rows that some do not see may hold NaN.
     if (common.size() == 0) common = {all.end, all.end};
     for (std::int64_t r = 0; r < rows_; ++r) {
@@ -302,6 +303,8 @@ class RowsAttention {
 
 /// Rows that read a block of keys together: so many pay for its conversion, and stay in the L2 cache.
 constexpr std::int64_t kRowsAtOnce = 64;
+/// Heads that share keys are divided among threads which would have nothing to do, but no further than this.
+constexpr std::int64_t kFewestHeads = 4;
 
 }  // namespace
 
@@ -314,40 +317,44 @@ void paged_attention_cpu(const OpCall& call, std::span<Tensor> out) {
   const std::int64_t steps = q.size(1), heads = q.size(2), size = q.size(3), groups = keys.size(1),
                      shared = heads / groups;
   const std::int64_t at_once = std::min(steps, std::max<std::int64_t>(1, kRowsAtOnce / shared)),
-                     parts = (steps + at_once - 1) / at_once;
+                     parts = (steps + at_once - 1) / at_once, tasks = q.size(0) * parts * groups;
+  const std::int64_t most_sets = std::max<std::int64_t>(1, shared / kFewestHeads),
+                     wanted = std::clamp<std::int64_t>(cpu::workers() / tasks, 1, most_sets),
+                     set = (shared + wanted - 1) / wanted, sets = (shared + set - 1) / set;
   rows::visit_compute(q.dtype(), [&](auto zero) {
     using T = std::conditional_t<std::is_same_v<decltype(zero), double>, double, float>;
     const BlockTable places(table, keys);
     const std::int32_t* starts = positions.host<std::int32_t>();
     const Tensor sinks = call.in[kSinks].defined() ? call.in[kSinks].to(dtype_of<T>()).contiguous() : Tensor();
-    cpu::parallel_for(q.size(0) * parts * groups, 1, [&](std::int64_t begin, std::int64_t end) {
-      RowsAttention<T> attention(a, at_once * shared, size);
+    cpu::parallel_for(tasks * sets, 1, [&](std::int64_t begin, std::int64_t end) {
+      RowsAttention<T> attention(a, at_once * set, size);
       for (std::int64_t r = begin; r < end; ++r) {
-        const std::int64_t g = r % groups, b = r / groups / parts, t = r / groups % parts * at_once;
-        const std::int64_t count = std::min(at_once, steps - t), position = starts[b] + t;
-        const auto row_at = [&](std::int64_t i) { return ((b * steps + t + i) * heads + g * shared) * size; };
+        const std::int64_t task = r / sets, first_head = r % sets * set, own = std::min(set, shared - first_head);
+        const std::int64_t g = task % groups, b = task / groups / parts, t = task / groups % parts * at_once;
+        const std::int64_t count = std::min(at_once, steps - t), position = starts[b] + t,
+                           head = g * shared + first_head;
+        const auto row_at = [&](std::int64_t i) { return ((b * steps + t + i) * heads + head) * size; };
         for (std::int64_t i = 0; i < count; ++i) {
-          T* query = attention.queries() + i * shared * size;
-          const T* in = rows::read(q, row_at(i), 1, shared * size, query);
-          if (in != query) std::copy_n(in, shared * size, query);
+          T* query = attention.queries() + i * own * size;
+          const T* in = rows::read(q, row_at(i), 1, own * size, query);
+          if (in != query) std::copy_n(in, own * size, query);
         }
-        const auto heads_at_once = static_cast<std::size_t>(shared);
-        attention.begin(count * shared, sinks.defined()
-                                            ? std::span<const T>(sinks.template host<T>() + g * shared, heads_at_once)
-                                            : std::span<const T>());
+        attention.begin(count * own, sinks.defined() ? std::span<const T>(sinks.template host<T>() + head,
+                                                                          static_cast<std::size_t>(own))
+                                                     : std::span<const T>());
         const std::int64_t last = position + count - 1;
         for (std::int64_t i = a.oldest(position) / kCacheBlock; last >= 0 && i <= last / kCacheBlock; ++i) {
           const std::int64_t block = places.block(b, i);
           if (block < 0) continue;
           attention.add_block(keys, values, (block * groups + g) * kCacheBlock, [&](std::int64_t row) {
-            const std::int64_t own = position + row / shared, first = i * kCacheBlock;
-            const std::int64_t from = std::max<std::int64_t>(0, a.oldest(own) - first);
-            return Span{std::min(from, kCacheBlock), std::min(own + 1 - first, kCacheBlock)};
+            const std::int64_t at = position + row / own, first = i * kCacheBlock;
+            const std::int64_t from = std::max<std::int64_t>(0, a.oldest(at) - first);
+            return Span{std::min(from, kCacheBlock), std::min(at + 1 - first, kCacheBlock)};
           });
         }
         attention.end();
         for (std::int64_t i = 0; i < count; ++i)
-          rows::write(out[0], row_at(i), 1, shared * size, attention.sums() + i * shared * size);
+          rows::write(out[0], row_at(i), 1, own * size, attention.sums() + i * own * size);
       }
     });
   });

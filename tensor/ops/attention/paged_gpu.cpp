@@ -18,7 +18,11 @@ namespace {
 constexpr std::int64_t kPositionsAlone = 512, kPositionsPerChunk = 128;
 /// Rows and positions of a tile of the plain kernel for many queries, and the fewest positions of its chunks.
 constexpr std::int64_t kRowsPerTile = 64, kPositionsPerSpan = 256;
-constexpr std::int64_t kMostShared = 16, kMostSize = 256, kMostRow = 512;
+constexpr std::int64_t kMostShared = 16, kMostRow = 1024;
+/// Of the kernel for wide heads: rows of a workgroup with one row for each of its owners, the largest head for which
+/// there are two, and positions of its chunks, at least. Chunks are no more than these, whose results take this memory.
+constexpr std::int64_t kWideTile = 16, kWideOfTwo = 640, kPositionsPerPart = 64;
+constexpr std::int64_t kMostParts = 64, kMostPartBytes = std::int64_t{1} << 28;
 
 /// Number of elements per load.
 std::uint32_t load_width(const Tensor& cache, std::int64_t size) {
@@ -55,6 +59,12 @@ bool attends(DType dtype, const Tensor& keys, std::int64_t rows, std::int64_t he
 /// True if the kernels for many queries support them: tiles of rows, each of which is a head of a query.
 bool attends_in_tiles(const Tensor& q, const Tensor& keys) {
   return q.size(1) >= kPrompt && q.dtype() != f64 && keys.dtype() != f64 && q.size(3) <= kMostSize &&
+         keys.size(1) <= 65535 && q.size(0) <= 65535 && q.numel() < std::int64_t{1} << 32;
+}
+
+/// True if the kernel for wide heads, or for many that share keys, supports them.
+bool attends_wide(const Tensor& q, const Tensor& keys) {
+  return q.dtype() != f64 && keys.dtype() != f64 && q.size(3) % 4 == 0 && q.size(3) <= kMostRow &&
          keys.size(1) <= 65535 && q.size(0) <= 65535 && q.numel() < std::int64_t{1} << 32;
 }
 
@@ -129,6 +139,18 @@ struct Attention {
     make_parts();
   }
 
+  /// For the kernel for wide heads. Chunks of a few queries depend on the table's width only, so that a sequence gets
+  /// the same bits whoever else is in the batch. @return tiles of a sequence
+  std::int64_t plan_wide(const Shape& shape, std::int64_t tile) {
+    if (shape[1] >= kPrompt || overrides().split_keys) return plan_tiles(shape, tile);
+    measure(shape);
+    const std::int64_t part = rows * keys.size(1) * shared * (size + 2) * static_cast<std::int64_t>(sizeof(float));
+    chunks = std::clamp<std::int64_t>(std::min(reach() / kPositionsPerPart, kMostPartBytes / part), 1, kMostParts);
+    span = kPositionsPerPart;
+    make_parts();
+    return ceil_div(steps * shared, tile);
+  }
+
   void begin(gpu::Kernel& kernel) const {
     kernel.spec(q.dtype(), keys.dtype(), size, shared / split)
         .spec(load_width(q, size), std::min(load_width(keys, size), load_width(values, size)))
@@ -154,7 +176,7 @@ struct Attention {
   void merge(const OpCall& call, bool balanced) const {
     if (is_whole()) return;
     gpu::Kernel(shaders::paged_attention_merge, call)
-        .spec(y.dtype(), balanced, sinks.defined())
+        .spec(y.dtype(), balanced, sinks.defined(), ceil_div(size, 128))
         .read(parts)
         .read(positions)
         .read(sinks)
@@ -219,6 +241,27 @@ void attend_in_tiles(const OpCall& call, Attention& at) {
   at.merge(call, true);
 }
 
+/// By a kernel that keeps queries and sums in registers, whatever the size of a head.
+void attend_wide(const OpCall& call, Attention& at) {
+  const Shape& shape = at.q.shape();
+  const std::int64_t size = shape[3], all = shape[1] * shape[2] / at.keys.size(1);
+  const std::int64_t owned = all > kWideTile && size <= kWideOfTwo ? 2 : 1;
+  const std::int64_t keys_at_once = owned == 1 && size <= kWideOfTwo ? 8 : 4;
+  const std::int64_t tiles = at.plan_wide(shape, owned * kWideTile);
+  const bool has_values = at.values.defined();
+  const std::uint32_t width = load_width(at.keys, size);
+  gpu::Kernel kernel(shaders::paged_attention_wide, call);
+  kernel.spec(at.q.dtype(), at.keys.dtype(), size, owned, keys_at_once, load_width(at.q, size))
+      .spec(has_values ? std::min(width, load_width(at.values, size)) : width, at.is_whole(), at.y.dtype(), has_values)
+      .read(at.q)
+      .read(at.keys)
+      .read(at.values);
+  at.places(kernel);
+  at.numbers(kernel);
+  kernel.u32(at.shared).dispatch({gpu::u32(tiles * at.chunks), gpu::u32(at.keys.size(1)), gpu::u32(shape[0])});
+  at.merge(call, true);
+}
+
 }  // namespace
 
 bool rotate_and_cache_gpu(const OpCall& call, std::span<Tensor> out) {
@@ -239,12 +282,12 @@ bool rotate_and_cache_gpu(const OpCall& call, std::span<Tensor> out) {
       .read(heads.key_norm)
       .write(out[0])
       .read_write(out[1])
-      .read_write(out[2])
-      .u32(qkv.size(1), a.heads, a.kv_heads, a.size, heads.pairs())
+      .read_write(a.has_values ? out[2] : Tensor())
+      .u32(qkv.size(1), a.heads, a.kv_heads, a.all_heads(), a.size, heads.pairs())
       .u32(table.size(1), out[1].size(0))
       .f32(a.eps)
       .f32(a.magnitude)
-      .dispatch(gpu::grid(qkv.size(0) * qkv.size(1) * (a.heads + 2 * a.kv_heads)));
+      .dispatch(gpu::grid(qkv.size(0) * qkv.size(1) * a.all_heads()));
   return true;
 }
 
@@ -269,19 +312,20 @@ bool cached_rows_gpu(const OpCall& call, std::span<Tensor> out) {
 bool paged_attention_gpu(const OpCall& call, std::span<Tensor> out) {
   const Tensor &given = call.in[kQ], &keys = call.in[kKeys];
   const bool tiles = attends_in_tiles(given, keys);
-  if (!tiles && !attends(given.dtype(), keys, given.size(0) * given.size(1), given.size(2), given.size(3)))
-    return false;
+  const bool wide =
+      !tiles && !attends(given.dtype(), keys, given.size(0) * given.size(1), given.size(2), given.size(3));
+  if (wide && !attends_wide(given, keys)) return false;
   if (given.numel() == 0) return true;
   Attention at{given.contiguous(),
                keys,
-               call.in[kValues],
+               wide || call.in[kValues].defined() ? call.in[kValues] : keys,
                call.in[kTable].contiguous(),
                call.in[kPositions].contiguous(),
                out[0],
                call.as<AttentionAttrs>(),
                sinks_of(call.in[kSinks])};
-  if (tiles) {
-    attend_in_tiles(call, at);
+  if (tiles || wide) {
+    tiles ? attend_in_tiles(call, at) : attend_wide(call, at);
     return true;
   }
   at.plan(given.shape());
@@ -295,7 +339,8 @@ bool paged_attention_gpu(const OpCall& call, std::span<Tensor> out) {
 }
 
 bool has_step_gpu(const Tensor& qkv, const PagedCache& cache, std::int64_t heads, std::int64_t size) {
-  return cache.keys.dtype() != u8 && attends(qkv.dtype(), cache.keys, qkv.size(0), heads, size);
+  return cache.keys.dtype() != u8 && cache.values.defined() &&
+         attends(qkv.dtype(), cache.keys, qkv.size(0), heads, size);
 }
 
 bool step_quantizes_gpu(const Tensor& table, std::int64_t size) {

@@ -16,6 +16,7 @@ struct Case {
   std::vector<double> positions;
   PagedAttentionSettings settings = {};
   bool sinks = false;
+  bool keys_only = false;  ///< their rows are values, too
 };
 
 Sample attention(const Case& c) {
@@ -36,10 +37,10 @@ Sample attention(const Case& c) {
       .as(i32)
       .constant()
       .in({c.sinks ? c.q[2] : 0}, -1, 2)
-      .calls([settings, sinks = c.sinks](const TensorList& in) {
+      .calls([settings, sinks = c.sinks, keys_only = c.keys_only](const TensorList& in) {
         PagedAttentionSettings own = settings;
         if (sinks) own.sinks = in[5];
-        return paged_attention(in[0], {in[1], in[2]}, {in[3], in[4]}, own);
+        return paged_attention(in[0], {in[1], keys_only ? Tensor() : in[2]}, {in[3], in[4]}, own);
       })
       .gradients(Gradients::none);
 }
@@ -52,12 +53,13 @@ struct Write {
   std::vector<double> positions;
   std::int64_t pairs = 0;
   bool normed = false;
+  bool keys_only = false;
 };
 
 /// The inputs of a write: qkv, keys, values, table, positions, norm, frequencies.
 Sample with_new_rows(const char* op, const Write& w) {
   const auto batch = static_cast<std::int64_t>(w.positions.size());
-  const std::int64_t size = w.qkv[2] / (w.settings.heads + 2 * w.settings.kv_heads);
+  const std::int64_t size = w.qkv[2] / (w.settings.heads + (w.keys_only ? 1 : 2) * w.settings.kv_heads);
   const Shape cache{std::max<std::int64_t>(3, std::ssize(w.table)), w.settings.kv_heads, kCacheBlock, size};
   std::vector<double> frequencies;
   for (std::int64_t i = 0; i < w.pairs; ++i) frequencies.push_back(1.0 / (1.0 + static_cast<double>(i)));
@@ -88,9 +90,9 @@ RotarySettings settings_of(const Write& w, const TensorList& in) {
 
 Sample write(const Write& w) {
   return with_new_rows("rotate_and_cache", w).calls([w](const TensorList& in) {
-    PagedCache into{in[1], in[2]};
+    PagedCache into{in[1], w.keys_only ? Tensor() : in[2]};
     const Tensor q = rotate_and_cache_(in[0], into, {in[3], in[4]}, settings_of(w, in));
-    return TensorList{q, into.keys, into.values};
+    return w.keys_only ? TensorList{q, into.keys} : TensorList{q, into.keys, into.values};
   });
 }
 
@@ -132,6 +134,13 @@ std::vector<Sample> samples_in_paged_attention() {
       attention({"sinks", {2, 3, 6, 12}, 4, 2, {0, 1, 3, 2}, {5, 100}, {}, true}),
       attention({"sinks of a prompt", {1, 33, 4, 4}, 2, 2, {1, 0}, {40}, {.window = 20}, true}),
       attention({"sinks of nothing", {2, 1, 2, 4}, 1, 1, {-1, 0}, {3, -1}, {}, true}),
+      attention({"wide heads", {1, 2, 4, 260}, 2, 2, {1, 0}, {70}}),
+      attention({"wide heads of a prompt", {1, 17, 2, 264}, 3, 1, {2, 0, 1}, {100}, {.softcap = 3, .window = 90}}),
+      attention({"many heads that share keys", {2, 2, 20, 12}, 4, 1, {0, 1, 3, -1}, {5, 90}, {}, true}),
+      attention({"the widest heads", {1, 1, 1, 1024}, 1, 1, {0}, {9}}),
+      attention({"rows that are values", {2, 2, 3, 8}, 3, 1, {2, 0, 1, -1}, {62, 0}, {}, false, true}),
+      attention({"rows of latent attention", {1, 2, 20, 40}, 3, 1, {2, 0, 1}, {150}, {.chunk = 70}, true, true}),
+      attention({"such rows and a prompt", {1, 18, 3, 8}, 2, 1, {1, 0}, {50}, {}, false, true}),
       attention({"nothing to see", {2, 1, 2, 4}, 1, 1, {-1, 0}, {3, -1}}),
       attention({"no sequences", {0, 1, 2, 4}, 1, 1, {}, {}}),
       paged_attention_rows("two sequences", {4, 2, kCacheBlock, 8}, {2, 2}, {3, 0, 1, 2}, 100),
@@ -145,6 +154,7 @@ std::vector<Sample> samples_in_paged_attention() {
       write({"neighbours", {1, 2, 64}, {.heads = 4, .kv_heads = 2, .interleaved = true}, {2}, {9}, 4}),
       write({"a part, larger", {1, 2, 40}, {.heads = 2, .kv_heads = 1, .magnitude = 1.3}, {2}, {3}, 3}),
       write({"normed", {1, 5, 48}, {.heads = 1, .kv_heads = 1}, {1}, {0}, 8, true}),
+      write({"rows that are values", {2, 3, 24}, {.heads = 2, .kv_heads = 1}, {0, 1, 2, -1}, {62, 5}, 2, true, true}),
       write({"no rotation", {1, 5, 21}, {.heads = 1, .kv_heads = 1}, {1}, {4}, 0}),
       write({"without a block", {2, 1, 12}, {.heads = 1, .kv_heads = 1}, {-1, 0}, {4, 70}, 2}),
       write({"no rows", {0, 1, 12}, {.heads = 1, .kv_heads = 1}, {}, {}, 2}),

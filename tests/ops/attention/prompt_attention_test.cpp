@@ -89,6 +89,40 @@ TEST_P(PromptAttention, GivesWhatItsReferenceGives) {
   }
 }
 
+/// Wide heads, and few queries of many heads that share keys. Without values, the rows of keys are values.
+TEST_P(PromptAttention, OfWideRowsGivesWhatItsReferenceGives) {
+  const Device device = GetParam();
+  std::vector<DType> dtypes = {f16, u8, f32};
+  for (const PromptCase& c : thinned<PromptCase>({{5, 1, 576, 3, {100, -2}, 2},
+                                                  {20, 1, 96, 2, {130, 3}, 3},
+                                                  {18, 1, 320, 20, {190, 0}, 4},
+                                                  {4, 2, 320, 1, {70}, 2},
+                                                  {2, 1, 800, 17, {3}, 1}})) {
+    std::vector<std::int32_t> blocks(c.positions.size() * static_cast<std::size_t>(c.width));
+    std::iota(blocks.rbegin(), blocks.rend(), 0);
+    const Tensor table = from_vector(blocks, {std::ssize(c.positions), c.width}, device);
+    const CachePlaces places{table, from_vector(c.positions, {std::ssize(c.positions)}, device)};
+    const Tensor q = values({std::ssize(c.positions), c.steps, c.heads, c.size}, 9, f32).to(device);
+    std::rotate(dtypes.begin(), dtypes.begin() + 1, dtypes.end());
+    for (const DType dtype : device.is_cpu() ? dtypes : std::vector<DType>(1, dtypes[0])) {
+      PagedCache cache = cache_of(c, table, dtype, device);
+      for (const bool has_values : {true, false}) {
+        if (!has_values) cache.values = Tensor();
+        const PagedCache there{cache.keys.to(kCPU), has_values ? cache.values.to(kCPU) : cache.keys.to(kCPU)};
+        Tensor wanted;
+        {
+          const Override composed(&Overrides::compose_ops, true);
+          wanted = paged_attention(q.to(kCPU), there, {table.to(kCPU), places.positions.to(kCPU)}, {.scale = 0.1});
+        }
+        for (const bool split : {false, true}) {
+          const Override scope(&Overrides::split_keys, split);
+          expect_near(paged_attention(q, cache, places, {.scale = 0.1}), wanted, 2e-5);
+        }
+      }
+    }
+  }
+}
+
 /// A score that is NaN shows in its query's result, and in no other's.
 TEST_P(PromptAttention, KeepsNaNVisible) {
   const Device device = GetParam();

@@ -23,9 +23,14 @@ struct WriteAttrs {
   std::int64_t heads = 0, kv_heads = 0, size = 0;
   float eps = 0, magnitude = 1;
   bool interleaved = false;
+  bool has_values = true;    ///< else the cache has keys only, and a row of qkv, too
   DType dtype = DType::f32;  ///< dtype of the returned queries
+
+  /// Of a row: of queries, keys and values.
+  std::int64_t all_heads() const { return heads + (has_values ? 2 : 1) * kv_heads; }
 };
 
+/// Without values, the rows of keys are values, too.
 enum AttentionInput { kQ, kKeys, kValues, kTable, kPositions, kSinks };
 struct AttentionAttrs {
   double scale = 0, softcap = 0;
@@ -48,6 +53,8 @@ struct StepAttrs {
 
 /// From this number of query rows on, kernels for many queries are faster.
 inline constexpr std::int64_t kPrompt = 16;
+/// The largest head that these support, and those that rotate a step's row, too.
+inline constexpr std::int64_t kMostSize = 256;
 
 void rotate_and_cache_cpu(const OpCall& call, std::span<Tensor> out);
 bool rotate_and_cache_gpu(const OpCall& call, std::span<Tensor> out);
