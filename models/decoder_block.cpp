@@ -239,7 +239,7 @@ Tensor DecoderAttention::attend(const Tensor& qkv, const DecoderCache* cache) co
 
 Tensor DecoderAttention::attend_to_cache(const Tensor& qkv, const DecoderCache& cache) const {
   const RotarySettings rotary{.heads = config_.heads,
-                              .kv_heads = config_.kv_heads,
+                              .kv_heads = latent ? 1 : config_.kv_heads,
                               .frequencies = constant_on(qkv.device(), frequencies_),
                               .interleaved = config_.rope.interleaved,
                               .magnitude = frequencies_.defined() ? config_.rope_magnitude(index_) : 1,
@@ -289,6 +289,8 @@ Tensor DecoderAttention::forward(const Tensor& x, const DecoderCache* cache) con
   Tensor rows, y;
   if (qkv) {
     rows = (*qkv)(x, mode);
+  } else if (latent && mode.generates) {
+    rows = latent->cached_rows(x, mode);
   } else {
     const AttentionRows all = rows_of(x, mode, cache);
     if (!mode.generates) {
@@ -300,7 +302,8 @@ Tensor DecoderAttention::forward(const Tensor& x, const DecoderCache* cache) con
     }
   }
   if (!y.defined()) y = mode.generates ? attend_to_cache(rows, *cache) : attend(rows, cache);
-  y = gated(latent ? latent->unpadded(y) : y, x, mode);
+  if (latent) y = mode.generates ? latent->values_of(y, mode) : latent->unpadded(y);
+  y = gated(y, x, mode);
   return sum_of_parts(output(sub_norm ? (*sub_norm)(y) : y, mode), split_);
 }
 

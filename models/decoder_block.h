@@ -58,8 +58,10 @@ struct DecoderCache {
   ProjectionMode mode() const { return {layers != nullptr, adapters, masks}; }
 };
 
-/// The projections of latent attention. Keys and values are cached whole, as those of other attention; values are
-/// padded with zeros to the size of keys.
+/// The projections of latent attention. Without a cache they give keys and values of all heads, values padded with
+/// zeros to the size of keys. A cache keeps one row of a position for all heads: the rotated elements, then the latent
+/// ones. Since a key is a product of the latter, so is a query of that width (DeepSeek-V2's absorbed form): each head
+/// multiplies it by its keys' part of `up`, and what it attends to by its values' part.
 class LatentProjections : public nn::Module {
  public:
   /// @param config must outlive this
@@ -68,6 +70,11 @@ class LatentProjections : public nn::Module {
   AttentionRows rows(const Tensor& x, const ProjectionMode& mode) const;
   /// The result without the padding. @param y [B, T, heads · D] @return [B, T, heads · value_size]
   Tensor unpadded(const Tensor& y) const;
+  /// Queries of all heads, then the row that the cache keeps, before rotation.
+  /// @param x [B, T, width] @return [B, T, (heads + 1) · R], where R = rope.size + latent.size
+  Tensor cached_rows(const Tensor& x, const ProjectionMode& mode) const;
+  /// @param y the rows that heads attend to, [B, T, heads · R] @return [B, T, heads · value_size]
+  Tensor values_of(const Tensor& y, const ProjectionMode& mode) const;
 
   Owned<Projection> query_down;  ///< null where queries have one projection
   Owned<Norm> query_norm;
@@ -76,7 +83,25 @@ class LatentProjections : public nn::Module {
   Projection up;
 
  private:
+  /// A matrix of each head, one below the other: keys' transposed, [heads · latent.size, still elements of a head], and
+  /// values', [heads · value_size, latent.size].
+  struct Halves {
+    QuantizedTensor keys, values;
+  };
+  /// What is computed alike with and without a cache: queries of heads, latent elements, and the rotated ones.
+  struct Parts {
+    Tensor query, latent, turned;
+  };
+  Parts parts(const Tensor& x, const ProjectionMode& mode) const;
+  Halves halves() const;
+  Halves split() const;
+  Tensor by_head(const Tensor& x, const QuantizedTensor& matrices) const;
+  Tensor part_of(const Tensor& rows, bool values) const;
+  Tensor absorbed(const Tensor& query, const ProjectionMode& mode) const;
+
   const DecoderConfig& config_;
+  mutable Halves halves_;  ///< of the frozen matrix whose blocks are `halves_of_`
+  mutable Tensor halves_of_ = {};
 };
 
 /// Self-attention, causal or in both directions, with shared keys, rotary positions and what DecoderConfig says.

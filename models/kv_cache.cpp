@@ -18,6 +18,14 @@ constexpr std::int64_t kMaxBlocks = std::numeric_limits<std::int32_t>::max() / k
 
 std::int64_t blocks_for(std::int64_t positions) { return positions / kCacheBlock + (positions % kCacheBlock != 0); }
 
+PagedCache empty_cache(const CachedRows& rows, std::int64_t blocks, const TensorOptions& options) {
+  if (rows.heads == 0) return {};
+  if (rows.has_values) return paged_cache(blocks, rows.heads, rows.size, options);
+  return {
+      zeros({blocks, rows.heads, kCacheBlock, options.dtype == u8 ? cache_row_bytes(rows.size) : rows.size}, options),
+      {}};
+}
+
 }  // namespace
 
 double KvCacheStats::hit_rate() const {
@@ -29,12 +37,19 @@ std::string KvCacheStats::str() const {
                      100 * hit_rate());
 }
 
-std::int64_t cache_block_bytes(const DecoderConfig& config, std::int64_t layer, DType dtype) {
+CachedRows cached_rows_of(const DecoderConfig& config, std::int64_t layer) {
   const LayerConfig own = config.layer(layer);
-  if (own.shares >= 0 || !own.has_attention()) return 0;
-  const std::int64_t size = own.head_size > 0 ? own.head_size : config.head_size;
-  const std::int64_t row = dtype == u8 ? cache_row_bytes(size) : size * static_cast<std::int64_t>(item_size(dtype));
-  return checked_product(2 * (own.kv_heads > 0 ? own.kv_heads : config.kv_heads) * kCacheBlock, row, "KvCache");
+  if (own.shares >= 0 || !own.has_attention()) return {};
+  if (config.latent.size > 0) return {1, config.rope.size + config.latent.size, false};
+  return {own.kv_heads > 0 ? own.kv_heads : config.kv_heads, own.head_size > 0 ? own.head_size : config.head_size};
+}
+
+std::int64_t cache_block_bytes(const DecoderConfig& config, std::int64_t layer, DType dtype) {
+  const CachedRows rows = cached_rows_of(config, layer);
+  if (rows.heads == 0) return 0;
+  const std::int64_t row =
+      dtype == u8 ? cache_row_bytes(rows.size) : rows.size * static_cast<std::int64_t>(item_size(dtype));
+  return checked_product((rows.has_values ? 2 : 1) * rows.heads * kCacheBlock, row, "KvCache");
 }
 
 KvCache::KvCache(const DecoderConfig& config, Device device, const KvCacheOptions& options)
@@ -59,15 +74,11 @@ KvCache::KvCache(const DecoderConfig& config, Device device, const KvCacheOption
   }
   for (std::int64_t i = 0; i < config.layers; ++i) {
     const Device on = i < options.host_layers ? kCPU : device;
-    const LayerConfig layer = config.layer(i);
-    if (layer.shares >= 0) {
-      layers_.push_back(layers_[static_cast<std::size_t>(layer.shares)]);
+    if (const std::int64_t source = config.layer(i).shares; source >= 0) {
+      layers_.push_back(layers_[static_cast<std::size_t>(source)]);
       continue;
     }
-    layers_.push_back(layer.has_attention()
-                          ? paged_cache(blocks_, layer.kv_heads > 0 ? layer.kv_heads : config.kv_heads,
-                                        layer.head_size > 0 ? layer.head_size : config.head_size, {options.dtype, on})
-                          : PagedCache());
+    layers_.push_back(empty_cache(cached_rows_of(config, i), blocks_, {options.dtype, on}));
   }
   for (std::int64_t i = blocks_; i-- > 0;) free_.push_back(static_cast<std::int32_t>(i));
   stats_.blocks = blocks_;
@@ -285,8 +296,8 @@ void KvCache::unshare(Sequence& sequence, std::size_t first, std::size_t unwante
       PagedCache& layer = layers_[static_cast<std::size_t>(i)];
       const Device on = layer.keys.device();
       const Tensor sources = from_vector(from, on), places = from_vector(to, on);
-      layer.keys.index_put_({Index(places)}, index_select(layer.keys, 0, sources));
-      layer.values.index_put_({Index(places)}, index_select(layer.values, 0, sources));
+      for (Tensor* rows : {&layer.keys, &layer.values})
+        if (rows->defined()) rows->index_put_({Index(places)}, index_select(*rows, 0, sources));
     }
   }
   for (std::size_t i = copied; i < prefix.size(); ++i) to.push_back(prefix[i]->block);

@@ -72,6 +72,7 @@ void KvCache::save(const FilePath& path, const std::string& model) const {
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     if (!has_own_keys(config_, i)) continue;
     all.emplace_back(fmt::format("keys.{}", i), index_select(layers_[i].keys, 0, chosen).to(kCPU));
+    if (!layers_[i].values.defined()) continue;
     all.emplace_back(fmt::format("values.{}", i), index_select(layers_[i].values, 0, chosen).to(kCPU));
   }
   Metadata metadata{{"format", kCacheFormat}, {"model", model}};
@@ -125,8 +126,10 @@ std::int64_t KvCache::load(const FilePath& path, const std::string& model) {
       blocks.emplace_back();
       continue;
     }
-    blocks.push_back({find_tensor(fmt::format("keys.{}", i), rows(layers_[i].keys), options_.dtype),
-                      find_tensor(fmt::format("values.{}", i), rows(layers_[i].values), options_.dtype)});
+    PagedCache& own = blocks.emplace_back();
+    own.keys = find_tensor(fmt::format("keys.{}", i), rows(layers_[i].keys), options_.dtype);
+    if (layers_[i].values.defined())
+      own.values = find_tensor(fmt::format("values.{}", i), rows(layers_[i].values), options_.dtype);
   }
   if (!options_.reuse_prefixes) return 0;
   return insert(parents, adapters, tokens, blocks);
@@ -163,6 +166,7 @@ std::int64_t KvCache::insert(std::span<const std::int32_t> parents, std::span<co
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     if (!has_own_keys(config_, i)) continue;
     layers_[i].keys.index_put_({Index(places)}, index_select(blocks[i].keys, 0, sources).to(device_));
+    if (!layers_[i].values.defined()) continue;
     layers_[i].values.index_put_({Index(places)}, index_select(blocks[i].values, 0, sources).to(device_));
   }
   std::int64_t count = 0;

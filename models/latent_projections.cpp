@@ -1,5 +1,7 @@
 #include <etna/models/decoder_block.h>
+#include <etna/tensor/capture.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/quantized/internal/expert_linear.h>
 
 // Latent attention: short rows, from which the keys and values of all heads follow.
 namespace etna::models {
@@ -26,17 +28,24 @@ LatentProjections::LatentProjections(Weights& weights, const std::string& name, 
   register_module("up", up);
 }
 
+/// @param x [B, T, width] @return [B, T, heads, head_size], [B, T, latent.size] and [B, T, rope.size]
+LatentProjections::Parts LatentProjections::parts(const Tensor& x, const ProjectionMode& mode) const {
+  const std::int64_t size = config_.latent.size;
+  const Tensor q = query(query_down ? (*query_norm)((*query_down)(x, mode)) : x, mode), row = down(x, mode);
+  return {q.reshape({x.size(0), x.size(1), config_.heads, -1}), norm(row.slice(-1, 0, size)),
+          row.slice(-1, size, row.size(-1))};
+}
+
 AttentionRows LatentProjections::rows(const Tensor& x, const ProjectionMode& mode) const {
   const std::int64_t batch = x.size(0), steps = x.size(1), heads = config_.heads;
-  const std::int64_t turned = config_.rope.size, still = config_.head_size - turned, size = config_.latent.size;
-  const auto heads_of = [&](const Tensor& rows) { return rows.reshape({batch, steps, heads, -1}); };
+  const std::int64_t turned = config_.rope.size, still = config_.head_size - turned;
   const auto side_by_side = [&](const Tensor& a, const Tensor& b) {
     return cat({a, b}, -1).reshape({batch, steps, heads * config_.head_size});
   };
   // Files have the rotated elements behind the others.
-  const Tensor q = heads_of(query(query_down ? (*query_norm)((*query_down)(x, mode)) : x, mode));
-  const Tensor row = down(x, mode), both = heads_of(up(norm(row.slice(-1, 0, size)), mode));
-  const Tensor shared = row.slice(-1, size, size + turned).unsqueeze(2).expand({batch, steps, heads, turned});
+  const auto [q, latent, row] = parts(x, mode);
+  const Tensor both = up(latent, mode).reshape({batch, steps, heads, -1});
+  const Tensor shared = row.unsqueeze(2).expand({batch, steps, heads, turned});
   const Tensor value = both.slice(-1, still, both.size(-1));
   const Tensor padding =
       zeros({batch, steps, heads, config_.head_size - value.size(-1)}, {value.dtype(), value.device()});
@@ -49,6 +58,91 @@ Tensor LatentProjections::unpadded(const Tensor& y) const {
   return y.reshape({batch, steps, config_.heads, config_.head_size})
       .slice(-1, 0, config_.latent.value_size)
       .reshape({batch, steps, config_.value_rows()});
+}
+
+/// Rows of `up`, or what belongs to each, of keys or of values. @param rows [heads · rows of a head, ...]
+/// @return [heads, rows, ...]
+Tensor LatentProjections::part_of(const Tensor& rows, bool values) const {
+  const std::int64_t still = config_.head_size - config_.rope.size, all = still + config_.latent.value_size;
+  const Tensor each = rows.reshape({config_.heads, all, -1});
+  return values ? each.slice(1, still, all) : each.slice(1, 0, still);
+}
+
+LatentProjections::Halves LatentProjections::split() const {
+  const std::int64_t heads = config_.heads, size = config_.latent.size;
+  const QuantizedTensor blocks = up.frozen() ? up.blocks() : QuantizedTensor();
+  const auto is = [&](const char* format) { return blocks.defined() && blocks.format().name == format; };
+  // Blocks are along the rows of values, but across those of keys, which are decoded to 16 bits.
+  const DType plain = is("F32") ? f32 : is("BF16") ? bf16 : f16;
+  const Tensor given = up.frozen() ? dequantize(blocks, plain) : up.weight.detach();
+  const Tensor whole = given.dtype() == f64 ? given.to(f32) : given;
+  const Tensor keys = part_of(whole, false).transpose(1, 2).reshape({heads * size, -1}).contiguous();
+  const Shape of_values{heads * config_.latent.value_size, size};
+  if (!blocks.defined() || blocks.format().tail != 0)
+    return {QuantizedTensor::unquantized(keys),
+            QuantizedTensor::unquantized(part_of(whole, true).reshape(of_values).contiguous())};
+  return {QuantizedTensor::unquantized(keys),
+          {blocks.format(), of_values, part_of(up.packed, true).contiguous().flatten()}};
+}
+
+/// Of a frozen matrix they are made once, where its blocks are. Others may be trained between calls.
+LatentProjections::Halves LatentProjections::halves() const {
+  if (!up.frozen()) return split();
+  if (!halves_of_.defined() || halves_of_.storage() != up.packed.storage()) {
+    const NotCaptured now;
+    halves_ = split();
+    halves_of_ = up.packed;
+  }
+  return halves_;
+}
+
+/// @param x [B, T, heads, K] @param matrices [heads · M, K] @return [B, T, heads, M]
+Tensor LatentProjections::by_head(const Tensor& x, const QuantizedTensor& matrices) const {
+  const std::int64_t batch = x.size(0), steps = x.size(1), heads = config_.heads;
+  const Tensor own = arange(0, heads, 1, {i32, x.device()}).unsqueeze(0).expand({batch * steps, heads});
+  const Tensor y = expert_linear(x.reshape({batch * steps, heads, x.size(-1)}), matrices, own, heads);
+  return y.reshape({batch, steps, heads, -1});
+}
+
+/// Queries of latent rows: each head's by its part of `up`, transposed. @param query [B, T, heads, still elements]
+/// @return [B, T, heads, latent.size]
+Tensor LatentProjections::absorbed(const Tensor& query, const ProjectionMode& mode) const {
+  const Tensor factors = up.row_factors();
+  const Tensor scaled = factors.defined() ? query * part_of(factors, false).squeeze(-1) : query;
+  Tensor y = by_head(scaled, halves().keys);
+  for (const LowRankPart& part : up.low_rank_parts(mode, 4)) {
+    const Tensor b = part_of(part.b, false).transpose(1, 2).reshape({-1, query.size(-1)}).contiguous();
+    const Tensor ranks = by_head(part.kept.defined() ? query : scaled, QuantizedTensor::unquantized(b));
+    const Tensor kept = part.kept.defined() ? ranks.where(part.kept, 0.0) : ranks;
+    y = y + quantized_linear(kept, QuantizedTensor::unquantized(part.a.t().contiguous())) * part.scale;
+  }
+  return y;
+}
+
+Tensor LatentProjections::cached_rows(const Tensor& x, const ProjectionMode& mode) const {
+  const std::int64_t still = config_.head_size - config_.rope.size;
+  const auto [q, latent, row] = parts(x, mode);
+  const Tensor queries =
+      cat({q.slice(-1, still, config_.head_size), absorbed(q.slice(-1, 0, still), mode)}, -1).flatten(2);
+  return cat({queries, row, latent}, -1);
+}
+
+Tensor LatentProjections::values_of(const Tensor& y, const ProjectionMode& mode) const {
+  const Tensor rows = y.reshape({y.size(0), y.size(1), config_.heads, -1});
+  const Tensor latent = rows.slice(-1, config_.rope.size, rows.size(-1));
+  Tensor own = by_head(latent, halves().values), chosen;
+  for (const LowRankPart& part : up.low_rank_parts(mode, 4)) {
+    const Tensor ranks = quantized_linear(latent, QuantizedTensor::unquantized(part.a));
+    const Tensor kept = part.kept.defined() ? ranks.where(part.kept, 0.0) : ranks;
+    const Tensor b = part_of(part.b, true).reshape({-1, ranks.size(-1)}).contiguous();
+    const Tensor added = by_head(kept, QuantizedTensor::unquantized(b)) * part.scale;
+    if (part.kept.defined())
+      chosen = added;
+    else
+      own = own + added;
+  }
+  if (const Tensor factors = up.row_factors(); factors.defined()) own = own * part_of(factors, true).squeeze(-1);
+  return (chosen.defined() ? own + chosen : own).flatten(2);
 }
 
 }  // namespace etna::models

@@ -93,6 +93,9 @@ std::uint64_t prompt_bytes(const DecoderConfig& config, std::int64_t tokens) {
   // The stream and its norm, queries, keys and values with their copy, and the feed-forward layer's three.
   const ExpertConfig& experts = config.experts;
   std::int64_t heads = config.query_rows() + 2 * config.kv_rows();
+  // Of latent attention: queries as wide as the rows of the cache, what they attend to, and a copy of both.
+  if (config.latent.size > 0)
+    heads = config.query_rows() + 2 * (config.heads + 1) * (config.latent.size + config.rope.size);
   for (const LayerConfig& one : config.each_layer)
     heads = std::max(heads, (config.heads + 2 * config.kv_heads) * one.head_size);
   const std::int64_t streams = config.streams.count * config.width, inputs = config.layers * config.layer_inputs.size;
@@ -191,9 +194,13 @@ LayerPlan plan_layers(const ModelSizes& sizes, const LayerPlanOptions& options) 
   const std::uint64_t captured =
       prompt_bytes(config, std::min(chunk, most_captured_prompt(config, options.device))) + decoded;
 
+  // Latent attention's matrix of keys and values once more, in halves (LatentProjections).
+  const std::int64_t still = config.head_size - config.rope.size;
+  const std::int64_t halves = config.heads * config.latent.size * (still + config.latent.value_size) * kHalf;
   const auto layer_bytes = [&](std::int64_t i) {
     const auto at = static_cast<std::size_t>(i);
-    return sizes.layers[at] - (options.host_experts && at < sizes.experts.size() ? sizes.experts[at] : 0);
+    return sizes.layers[at] + bytes(halves) -
+           (options.host_experts && at < sizes.experts.size() ? sizes.experts[at] : 0);
   };
   const std::uint64_t states = config.has_state() ? StateCache::bytes(config, 2 * (options.slots + 1)) : 0;
   const std::uint64_t fixed = sizes.others + working + captured + states;

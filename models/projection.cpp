@@ -77,7 +77,7 @@ Tensor Projection::adapted(const Tensor& x, const Tensor& y) const {
   const Tensor in = lora_dropout > 0 && training() ? dropout(x, lora_dropout) : x;
   const Tensor z = y + linear(linear(in, lora_a), lora_b) * lora_scale;
   if (!lora_magnitude.defined()) return z;
-  const Tensor scaled = z * (lora_magnitude / row_norms()).to(z.dtype());
+  const Tensor scaled = z * row_factors().to(z.dtype());
   return bias.defined() ? scaled + bias.to(z.dtype()) : scaled;
 }
 
@@ -92,7 +92,7 @@ Tensor Projection::of_experts(const Tensor& x, const Tensor& expert, const Proje
   const Tensor low = expert_matmul(in, lora_a, expert, experts);
   const Tensor z = y + expert_matmul(low, lora_b, expert, experts, options) * lora_scale;
   if (!lora_magnitude.defined()) return z;
-  const Tensor factors = (lora_magnitude / row_norms()).reshape({experts, -1});
+  const Tensor factors = row_factors().reshape({experts, -1});
   const Tensor scaled = z * embedding(factors, expert).to(z.dtype());
   return summed ? scaled.sum(1) : scaled;
 }
@@ -119,16 +119,26 @@ Tensor Projection::row_norms() const {
   return sqrt(clamp(squares_ + (b * inner).sum(-1), 1e-24, std::nullopt));
 }
 
+Tensor Projection::row_factors() const { return lora_magnitude.defined() ? lora_magnitude / row_norms() : Tensor(); }
+
+std::vector<LowRankPart> Projection::low_rank_parts(const ProjectionMode& mode, std::int64_t dim) const {
+  std::vector<LowRankPart> parts;
+  if (has_adapter()) parts.push_back({lora_a, lora_b, lora_scale, {}});
+  if (!stacked_a_.defined() || !mode.adapters.defined()) return parts;
+  AdapterMasks own;
+  AdapterMasks& masks = mode.masks == nullptr ? own : *mode.masks;
+  parts.push_back({stacked_a_, stacked_b_, 1, masks.of(mode.adapters, stacked_owners_, stacked_of_, dim)});
+  return parts;
+}
+
 /// What the stacked adapters add. Each row passes all of them, and only the ranks of its own count: two products,
 /// whatever the rows chose, and a row's bits do not depend on what others chose.
 Tensor Projection::chosen(const Tensor& x, const ProjectionMode& mode) const {
-  AdapterMasks own;
-  AdapterMasks& masks = mode.masks == nullptr ? own : *mode.masks;
-  const Tensor kept = masks.of(mode.adapters, stacked_owners_, stacked_of_, x.dim());
+  const LowRankPart part = low_rank_parts(mode, x.dim()).back();
   const auto times = [](const Tensor& rows, const Tensor& matrix) {
     return quantized_linear(rows, QuantizedTensor::unquantized(matrix));
   };
-  return times(times(x, stacked_a_).where(kept, 0.0), stacked_b_);
+  return times(times(x, part.a).where(part.kept, 0.0), part.b);
 }
 
 std::string Projection::extra_repr() const {

@@ -81,6 +81,13 @@ struct AdapterOptions {
   std::vector<std::string> targets = {"attention"};
 };
 
+/// What adapters add to a layer: x·Aᵀ·Bᵀ · scale, of whose ranks a row may keep some.
+struct LowRankPart {
+  Tensor a, b;  ///< [ranks, in], [out, ranks]
+  double scale = 1;
+  Tensor kept;  ///< true for a row's ranks, as AdapterMasks::of(); undefined: rows keep all
+};
+
 /// A linear layer of a decoder, y = x·Wᵀ + b: W is a parameter, or frozen in a block format; beside it there may be a
 /// low-rank adapter (Hu et al. 2022), y + x·Aᵀ·Bᵀ · scale. Where the adapter has magnitudes m (DoRA), each row of
 /// W + B·A · scale is scaled to its norm m; gradients take the norms before as constants.
@@ -127,6 +134,11 @@ class Projection : public nn::UnaryModule {
   /// Stacks a given adapter on others, of which ProjectionMode::adapters chooses: it is not trained, not saved and not
   /// moved with the layer. @param index of the adapter @throws ShapeError; Error for experts
   void stack_adapter(std::int64_t index, const Tensor& a, const Tensor& b, double scale);
+  /// Where the matrix is not multiplied whole: what adapters add besides.
+  /// @param dim dimensions of rows, of which each sequence has some
+  std::vector<LowRankPart> low_rank_parts(const ProjectionMode& mode, std::int64_t dim) const;
+  /// What magnitudes multiply the rows of W + B·A · scale by, [out]; undefined without magnitudes.
+  Tensor row_factors() const;
   /// The stack, [ranks, in], [out, ranks], and [ranks] i32, the adapter of each rank; undefined where there is none.
   std::vector<Tensor> stacked_adapters() const { return {stacked_a_, stacked_b_, stacked_of_}; }
 

@@ -13,6 +13,14 @@
 /// The contents of a KvCache. Internal.
 namespace etna::models {
 
+/// What a layer keeps of a position.
+struct CachedRows {
+  std::int64_t heads = 0;  ///< of keys; 0: the layer keeps none, or attends to another layer's
+  std::int64_t size = 0;   ///< elements of a head
+  bool has_values = true;  ///< else the rows of keys are values, too: those of latent attention
+};
+CachedRows cached_rows_of(const DecoderConfig& config, std::int64_t layer);
+
 /// Bytes of the keys and values of a block of positions in one layer; 0 where it attends to another layer's.
 std::int64_t cache_block_bytes(const DecoderConfig& config, std::int64_t layer, DType dtype);
 
