@@ -82,7 +82,7 @@ Generator::Generator(const Decoder& model, const GeneratorOptions& options)
   const std::int64_t slots = options.slots;
   const Device device = options.device;
   tokens_ = zeros({slots}, {i32, device});
-  positions_ = full({slots}, -1, {i32, device});
+  positions_ = full({slots}, kNowhere, {i32, device});
   active_ = zeros({slots}, {i32, device});
   if (model.stacked_adapters > 0) adapters_ = full({slots}, -1, {i32, device});
   if (cache_.keeps_states()) state_rows_ = full({slots}, -1, {i32, device});
@@ -253,7 +253,7 @@ void Generator::finish(Slot& slot, StopReason reason, const std::string& error) 
   const std::int64_t written = std::min<std::int64_t>(old.position, static_cast<std::int64_t>(cached.size()));
   cache_.finish(old.cached, std::span(cached).first(static_cast<std::size_t>(written)));
   if (draft_) draft_->leave(static_cast<std::size_t>(index), old.tokens);
-  positions_.select(0, index).fill_(-1);
+  positions_.select(0, index).fill_(kNowhere);
   active_.select(0, index).fill_(0);
   table_.select(0, index).fill_(-1);
 }

@@ -109,7 +109,7 @@ bool Generator::prepare(Slot& slot) {
 void Generator::activate(Slot& slot, bool active) {
   if (slot.active == active) return;
   const auto index = static_cast<std::int64_t>(&slot - slots_.data());
-  positions_.select(0, index).fill_(active ? static_cast<double>(slot.position) : -1.0);
+  positions_.select(0, index).fill_(active ? static_cast<double>(slot.position) : kNowhere);
   active_.select(0, index).fill_(active ? 1 : 0);
   slot.active = active;
   if (!active) return;

@@ -69,7 +69,7 @@ void Generator::warm_up_steps() {
   const NoGrad no_grad;
   const std::int64_t width = width_, most = (std::min(model_.config.context, cache_.capacity()) - 1) / kCacheBlock + 1;
   warm_up_prompts();
-  // Sequences that are not there have position -1: their keys and values are not written.
+  // Sequences that are not there have no position: their keys and values are not written.
   for (std::int64_t w = kGeneratorFirstWidth;; w *= 2) {
     set_width(w);
     for (const bool greedy : {true, false}) {

@@ -131,8 +131,9 @@ void Draft::guess(const Tensor& guesses, bool greedy) {
   auto positions = inputs_.begin() + 2 * slots;
   for (std::int64_t i = 0; i < options_.guesses; ++i) {
     // The first step reads two tokens: if all guesses were right, the draft has not yet read the last of them.
+    // Of texts for which it does not guess, which it may just be reading, both are before the first position.
     for (const Place& place : places_)
-      *positions++ = place.length == 0 ? -1 : static_cast<std::int32_t>(place.length + i - (i == 0 ? 2 : 1));
+      *positions++ = place.length == 0 ? -2 : static_cast<std::int32_t>(place.length + i - (i == 0 ? 2 : 1));
   }
   inputs_there_.copy_(from_vector(inputs_));
   auto& step = steps_[{greedy, width_}];

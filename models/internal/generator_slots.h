@@ -17,6 +17,10 @@ namespace etna::models {
 /// The least width of the block table.
 inline constexpr std::int64_t kGeneratorFirstWidth = 8;
 
+/// The position on the device of a slot that takes no part in steps: not even the last of a step's rows comes to a
+/// position of its text, which may just be read.
+inline constexpr double kNowhere = -(1 << 20);
+
 /// The longest chunk of a prompt that is read by a captured step on a device with little memory.
 inline constexpr std::int64_t kFewCapturedTokens = 512;
 /// The same on this device: as many tokens as a step may keep in a 64th of its memory; at least the above, at most
@@ -66,7 +70,7 @@ struct Generator::Slot {
   std::int64_t turn = 0;            ///< of all prompts, the one with the least reads next
   bool reading = false;             ///< its prompt is not read yet
   bool drawing = false;             ///< it takes part in the next step
-  bool active = false;              ///< its position on the device is not -1
+  bool active = false;              ///< its position on the device is not kNowhere
 
   bool taken() const { return sequence >= 0; }
   bool decoding() const { return taken() && !reading; }

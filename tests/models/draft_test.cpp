@@ -180,6 +180,27 @@ TEST(Draft, ReadsLongPromptsBetweenSteps) {
   EXPECT_EQ(generator.draft_cache()->stats().in_use, 0);
 }
 
+/// What others guess leaves the prompts alone that are read in chunks meanwhile.
+TEST(Draft, GuessesBesidePromptsThatAreRead) {
+  const auto model = small_model(small_config("llama"));
+  Generator plain(*model, {.cache = {.dtype = f32}});
+  Generator generator(*model, {.slots = 2,
+                               .guesses = 3,
+                               .draft = model.get(),
+                               .chunk = 32,
+                               .cache = {.tokens = 512, .dtype = f32, .reuse_prefixes = false}});
+  const std::vector<std::int32_t> prompt = some_text(100, 97);
+  generator.join(some_text(3, 97), draft_greedy(100));
+  for (int i = 0; i < 3; ++i) generator.step();
+  const Generator::Id id = generator.begin(prompt, draft_greedy(40));
+  std::vector<std::int32_t> text;
+  while (generator.busy())
+    for (const GeneratedToken& t : generator.step())
+      if (t.sequence == id) text.push_back(t.token);
+  EXPECT_EQ(text, draft_text_of(plain, prompt, draft_greedy(40)));
+  EXPECT_EQ(generator.times().guessed_right, generator.times().guessed);
+}
+
 /// A sequence with penalties takes one token a step, and the others with it; the draft reads those tokens later.
 TEST(Draft, CatchesUpWithTokensThatItDidNotGuess) {
   const auto model = small_model(small_config("llama"));
