@@ -8,6 +8,7 @@
 #include <etna/models/internal/adapter_targets.h>
 #include <etna/models/internal/decoder_parts.h>
 #include <etna/models/internal/model_split.h>
+#include <etna/models/internal/mtp_head.h>
 #include <etna/models/internal/table_rows.h>
 #include <etna/tensor/autocast.h>
 #include <etna/tensor/internal/fusion.h>
@@ -269,6 +270,12 @@ std::int64_t Decoder::host_layers() const {
 Tensor Decoder::head(const Tensor& x) const {
   const fusion::OnCpu on_cpu(x.device());
   return logits(norm(x), {.generates = true});
+}
+
+void Decoder::add_mtp(Weights& weights) {
+  require_whole("add_mtp");
+  mtp = std::make_unique<MtpHead>(weights, config);
+  register_module("mtp", *mtp);
 }
 
 void Decoder::require_whole(const char* what) const {

@@ -12,6 +12,7 @@
 namespace etna::models {
 
 class LayerInputs;
+class MtpHead;
 class StreamEnds;
 
 /// A decoder of the kind of GPT-2, Llama, or what else DecoderConfig makes of it: token embeddings, blocks, a norm and
@@ -70,6 +71,10 @@ class Decoder : public nn::UnaryModule {
   /// The same for chosen projections. @throws Error naming those that there are for an unknown target
   void add_adapters(const AdapterOptions& options);
   void merge_adapters();
+  /// Adds the head that guesses further tokens, with which a generator guesses (GeneratorOptions::mtp).
+  /// @param weights where they are called "blocks.N.", N being the number of blocks, and "blocks.N.mtp."
+  /// @throws FormatError where some layer keeps a state, or shares keys; Error for a part of a model
+  void add_mtp(Weights& weights);
   /// @throws Error naming what was called, where this is a part of a model
   void require_whole(const char* what) const;
 
@@ -90,6 +95,7 @@ class Decoder : public nn::UnaryModule {
   nn::ModuleList<DecoderBlock> blocks;
   Norm norm;
   Owned<Projection> output;  ///< null where the head is the token embedding
+  Owned<MtpHead> mtp;        ///< null without add_mtp()
 
  protected:
   std::unique_ptr<nn::Module> another() const override;

@@ -165,7 +165,7 @@ struct DecoderConfig {
   std::int64_t context = 0;  ///< positions it was trained with
   std::int64_t width = 0;    ///< of the residual stream
   std::int64_t layers = 0;
-  std::int64_t next_layers = 0;  ///< behind them in the file, which predict further tokens; they are not read
+  std::int64_t next_layers = 0;  ///< behind them in the file, which predict further tokens (LoadOptions::mtp)
   std::int64_t heads = 0;
   std::int64_t kv_heads = 0;      ///< heads of keys and values; divides heads
   std::int64_t head_size = 0;     ///< elements a head

@@ -9,6 +9,8 @@
 #include <etna/models/internal/generator_ranks.h>
 #include <etna/models/internal/generator_slots.h>
 #include <etna/models/internal/model_hash.h>
+#include <etna/models/internal/mtp_draft.h>
+#include <etna/models/internal/mtp_head.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/random/random.h>
 
@@ -31,6 +33,10 @@ GeneratorOptions with_defaults(GeneratorOptions options, std::int64_t context) {
   }
   if (options.draft != nullptr && options.guesses == 0)
     throw Error("Generator: got a draft model, but guesses is 0; set it, for example to 4");
+  if (options.mtp && options.guesses == 0)
+    throw Error("Generator: mtp is set, but guesses is 0; set it, for example to 2");
+  if (options.mtp && options.draft != nullptr)
+    throw Error("Generator: got a draft model and mtp, of which one can guess; leave out the other");
   if (options.chunk == 0) options.chunk = options.device.is_cpu() ? 512 : 2048;
   return options;
 }
@@ -51,6 +57,16 @@ KvCacheOptions beside_layers(const GeneratorOptions& generator, const Decoder& m
   // Of each slot and of a text that is only read, and as many of prefixes.
   if (options.states == 0) options.states = (generator.slots + 1) * (options.reuse_prefixes ? 2 : 1);
   return options;
+}
+
+/// The layers whose keys and values the cache has.
+const DecoderConfig& cached_layers(const GeneratorOptions& options, const Decoder& model) {
+  if (!options.mtp) return model.own_config;
+  if (!model.mtp)
+    throw Error(
+        "Generator: the model has no head for further tokens (MTP); load one that does, with LoadOptions::mtp, or use "
+        "a draft model");
+  return model.mtp->config;
 }
 
 }  // namespace
@@ -76,7 +92,7 @@ const char* name(StopReason reason) {
 Generator::Generator(const Decoder& model, const GeneratorOptions& options)
     : model_(causal(model)),
       options_(with_defaults(options, model.config.context)),
-      cache_(model.own_config, options.device, beside_layers(options_, model)),
+      cache_(cached_layers(options_, model), options.device, beside_layers(options_, model)),
       slots_(static_cast<std::size_t>(options.slots)),
       steps_(std::make_unique<Steps>()) {
   const std::int64_t slots = options.slots;
@@ -102,6 +118,8 @@ Generator::Generator(const Decoder& model, const GeneratorOptions& options)
                                                   .dtype = options_.cache.dtype},
                                      SamplingInputs{numbers_, seeds_, draws_});
   }
+  if (options_.mtp)
+    mtp_ = std::make_unique<MtpDraft>(model, device, slots, options_.guesses, SamplingInputs{numbers_, seeds_, draws_});
   widen(kGeneratorFirstWidth);
 }
 

@@ -20,6 +20,7 @@ namespace etna::models {
 
 class CallReader;
 class Draft;
+class MtpDraft;
 class TextReading;
 class TokenGrammar;
 enum class RankCall : std::uint8_t;
@@ -33,6 +34,8 @@ struct GeneratorOptions {
   std::int64_t guesses = 0;
   /// The draft model: a smaller decoder with the same vocabulary on the same device; must outlive the generator.
   const Decoder* draft = nullptr;
+  /// Guesses are those of the model's own head for further tokens (LoadOptions::mtp).
+  bool mtp = false;
   /// Each step computes all slots, whoever runs: a sequence's numbers then do not depend on how many others run, to the
   /// last bit. Else it computes the first slots that are in use, 1, 2, 4, …
   bool all_slots = false;
@@ -93,8 +96,8 @@ class Generator {
 
   /// @param model must outlive this object, and be on options.device
   /// @throws Error for an invalid number of slots or guesses or an invalid cache size, for a draft with another
-  /// vocabulary, with too short a context for the guesses, or without guesses, and for guesses where layers of the
-  /// model or of the draft keep a state
+  /// vocabulary, with too short a context for the guesses, or without guesses, for guesses where layers of the model or
+  /// of the draft keep a state, and for a head for further tokens that the model does not have
   Generator(const Decoder& model, const GeneratorOptions& options = {});
   ~Generator();
   Generator(const Generator&) = delete;
@@ -222,12 +225,13 @@ class Generator {
   Id read_whole(std::span<const std::int32_t> prompt, const GenerationOptions& options);
   Slot& take_slot(std::span<const std::int32_t> prompt, const GenerationOptions& options);
   void read_chunk(Slot& slot);
-  Tensor read_rows(const Slot& slot, std::span<const std::int32_t> tokens, std::int64_t at);
+  Tensor read_rows(const Slot& slot, std::span<const std::int32_t> tokens, std::int64_t at, std::int32_t next);
   bool captures_prompt(std::int64_t tokens) const;
   bool can_capture() const;
   Tensor same_on_all_ranks(const Tensor& tokens) const;
   std::int64_t most_blocks() const;
-  Tensor read_captured(std::span<const std::int32_t> tokens, std::int64_t at, std::int64_t adapter, KvCache::Id cached);
+  Tensor read_captured(std::span<const std::int32_t> tokens, std::int64_t at, std::int32_t next, std::int64_t adapter,
+                       KvCache::Id cached);
   std::int64_t next_chunk(const Slot& slot) const;
   void write_state_row(const Slot& slot);
   DecoderCache with_states(DecoderCache cache, const Tensor& rows, const Tensor& counts = {});
@@ -273,6 +277,7 @@ class Generator {
   Tensor guessed_;  ///< [2, slots, 1 + guesses] i32: the tokens that a step with guesses reads and samples
   Owned<Steps> steps_;
   Owned<Draft> draft_;
+  Owned<MtpDraft> mtp_;  ///< null without GeneratorOptions::mtp
   GenerationTimes times_;
 };
 

@@ -7,10 +7,12 @@
 #include <etna/models/internal/draft.h>
 #include <etna/models/internal/generator_slots.h>
 #include <etna/models/internal/look_up.h>
+#include <etna/models/internal/mtp_draft.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/random/random.h>
 
-// Speculative decoding: several tokens per step, all but the first of them guessed by prompt lookup or a draft model.
+// Speculative decoding: several tokens per step, all but the first of them guessed by prompt lookup, a draft model, or
+// the model's own head.
 namespace etna::models {
 
 /// Whether the next step may read guessed tokens: the host knows all tokens, there is room for the guesses, and no
@@ -47,6 +49,8 @@ std::vector<std::int64_t> Generator::find_guesses(std::vector<std::int32_t>& rea
       } catch (const std::exception& error) {
         fail(slot, error);
       }
+    } else if (mtp_) {
+      found[i] = options_.guesses;
     } else {
       const std::vector<std::int32_t> guessed = look_up(slot.tokens, options_.guesses);
       std::copy(guessed.begin(), guessed.end(), row + 1);
@@ -68,7 +72,9 @@ void Generator::check_guesses(bool greedy) {
       const Tensor places = arange(0, rows, 1, {i32, options_.device}).repeat({options_.slots});
       const Tensor drawn = greedy ? argmax(logits, -1).to(i32)
                                   : sample_tokens(logits, {each(numbers_), each(seeds_), each(draws_) + places});
-      guessed_.select(0, 1).copy_(same_on_all_ranks(drawn).reshape({options_.slots, rows}));
+      const Tensor sampled = same_on_all_ranks(drawn).reshape({options_.slots, rows});
+      if (mtp_) mtp_->take(x, sampled);
+      guessed_.select(0, 1).copy_(sampled);
     };
     step = Steps::step(run, {.device = options_.device, .name = fmt::format("decode {} tokens at once", rows)},
                        can_capture());
@@ -97,7 +103,9 @@ void Generator::guess(std::vector<GeneratedToken>& tokens) {
   const bool greedy = std::all_of(slots_.begin(), slots_.end(),
                                   [](const Slot& slot) { return !slot.decoding() || slot.options.sampling.greedy(); });
   guessed_.select(0, 0).copy_(from_vector(read, {slots, rows}));
-  if (draft_) draft_->guess(guessed_.select(0, 0).slice(1, 1, rows), greedy);
+  const Tensor guesses = guessed_.select(0, 0).slice(1, 1, rows);
+  if (draft_) draft_->guess(guesses, greedy);
+  if (mtp_) mtp_->guess(guesses, greedy, cache_.layers(), {table_, positions_});
   if (model_.split.is_split()) distributed::broadcast_(guessed_.select(0, 0));
   check_guesses(greedy);
   const std::vector<std::int32_t> both = guessed_.to_vector<std::int32_t>();
@@ -121,6 +129,7 @@ void Generator::guess(std::vector<GeneratedToken>& tokens) {
     slots_[i].position += count[i];
     slots_[i].generated += count[i];
     if (draft_) draft_->accept(i, count[i] - 1);
+    if (mtp_) mtp_->accept(i, count[i] - 1);
     const std::int32_t* own = own_of(i);
     for (std::int32_t j = 0; j < count[i] && give(slots_[i], {slots_[i].sequence, own[j]}, tokens); ++j) {}
   }

@@ -10,6 +10,7 @@
 #include <etna/models/internal/generator_ranks.h>
 #include <etna/models/internal/generator_slots.h>
 #include <etna/models/internal/logits_check.h>
+#include <etna/models/internal/mtp_draft.h>
 #include <etna/models/internal/text_reading.h>
 #include <etna/tensor/ops.h>
 
@@ -161,8 +162,9 @@ std::int64_t Generator::next_chunk(const Slot& slot) const {
 /// Reads the next chunk of a prompt. Where it was the last one, the sequence takes part in the next step.
 void Generator::read_chunk(Slot& slot) {
   const std::int64_t at = slot.position, count = next_chunk(slot);
-  const Tensor last = read_rows(
-      slot, std::span(slot.tokens).subspan(static_cast<std::size_t>(at)).first(static_cast<std::size_t>(count)), at);
+  const auto end = static_cast<std::size_t>(at + count);
+  const Tensor last = read_rows(slot, std::span(slot.tokens).first(end).last(static_cast<std::size_t>(count)), at,
+                                slot.tokens[std::min(end, slot.tokens.size() - 1)]);
   slot.position += count;
   times_.prompt_tokens += count;
   if (slot.position == (slot.prompt - 1) / kCacheBlock * kCacheBlock) cache_.keep_state(slot.cached, slot.position);
@@ -200,18 +202,22 @@ void Generator::read_prompts() {
   if (any) times_.prompt_seconds += prompt_seconds_since(begin);
 }
 
-/// Reads tokens into a slot's part of the cache, the first of them at position `at`.
+/// Reads tokens into a slot's part of the cache, the first of them at position `at`. @param next the token behind them
 /// @return [1, width], the last block's output for the last token; the next call overwrites it
-Tensor Generator::read_rows(const Slot& slot, std::span<const std::int32_t> tokens, std::int64_t at) {
+Tensor Generator::read_rows(const Slot& slot, std::span<const std::int32_t> tokens, std::int64_t at,
+                            std::int32_t next) {
   const std::int64_t index = &slot - slots_.data(), count = std::ssize(tokens);
-  if (captures_prompt(count)) return read_captured(tokens, at, slot.options.adapter, slot.cached);
+  if (captures_prompt(count)) return read_captured(tokens, at, next, slot.options.adapter, slot.cached);
   const Tensor positions = from_vector(std::vector<std::int32_t>{static_cast<std::int32_t>(at)}, options_.device);
-  return model_
-      .extend(from_vector(std::vector<std::int32_t>(tokens.begin(), tokens.end()), {1, count}, options_.device),
-              with_states(
-                  {&cache_.layers(), {table_.slice(0, index, index + 1), positions}, adapter_row(slot.options.adapter)},
-                  state_rows_.defined() ? state_rows_.slice(0, index, index + 1) : Tensor()))
-      .select(1, count - 1);
+  const DecoderCache cache =
+      with_states({&cache_.layers(), {table_.slice(0, index, index + 1), positions}, adapter_row(slot.options.adapter)},
+                  state_rows_.defined() ? state_rows_.slice(0, index, index + 1) : Tensor());
+  std::vector<std::int32_t> all(tokens.begin(), tokens.end());
+  all.push_back(next);
+  const Tensor there = from_vector(all, {1, count + 1}, options_.device);
+  const Tensor x = model_.extend(there.slice(1, 0, count), cache);
+  if (mtp_) mtp_->read(x, there.slice(1, 1, count + 1), cache);
+  return x.select(1, count - 1);
 }
 
 /// Blocks that the longest sequence has.
@@ -227,28 +233,31 @@ bool Generator::captures_prompt(std::int64_t tokens) const {
 }
 
 /// The same, by a step of as many tokens or a few more. The others come behind, where no token of the text sees them,
-/// and the next ones overwrite them; a state does not take them up. @param cached the sequence in the cache
-Tensor Generator::read_captured(std::span<const std::int32_t> tokens, std::int64_t at, std::int64_t adapter,
-                                KvCache::Id cached) {
+/// and the next ones overwrite them; a state does not take them up. @param next as for read_rows()
+/// @param cached the sequence in the cache
+Tensor Generator::read_captured(std::span<const std::int32_t> tokens, std::int64_t at, std::int32_t next,
+                                std::int64_t adapter, KvCache::Id cached) {
   const std::vector<std::int32_t> blocks = cache_.row(cached, most_blocks());
   const auto count = static_cast<std::int32_t>(tokens.size());
   const std::int64_t rows = captured_prompt_rows(count), width = std::ssize(blocks);
   if (!steps_->prompt) {
     steps_->prompt = std::make_unique<Steps::PromptStep>(
         capture(std::function<Tensor(const Tensor&)>([this, width](const Tensor& in) {
-                  const std::int64_t most = in.size(0) - width - 4;
-                  const auto number = [&](std::int64_t i) { return in.slice(0, most + i, most + i + 1); };
+                  const std::int64_t most = in.size(0) - width - 5;
+                  const auto number = [&](std::int64_t i) { return in.slice(0, most + 1 + i, most + 2 + i); };
                   const DecoderCache cache{&cache_.layers(),
-                                           {in.slice(0, most + 4, most + 4 + width).unsqueeze(0), number(0)},
+                                           {in.slice(0, most + 5, most + 5 + width).unsqueeze(0), number(0)},
                                            adapters_.defined() ? number(2) : Tensor()};
                   const Tensor x =
                       model_.extend(in.slice(0, 0, most).unsqueeze(0), with_states(cache, number(3), number(1) + 1.0));
+                  if (mtp_) mtp_->read(x, in.slice(0, 1, most + 1).unsqueeze(0), cache);
                   return index_select(x.select(0, 0), 0, number(1));
                 }),
                 {.device = options_.device, .name = "prompt", .varied_shapes = true}));
   }
   std::vector<std::int32_t> in(tokens.begin(), tokens.end());
-  in.resize(static_cast<std::size_t>(rows), 0);
+  in.push_back(next);
+  in.resize(static_cast<std::size_t>(rows + 1), 0);
   in.insert(in.end(),
             {static_cast<std::int32_t>(at), count - 1, static_cast<std::int32_t>(adapter), cache_.state_row(cached)});
   in.insert(in.end(), blocks.begin(), blocks.end());
@@ -267,6 +276,10 @@ void Generator::draw_first(Slot& slot, const Tensor& last) {
                       .logprobs = top_count(slot.options)};
   const Drawn drawn = draw(logits, index, index + 1, kind);
   tokens_.slice(0, index, index + 1).copy_(drawn.tokens);
+  if (mtp_) {
+    mtp_->take(last.unsqueeze(1), drawn.tokens.unsqueeze(1), index);
+    mtp_->accept(static_cast<std::size_t>(index), 0);
+  }
   draws_.select(0, index).add_(1);
   positions_.select(0, index).fill_(static_cast<double>(slot.position));
   active_.select(0, index).fill_(1);

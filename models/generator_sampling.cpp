@@ -7,6 +7,7 @@
 #include <etna/models/grammar/grammar.h>
 #include <etna/models/internal/decoder_parts.h>
 #include <etna/models/internal/generator_slots.h>
+#include <etna/models/internal/mtp_draft.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/random/random.h>
 #include <etna/tensor/ops/sorting/sorting.h>
@@ -166,6 +167,7 @@ void Generator::launch() {
     if (!slot.drawing) continue;
     ++slot.position;
     ++slot.generated;
+    if (mtp_) mtp_->accept(i, 0);
     slot.pending.push_back({tokens[i], logprobs_of(slot, logprobs, i, kind.logprobs)});
   }
 }
@@ -188,7 +190,9 @@ void Generator::run_step(const StepKind& kind) {
     steps_->logprobs[kind.logprobs] = zeros({options_.slots, 1 + 2 * kind.logprobs}, {f32, options_.device});
   const std::function<void()> run = [this, kind] {
     const auto first = [&](const Tensor& x) { return first_slots(x, kind.rows); };
-    const Drawn drawn = draw(model_.head(extended(read_by_steps(kind.rows)).select(1, 0)), 0, kind.rows, kind);
+    const Tensor x = extended(read_by_steps(kind.rows));
+    const Drawn drawn = draw(model_.head(x.select(1, 0)), 0, kind.rows, kind);
+    if (mtp_) mtp_->take(x, drawn.tokens.unsqueeze(1));
     first(tokens_).copy_(drawn.tokens);
     if (kind.logprobs >= 0) first(steps_->logprobs.at(kind.logprobs)).copy_(drawn.logprobs);
     first(positions_).add_(first(active_));

@@ -77,8 +77,9 @@ void Generator::read_again(Slot& slot) {
   Tensor last;
   for (std::int64_t at = started.reused; at < std::ssize(tokens); at += options_.chunk) {
     const std::int64_t count = std::min(options_.chunk, std::ssize(tokens) - at);
-    last =
-        read_rows(slot, std::span(tokens).subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(count)), at);
+    const auto end = static_cast<std::size_t>(at + count);
+    last = read_rows(slot, std::span(tokens).first(end).last(static_cast<std::size_t>(count)), at,
+                     tokens[std::min(end, tokens.size() - 1)]);
   }
   slot.position = std::ssize(tokens);
   draw_first(slot, last);

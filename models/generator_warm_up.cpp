@@ -6,6 +6,7 @@
 #include <etna/models/internal/draft.h>
 #include <etna/models/internal/generator_ranks.h>
 #include <etna/models/internal/generator_slots.h>
+#include <etna/models/internal/mtp_draft.h>
 #include <etna/tensor/ops.h>
 
 // Building pipelines and capturing steps before the first sequence.
@@ -36,7 +37,7 @@ void Generator::warm_up_prompts() {
     const Tensor states = full({1}, static_cast<double>(cache_.state_row(started.id)), {i32, options_.device});
     const auto read = [&](std::int64_t count) {
       if (captures_prompt(count))
-        return read_captured(std::vector<std::int32_t>(static_cast<std::size_t>(count)), 0, -1, started.id);
+        return read_captured(std::vector<std::int32_t>(static_cast<std::size_t>(count)), 0, 0, -1, started.id);
       return model_
           .extend(zeros({1, count}, {i32, options_.device}),
                   with_states({&cache_.layers(), {row, zeros({1}, {i32, options_.device})}, adapter_row(-1)}, states))
@@ -84,6 +85,9 @@ void Generator::warm_up_steps() {
         }
         if (draft_ && w == kGeneratorFirstWidth)
           draft_->guess(guessed_.select(0, 0).slice(1, 1, 1 + options_.guesses), greedy);
+        if (mtp_)
+          mtp_->guess(guessed_.select(0, 0).slice(1, 1, 1 + options_.guesses), greedy, cache_.layers(),
+                      {table_, positions_});
         if (options_.guesses > 0) check_guesses(greedy);
       }
     }

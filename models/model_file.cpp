@@ -15,6 +15,7 @@
 #include <etna/models/internal/file_config.h>
 #include <etna/models/internal/latent_tensors.h>
 #include <etna/models/internal/model_source.h>
+#include <etna/models/internal/mtp_head.h>
 #include <etna/models/internal/weight_names.h>
 #include <etna/tensor/internal/name_list.h>
 #include <etna/tensor/io/checkpoint.h>
@@ -74,6 +75,18 @@ DecoderConfig config_to_load(DecoderConfig config, const LoadOptions& options) {
   return config;
 }
 
+/// Reads the head for further tokens where it is asked for.
+void add_mtp(const FilePath& path, Decoder& decoder, Weights& weights, const LoadOptions& options) {
+  if (!options.mtp) return;
+  if (decoder.config.next_layers == 0)
+    throw FormatError(fmt::format("{}: there is no layer for further tokens (MTP) behind the last one", path.string()));
+  try {
+    decoder.add_mtp(weights);
+  } catch (const FormatError& error) {
+    throw FormatError(fmt::format("{} (the layer for further tokens, MTP, was asked for)", error.what()));
+  }
+}
+
 Model load_gguf_model(const FilePath& path, const LoadOptions& options) {
   const io::GgufFile file(path);
   const DecoderConfig config = config_to_load(decoder_config(file), options);
@@ -92,6 +105,7 @@ Model load_gguf_model(const FilePath& path, const LoadOptions& options) {
   }
   const ModelSplit split = weights.divide(config, options.split);
   Model model{"GGUF", std::make_unique<Decoder>(config, weights, split), nullptr};
+  add_mtp(path, *model.decoder, weights, options);
   std::vector<std::string> names;
   for (const io::GgufTensor& tensor : file.tensors()) names.push_back(tensor.name);
   check_unused(path.string(), weights.unused(names), [&](const std::string& name) {
@@ -121,6 +135,7 @@ Model load_folder(const FilePath& path, const LoadOptions& options) {
   }
   const ModelSplit split = weights.divide(config, options.split);
   Model model{"safetensors", std::make_unique<Decoder>(config, weights, split), nullptr};
+  add_mtp(path, *model.decoder, weights, options);
   check_unused(path.string(), weights.unused(file.names()), [&](const std::string& name) {
     const bool head = name.ends_with(hugging_face_part(architecture_of(config), "output") + ".bias");
     const bool known = (config.ternary_scales && name.ends_with("_scale")) ||
@@ -287,7 +302,12 @@ Model model_in(const FilePath& path, const LoadOptions& options) {
 Model load_model(const FilePath& path, const LoadOptions& options) {
   if (options.trainable && options.split.is_split())
     throw Error("load_model: a model that is divided over ranks can only generate; set trainable or split, not both");
+  if (options.mtp && (options.trainable || options.split.is_split()))
+    throw Error(
+        "load_model: a head for further tokens (MTP) guesses for a whole model that is not trained; leave it out");
   Model model = model_in(path, options);
+  if (options.mtp && !model.decoder->mtp)
+    throw FormatError(fmt::format("{}: files of this kind have no head for further tokens (MTP)", path.string()));
   if (options.host_layers < 0 || options.host_layers > model.decoder->config.layers) {
     throw Error(fmt::format("load_model: host_layers is {}; {} has {} layers", options.host_layers, path.string(),
                             model.decoder->config.layers));

@@ -35,6 +35,9 @@ struct LoadOptions {
   /// The head is left out, for what reads hidden states only: logits mean nothing then. Not for llama2.c's files and
   /// checkpoints, which are read whole.
   bool headless = false;
+  /// Read also the first layer behind the last, which predicts a further token, so that the model may guess by itself
+  /// (GeneratorOptions::mtp). Not for training.
+  bool mtp = false;
   /// Which part of the model to read, where the ranks of a group generate with it together: each rank then holds about
   /// 1/ranks of the weights. Its `block` is set here. Not for training.
   ModelSplit split = {};

@@ -37,7 +37,11 @@ inline constexpr std::pair<std::string_view, std::string_view> kLlamaNames[] = {
     {"ffn.experts.down", "mlp.experts.{}.down_proj"},
     {"ffn.shared.gate", "mlp.shared_experts.gate_proj"},
     {"ffn.shared.up", "mlp.shared_experts.up_proj"},
-    {"ffn.shared.down", "mlp.shared_experts.down_proj"}};
+    {"ffn.shared.down", "mlp.shared_experts.down_proj"},
+    {"mtp.next_norm", "enorm"},
+    {"mtp.hidden_norm", "hnorm"},
+    {"mtp.combine", "eh_proj"},
+    {"mtp.norm", "shared_head.norm"}};
 
 inline constexpr std::pair<std::string_view, std::string_view> kGgufNames[] = {
     {"token_embedding", "token_embd"},
@@ -68,7 +72,11 @@ inline constexpr std::pair<std::string_view, std::string_view> kGgufNames[] = {
     {"ffn.experts.down", "ffn_down_exps"},
     {"ffn.shared.gate", "ffn_gate_shexp"},
     {"ffn.shared.up", "ffn_up_shexp"},
-    {"ffn.shared.down", "ffn_down_shexp"}};
+    {"ffn.shared.down", "ffn_down_shexp"},
+    {"mtp.next_norm", "nextn.enorm"},
+    {"mtp.hidden_norm", "nextn.hnorm"},
+    {"mtp.combine", "nextn.eh_proj"},
+    {"mtp.norm", "nextn.shared_head_norm"}};
 
 /// Gemma 2 and 3 have norms on both sides.
 inline constexpr std::pair<std::string_view, std::string_view> kGemmaNames[] = {

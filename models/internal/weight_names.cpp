@@ -49,7 +49,9 @@ std::string with_experts(const DecoderConfig& config, const Parts& parts) {
     return expert ? "ffn.experts" + own.substr(3) : parts.part;
   }
   const bool matrix = parts.part == "ffn.gate" || parts.part == "ffn.up" || parts.part == "ffn.down";
-  return matrix && config.layer(std::stoll(parts.block)).experts ? "ffn.experts" + parts.part.substr(3) : parts.part;
+  // A block behind the last one is as that (MtpHead).
+  const std::int64_t layer = std::min<std::int64_t>(std::stoll(parts.block), config.layers - 1);
+  return matrix && config.layer(layer).experts ? "ffn.experts" + parts.part.substr(3) : parts.part;
 }
 
 /// The matrices of experts in files of Hugging Face: a tensor of each, whose name has its number for "{}", or one of
