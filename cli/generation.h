@@ -25,6 +25,10 @@ struct ModelOptions {
   bool strict = false, quiet = false, force = false;
   std::vector<std::string> stacked;  ///< files of adapters of which each sequence chooses one
   bool all_slots = false;            ///< GeneratorOptions::all_slots
+
+  /// Whether the model guesses by a head of its own, in place of a draft model.
+  bool mtp() const { return draft == "mtp"; }
+  bool has_draft_model() const { return !draft.empty() && !mtp(); }
 };
 
 struct TextOptions : ModelOptions {

@@ -48,9 +48,10 @@ void require_same_vocabulary(const ModelOptions& options, const models::Model& m
   }
 }
 
-/// Guesses in each step: where a draft is given without their number, a few.
+/// Guesses in each step: where a draft is given without their number, a few. A head's own guesses soon get worse.
 std::int64_t guesses_of(const ModelOptions& options) {
-  return !options.draft.empty() && options.guesses == 0 ? 4 : options.guesses;
+  if (options.draft.empty() || options.guesses > 0) return options.guesses;
+  return options.mtp() ? 2 : 4;
 }
 
 /// Forecasts what the GPU needs, and says so where layers stay on the CPU. @param device becomes the CPU where all do
@@ -93,9 +94,11 @@ LoadedModel open_own_model(const ModelOptions& options, std::int64_t slots) {
   if (split.is_split() && !options.adapter.empty())
     throw Error("an adapter's weights cannot be divided over processes; merge them into the model, or run on one");
   const std::int64_t host_layers = place_layers(options, split, slots, loaded.device);
-  loaded.model = models::load_model(
-      model_path(options.model),
-      {.device = loaded.device, .host_layers = host_layers, .host_experts = options.experts == "cpu", .split = split});
+  loaded.model = models::load_model(model_path(options.model), {.device = loaded.device,
+                                                                .host_layers = host_layers,
+                                                                .host_experts = options.experts == "cpu",
+                                                                .mtp = options.mtp(),
+                                                                .split = split});
   if (loaded.model.decoder->config.bidirectional)
     throw FormatError(
         fmt::format("{}: the model reads texts in both directions, and writes none; use etna embed", options.model));
@@ -113,7 +116,7 @@ LoadedModel open_own_model(const ModelOptions& options, std::int64_t slots) {
     require_plain_files(file);
     models::stack_adapters(file, *loaded.model.decoder);
   }
-  if (!options.draft.empty()) {
+  if (options.has_draft_model()) {
     loaded.draft = models::load_model(model_path(options.draft), {.device = loaded.device});
     require_same_vocabulary(options, loaded.model, loaded.draft);
   }
@@ -126,6 +129,7 @@ LoadedModel open_own_model(const ModelOptions& options, std::int64_t slots) {
                                                       .slots = slots,
                                                       .guesses = guesses_of(options),
                                                       .draft = loaded.draft.decoder.get(),
+                                                      .mtp = options.mtp(),
                                                       .all_slots = options.all_slots,
                                                       .cache = {.tokens = slots == 1 ? context : blocks * kCacheBlock,
                                                                 .dtype = cache_dtype(options.cache)}});
@@ -149,7 +153,7 @@ fs::path model_path(const fs::path& path) {
 }
 
 std::vector<FilePath> models_of(const ModelOptions& options) {
-  return {options.model, options.tokenizer, options.adapter, options.draft};
+  return {options.model, options.tokenizer, options.adapter, options.has_draft_model() ? options.draft : ""};
 }
 
 Device device_of(const ModelOptions& options) {

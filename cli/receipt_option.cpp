@@ -42,7 +42,7 @@ std::unique_ptr<training::Receipt> begin_receipt(const ModelOptions& options, bo
     receipt->file("tokenizer", beside);
   }
   if (!options.adapter.empty()) receipt->file("adapter", options.adapter);
-  if (!options.draft.empty()) receipt->file("draft", model_path(options.draft));
+  if (options.has_draft_model()) receipt->file("draft", model_path(options.draft));
   return receipt;
 }
 

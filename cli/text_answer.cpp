@@ -65,11 +65,13 @@ void add_guess_options(CLI::App& app, ModelOptions& options) {
   CLI::Option* guesses =
       app.add_option(
              "--guesses", options.guesses,
-             "speculative decoding: tokens to guess per step, by prompt lookup or by the draft model (then 4 by "
-             "default); the text stays the same")
+             "speculative decoding: tokens to guess per step, by prompt lookup or by the draft (then 4 by default, 2 "
+             "with mtp); the text stays the same")
           ->check(number_in(training::integers(0, 64)))
           ->capture_default_str();
-  app.add_option("--draft", options.draft, "the draft model: a smaller one with the same vocabulary");
+  app.add_option("--draft", options.draft,
+                 "the draft model: a smaller one with the same vocabulary; or mtp, the model's own head for further "
+                 "tokens");
   app.callback([guesses, &options] {
     if (!options.draft.empty() && guesses->count() > 0 && options.guesses == 0)
       throw CLI::ValidationError("--draft", "has no effect with --guesses 0; omit one of them");

@@ -260,6 +260,9 @@ TEST_F(EtnaModel, RunsWithADraft) {
   const Result strange = etna(run + "--draft " + quoted(folder_ / "other.gguf"));
   EXPECT_EQ(strange.code, 4);
   EXPECT_THAT(strange.output, AllOf(HasSubstr("its token 267 is '!'"), HasSubstr("model.gguf is '.'")));
+  const Result headless = etna(run + "--draft mtp");
+  EXPECT_EQ(headless.code, 4);
+  EXPECT_THAT(headless.output, HasSubstr("model.gguf: there is no layer for further tokens (MTP)"));
   const Result idle = etna(run + "--guesses 0 --draft " + quoted(model()));
   EXPECT_EQ(idle.code, 2);
   EXPECT_THAT(idle.output, HasSubstr("--draft"));
