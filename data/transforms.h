@@ -71,6 +71,12 @@ enum class Interpolation { nearest, bilinear };
 /// antialiasing. Bilinear takes f32 and u8 (rounded to the nearest, halves to even).
 Transform resize(std::int64_t height, std::int64_t width, Interpolation interpolation = Interpolation::bilinear);
 
+/// Weights of pixels by their distance: a triangle, Keys's cubic with a = -1/2, or a sinc of three lobes.
+enum class ResampleFilter { bilinear, bicubic, lanczos };
+/// Scales u8 to height x width with antialiasing, to the bit as Pillow's Image.resize() does: along rows, then along
+/// columns, with the filter stretched where the picture becomes smaller, and rounded to bytes after each.
+Transform resample(std::int64_t height, std::int64_t width, ResampleFilter filter = ResampleFilter::bilinear);
+
 /// The dataset of Examples with `transform` applied to the data of each.
 template <typename D>
 auto on_data(D dataset, Transform transform) {

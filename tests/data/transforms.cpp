@@ -1,10 +1,13 @@
 #include <etna/data/transforms.h>
 
 #include <set>
+#include <string>
+#include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <etna/data/vision.h>
 #include <etna/tensor/ops.h>
 
 namespace etna::data::transforms {
@@ -73,6 +76,39 @@ TEST(Transforms, ResizesBytesByRounding) {
   EXPECT_EQ(resize(7, 2, Interpolation::nearest)(picture().to(i64)).dtype(), i64);
   EXPECT_THROW(resize(2, 2)(picture().to(f64)), DtypeError);
   EXPECT_THROW(resize(0, 2), Error);
+}
+
+/// The sum of all bytes, and that of each times its place, from 1 on.
+std::pair<std::int64_t, std::int64_t> sums(const Tensor& image) {
+  std::pair<std::int64_t, std::int64_t> sum{0, 0};
+  std::int64_t place = 0;
+  for (const int value : values(image.flatten())) {
+    sum.first += value;
+    sum.second += ++place * value;
+  }
+  return sum;
+}
+
+TEST(Transforms, ResampleAsPillowDoes) {
+  const auto read = [](const std::string& name) {
+    return read_image(ETNA_SOURCE_DIR "/tests/models/vision/" + name, ImageMode::rgb);
+  };
+  const auto same = [](const Tensor& image, std::int64_t sum, std::int64_t weighted) {
+    EXPECT_EQ(sums(image), std::make_pair(sum, weighted));
+  };
+  // Sums of what Pillow 12.3 gives.
+  same(resample(56, 56, ResampleFilter::bilinear)(read("gemma3/wide.png")), 1183066, 5596072124);
+  same(resample(32, 48, ResampleFilter::bicubic)(read("qwen3_vl/wide.png")), 578982, 1341209176);
+  same(resample(24, 16, ResampleFilter::bicubic)(read("qwen3_vl/small.png")), 76586, 45839611);
+  same(resample(16, 16, ResampleFilter::lanczos)(read("smolvlm/exact.png")), 99080, 38208139);
+  const Tensor even = full({2, 5, 3}, 77, u8);
+  for (const ResampleFilter filter : {ResampleFilter::bilinear, ResampleFilter::bicubic, ResampleFilter::lanczos})
+    for (const auto& [height, width] : {std::pair{1, 1}, std::pair{64, 7}, std::pair{5, 3}, std::pair{2, 100}})
+      EXPECT_EQ(values(resample(height, width, filter)(even)), std::vector<int>(std::size_t(2 * height * width), 77));
+  EXPECT_THROW(resample(0, 5), Error);
+  EXPECT_THROW(resample(5, 5)(ones({1, 2, 2})), DtypeError);
+  EXPECT_THROW(resample(5, 5)(zeros({3, 0, 2}, u8)), ShapeError);
+  EXPECT_THROW(resample(5, 5)(zeros({2, 2}, u8)), ShapeError);
 }
 
 TEST(Transforms, StridedViewsAreReadAsTheyAre) {
