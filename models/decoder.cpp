@@ -214,6 +214,8 @@ Tensor Decoder::extend_on_host(const Tensor& tokens, const DecoderCache& cache) 
     const fusion::OnCpu on_cpu(tokens.device());
     x = token_rows(tokens);
     if (position_embedding) x = x + table_rows(*position_embedding, positions);
+    if (const ImageChunk* images = cache.images)
+      x = x.where(images->is_token.to(x.device()), images->rows.to(x.device(), x.dtype()));
   }
   const Inputs first = inputs(tokens, x);
   x = first.x;
@@ -231,11 +233,13 @@ Tensor Decoder::extend_on_host(const Tensor& tokens, const DecoderCache& cache) 
                              .layer_inputs = first.of_layers.defined() ? first.of_layers.to(kCPU) : Tensor(),
                              .states = cache.states,
                              .state_rows = cache.state_rows.defined() ? cache.state_rows.to(kCPU) : Tensor(),
-                             .counts = cache.counts.defined() ? cache.counts.to(kCPU) : Tensor()};
+                             .counts = cache.counts.defined() ? cache.counts.to(kCPU) : Tensor(),
+                             .images = cache.images};
   x = x.to(kCPU);
   {
     const fusion::OnCpu on_cpu(kCPU);
-    for (std::int64_t i = 0; i < hosted; ++i) x = blocks[static_cast<std::size_t>(i)].forward(x, &on_host);
+    for (std::size_t i = 0; i < static_cast<std::size_t>(hosted); ++i)
+      x = with_deep(blocks[i].forward(x, &on_host), i, on_host);
   }
   return with_inputs(x.to(norm.weight.device()));
 }
@@ -252,7 +256,8 @@ Tensor Decoder::extend_rest(const Tensor& x, const DecoderCache& cache) const {
     step.layer_inputs = x.slice(-1, size, x.size(-1));
     y = x.slice(-1, 0, size);
   }
-  for (auto i = static_cast<std::size_t>(host_layers()); i < blocks.size(); ++i) y = blocks[i].forward(y, &step);
+  for (auto i = static_cast<std::size_t>(host_layers()); i < blocks.size(); ++i)
+    y = with_deep(blocks[i].forward(y, &step), i, step);
   return joined(y);
 }
 

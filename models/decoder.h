@@ -109,6 +109,7 @@ class Decoder : public nn::UnaryModule {
   Tensor joined(const Tensor& x) const;
   Tensor checkpointed(const DecoderBlock& block, std::int64_t index, const Tensor& x, DecoderCache& pass) const;
   Tensor token_rows(const Tensor& tokens) const;
+  Tensor with_deep(const Tensor& x, std::size_t block, const DecoderCache& cache) const;
   Tensor embedding_rows(const Tensor& tokens) const;
   Tensor logits(const Tensor& x, const ProjectionMode& mode) const;
   Tensor scaled(const Tensor& x) const;

@@ -246,6 +246,7 @@ Tensor DecoderAttention::attend_to_cache(const Tensor& qkv, const DecoderCache& 
                               .query_norm = head_norm_weight(query_norm, qkv.device()),
                               .key_norm = head_norm_weight(key_norm, qkv.device()),
                               .eps = config_.norm_eps};
+  if (cache.images != nullptr) return attend_to_images(qkv, cache, rotary);
   return rotate_and_attend_(qkv, (*cache.layers)[static_cast<std::size_t>(index_)], cache.places, rotary,
                             paged_settings());
 }

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <etna/device/owned.h>
@@ -38,6 +39,37 @@ struct AttentionRows {
 /// Which positions see each other in layers with a window in both directions, by the positions on each side.
 using WindowMasks = std::map<std::int64_t, Tensor>;
 
+/// An image as a decoder reads it: rows in the places of tokens.
+struct ImageRows {
+  Tensor rows;  ///< [N, width]
+  std::vector<Tensor> deep =
+      {};                    ///< [N, width] each: added to what the first blocks give (DeepStack, Meng et al. 2024)
+  std::int64_t columns = 1;  ///< of the grid that the rows are, line after line
+};
+
+/// Images in a prompt.
+struct PromptImages {
+  std::vector<ImageRows> images;
+  std::vector<std::int64_t> places;  ///< of each, ascending: the token in whose place its first row stands
+  bool both_ways = false;            ///< rows of an image see each other, also those behind them (Gemma 3)
+};
+
+/// What images make of a chunk of one sequence's prompt.
+struct ImageChunk {
+  Tensor is_token;             ///< [1, T, 1] bool; else a row of an image stands there
+  Tensor rows;                 ///< [1, T, width]: those rows
+  std::vector<Tensor> deep;    ///< [1, T, width] each: added to what the first blocks give
+  Tensor pair_positions = {};  ///< [T, R/2] f32: each pair's position for rope; undefined: those of the sequence
+  /// [S] i32, of all positions up to the chunk's last: the image that each is of, 0: none. Rows of one image see each
+  /// other. Undefined: rows see only those before them.
+  Tensor images = {};
+  mutable std::map<std::pair<std::int64_t, std::int64_t>, Tensor> sights = {};  ///< those that were asked for
+
+  /// Which of S positions each row sees, [T, S] bool: within the window, of its own image, too.
+  /// @param window, chunk as in LayerConfig
+  const Tensor& sight(std::int64_t window, std::int64_t chunk) const;
+};
+
 /// Where a decoder's layers keep keys and values, or a state, while it generates, the adapter of each sequence, and
 /// what blocks read besides the residual stream.
 struct DecoderCache {
@@ -51,9 +83,10 @@ struct DecoderCache {
   Tensor layer_inputs = {};        ///< [B, T, layers · DecoderConfig::layer_inputs.size]; undefined: there are none
   /// By layer: rotated keys and values [B, G, T, D] that later layers attend to, where nothing is kept.
   std::map<std::int64_t, AttentionRows>* shared = nullptr;
-  LayerState* states = nullptr;  ///< of each layer; null: none keeps one
-  Tensor state_rows = {};        ///< [B] i32: each sequence's row of the states
-  Tensor counts = {};            ///< [B] i32: new rows that are no padding, the first ones; undefined: all
+  LayerState* states = nullptr;        ///< of each layer; null: none keeps one
+  Tensor state_rows = {};              ///< [B] i32: each sequence's row of the states
+  Tensor counts = {};                  ///< [B] i32: new rows that are no padding, the first ones; undefined: all
+  const ImageChunk* images = nullptr;  ///< together with layers, of one sequence; null: all rows are those of tokens
 
   ProjectionMode mode() const { return {layers != nullptr, adapters, masks}; }
 };
@@ -140,6 +173,8 @@ class DecoderAttention : public nn::Module {
   Tensor attend(const AttentionRows& rows, const DecoderCache* cache) const;
   Tensor attend(const Tensor& qkv, const DecoderCache* cache) const;
   Tensor attend_to_cache(const Tensor& qkv, const DecoderCache& cache) const;
+  Tensor attend_to_images(const Tensor& qkv, const DecoderCache& cache, RotarySettings rotary) const;
+  Tensor turned(const Tensor& qkv, const Tensor& pair_positions, const RotarySettings& rotary) const;
   Tensor attend_to_shared(const Tensor& query, const DecoderCache& cache) const;
 
   const DecoderConfig config_;  ///< with the sizes of the layer

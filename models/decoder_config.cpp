@@ -204,6 +204,9 @@ void DecoderConfig::check() const {
       refuse(fmt::format("rope turns {} elements of heads of {}; it must be an even number, 2 or more, that fits",
                          rope.size, head_size));
     }
+    for (const std::int64_t pairs : rope.pairs_by_place)
+      if (rope.pairs_by_place.size() != 2 || pairs < 0 || pairs > rope.size / 2)
+        refuse(fmt::format("rope turns {} pairs by place; wanted two numbers from 0 to {}", pairs, rope.size / 2));
     // No model's are near these bounds, beyond which angles overflow.
     if (!(rope.base >= 1e-3 && rope.base <= 1e30))
       refuse(fmt::format("rope's base is {}; it must be above 0, and from 0.001 to 1e30", rope.base));

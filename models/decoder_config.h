@@ -44,6 +44,10 @@ struct RopeConfig {
   std::vector<float> divisors = {};                            ///< of each frequency, from the file; empty: all 1
   std::vector<float> short_divisors = {};  ///< longrope, for models whose context is the original one
   std::vector<float> long_divisors = {};   ///< longrope, for models with a longer context
+  /// In prompts with images (M-RoPE of Qwen3-VL): pair 3i + 1 turns by a row's line in its image where i is below the
+  /// first number, pair 3i + 2 by its column where i is below the second, and all others by the image's position.
+  /// Empty: all turn by the row's own position.
+  std::vector<std::int64_t> pairs_by_place = {};
 };
 
 /// How a layer lets positions see others.

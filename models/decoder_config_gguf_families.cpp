@@ -152,6 +152,21 @@ const char* latent_differs(const DecoderConfig& c) {
   return nullptr;
 }
 
+void read_gguf_places(const GgufFields& fields, DecoderConfig& c) {
+  const std::string key = c.architecture + ".rope.dimension_sections";
+  if (fields.file.find(key) == nullptr) return;
+  const std::vector<std::int64_t> sections = fields.file.integers(key);
+  if (sections.size() < 3) throw FormatError(fmt::format("'{}' has {} numbers; wanted 3 or 4", key, sections.size()));
+  c.rope.pairs_by_place = {sections[1], sections[2]};
+}
+
+void set_gguf_places(io::GgufWriter& to, const DecoderConfig& c) {
+  const std::int64_t lines = c.rope.pairs_by_place[0], columns = c.rope.pairs_by_place[1];
+  const std::vector<std::int32_t> sections{static_cast<std::int32_t>(c.rope.size / 2 - lines - columns),
+                                           static_cast<std::int32_t>(lines), static_cast<std::int32_t>(columns), 0};
+  Setter(to, c).set("rope.dimension_sections", sections);
+}
+
 void set_gguf_delta(io::GgufWriter& to, const DecoderConfig& c) {
   // Positions in time, height and width, which are one for text, take turns.
   const std::int64_t pairs = c.rope.size / 2;

@@ -162,4 +162,18 @@ void read_gemma4(const Json& json, DecoderConfig& c) {
   c.each_layer = std::move(layers);
 }
 
+void read_places(const Json& json, DecoderConfig& c) {
+  for (const char* name : {"rope_parameters", "rope_scaling"}) {
+    const Json* rope = field(json, name);
+    const Json* sections = rope != nullptr ? field(*rope, "mrope_section") : nullptr;
+    if (sections == nullptr) continue;
+    const bool numbers =
+        sections->is_array() && sections->size() == 3 &&
+        std::all_of(sections->begin(), sections->end(), [](auto& one) { return one.is_number_integer(); });
+    if (!numbers) throw FormatError(fmt::format("'mrope_section' of {} is no list of three whole numbers", name));
+    c.rope.pairs_by_place = {sections->at(1).get<std::int64_t>(), sections->at(2).get<std::int64_t>()};
+    return;
+  }
+}
+
 }  // namespace etna::models

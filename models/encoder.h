@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,7 +17,12 @@
 #include <etna/nn/dropout.h>
 #include <etna/nn/module.h>
 
-/// Text encoders, which read a text in both directions: BERT and what followed it.
+namespace etna::data::transforms {
+enum class ResampleFilter;
+}
+
+/// Text encoders, which read a text in both directions: BERT and what followed it. And vision towers, encoders of
+/// pictures for decoders.
 namespace etna::models {
 
 /// How the vectors of a text's tokens become one: their mean, that of the first token, or that of the last one.
@@ -53,6 +59,7 @@ struct EncoderConfig {
   /// Norms in front of the sublayers, but for the first, and one behind the last block (ModernBERT). Else a norm behind
   /// each sum.
   bool pre_norm = false;
+  bool first_norm = false;  ///< also in front of the first sublayer, where norms come first
   bool norm_bias = true;
   bool attention_bias = true;
   bool ffn_bias = true;
@@ -99,6 +106,7 @@ struct EncoderSight {
   Tensor documents = {};  ///< as AttentionSettings::documents
   Tensor mask = {};    ///< of layers that see whole texts, where documents do not suffice: [B or 1, heads or 1, T, T]
   Tensor window = {};  ///< of layers with a window, bool; undefined: no text is longer
+  Tensor cosines = {}, sines = {};  ///< [T, head_size / 2]: rotations of queries and keys; undefined: as positions say
 };
 
 /// A tensor that follows what it is used with to its device.
@@ -121,7 +129,7 @@ class EncoderBlock : public nn::Module {
   /// @param x [B, T, width] @return the same
   Tensor forward(const Tensor& x, const EncoderSight& sight) const;
 
-  Owned<Norm> attention_norm;  ///< null in the first block where norms come first
+  Owned<Norm> attention_norm;  ///< null in the first block where norms come first but for that one
   Projection qkv;              ///< queries, keys and values, rows one below the other
   Projection output;           ///< of attention
   Norm ffn_norm;
@@ -227,6 +235,142 @@ struct DenseLayer {
   /// @param x [..., in] f32, on the CPU @return [..., out]
   Tensor operator()(const Tensor& x) const;
 };
+
+// ---- Vision towers, which make rows of a decoder's width from pictures.
+
+/// How the vectors of patches become rows for a decoder.
+enum class PatchMerge : std::uint8_t {
+  average,  ///< the mean of a square of patches, normed, times a matrix (Gemma 3)
+  shuffle,  ///< a square of patches side by side, times a matrix (Idefics 3, SmolVLM)
+  layers    ///< the same of normed patches, through two matrices with an activation between them (Qwen3-VL)
+};
+/// How a picture becomes what a tower reads.
+enum class PictureFit : std::uint8_t {
+  square,  ///< scaled to a square
+  tiles,   ///< scaled to squares beside and below each other, and then once more to a single one
+  area     ///< scaled to whole squares of patches, to an area between two limits; about as it is within them
+};
+
+/// The design of a vision tower, how pictures become its input, and how a prompt holds its rows.
+struct VisionConfig {
+  std::string family = "gemma3";  ///< as Hugging Face names it ('model_type')
+  EncoderConfig blocks;           ///< their sizes; norms come first
+  std::int64_t image_size = 0;    ///< pixels of a square's side; of PictureFit::area: of the learned positions' one
+  std::int64_t patch_size = 0;    ///< pixels of a patch's side
+  std::int64_t merge = 1;         ///< patches of the side of a square that becomes one row
+  std::int64_t decoder_width = 0;
+  PatchMerge merges = PatchMerge::average;
+  bool rotary = false;                      ///< queries and keys turn by line and column, besides learned positions
+  std::vector<std::int64_t> deep_layers{};  ///< blocks behind which patches become ImageRows::deep, ascending
+
+  PictureFit fit = PictureFit::square;
+  data::transforms::ResampleFilter filter{};
+  std::vector<double> mean{0.5, 0.5, 0.5}, deviation{0.5, 0.5, 0.5};  ///< of channels, from 0 to 1
+  bool splits = true;                                                 ///< tiles: not only the single one
+  std::int64_t longest_edge = 0;                                      ///< tiles: pixels, before it is cut
+  std::int64_t least_pixels = 0, most_pixels = 0;                     ///< area
+
+  bool both_ways = false;  ///< as PromptImages
+
+  std::int64_t patches_per_side() const { return image_size / patch_size; }
+  /// @throws FormatError naming the field that makes no tower
+  void check() const;
+};
+
+/// From a config.json of Hugging Face and what is beside it. @param preprocessor the text of preprocessor_config.json;
+/// empty: there is none @throws FormatError for another kind of model, and for a design that does not run here
+VisionConfig vision_config(std::string_view json, std::string_view preprocessor, const std::string& name);
+/// From the metadata of a GGUF file of llama.cpp's kind "mmproj". @throws FormatError
+VisionConfig vision_config(const io::GgufFile& file);
+
+/// Makes rows for a decoder from the vectors of patches.
+class VisionProjector : public nn::Module {
+ public:
+  /// @param config must outlive this @param deep the norm is of a square of patches together
+  VisionProjector(Weights& weights, const std::string& name, const VisionConfig& config, bool deep = false);
+  /// @param x [B, lines · columns, width] @param lines of patches @return [B, rows, decoder width]
+  Tensor forward(const Tensor& x, std::int64_t lines) const;
+
+  Owned<Norm> norm;         ///< null where there is none
+  Owned<Projection> first;  ///< null where there is one matrix
+  Projection last;
+
+ private:
+  const VisionConfig& config_;
+  const bool deep_;
+};
+
+/// The encoder of pictures: patches, blocks, and projectors to a decoder's width.
+class VisionTower : public nn::Module {
+ public:
+  VisionTower(VisionTower&&) = delete;
+  VisionTower& operator=(VisionTower&&) = delete;
+  /// @throws FormatError as VisionConfig::check()
+  VisionTower(const VisionConfig& config, Weights& weights);
+
+  struct Output {
+    Tensor rows;               ///< [B, N, decoder width]
+    std::vector<Tensor> deep;  ///< the same, behind each of VisionConfig::deep_layers
+  };
+  /// @param patches [B, lines · columns, 3 · patch_size²], line after line: a patch's red, green and blue lines
+  /// @throws ShapeError for another size, and for lines and columns that are no whole squares
+  Output forward(const Tensor& patches, std::int64_t lines) const;
+
+  const VisionConfig config;
+  Projection patch_embedding;
+  Projection position_embedding;  ///< [patches_per_side², width]
+  nn::ModuleList<EncoderBlock> blocks;
+  Owned<Norm> norm;  ///< behind the last block, or null
+  VisionProjector projector;
+  nn::ModuleList<VisionProjector> deep;
+
+ private:
+  Tensor positions(std::int64_t lines, std::int64_t columns, Device device) const;
+};
+
+/// The tokens of a prompt with images, to be given to a generator together.
+struct PicturePrompt {
+  std::vector<std::int32_t> tokens;
+  std::shared_ptr<const PromptImages> images;  ///< null where there are none
+};
+
+/// A vision tower from files, which turns pictures and text into prompts.
+///     auto vision = models::load_vision("gemma-3-4b-it");
+///     auto prompt = vision->prompt(tokenizer, "What is this?", {data::read_image("cat.jpg", data::ImageMode::rgb)});
+///     generator.generate(prompt.tokens, {.images = prompt.images}, print);
+class VisionModel {
+ public:
+  VisionModel(const VisionConfig& config, Weights& weights, Device device);
+
+  /// The text in whose place an image stands in a prompt: "<start_of_image>".
+  std::string_view marker() const;
+  /// The text behind markers for so many pictures, unless it has markers.
+  std::string marked(std::string text, std::size_t pictures) const;
+  /// @param parts with marker() in the places of images, all together as many as pictures
+  /// @param pictures u8 [3, H, W]
+  /// @throws Error for another number of markers, or a tokenizer without the tokens for images; ShapeError, DtypeError
+  /// for other pictures
+  PicturePrompt prompt(const data::Tokenizer& tokenizer, std::span<const data::TextPart> parts,
+                       std::span<const Tensor> pictures, bool add_special = true) const;
+  /// The same of marked() text, in which special tokens are ordinary text.
+  PicturePrompt prompt(const data::Tokenizer& tokenizer, const std::string& text, std::span<const Tensor> pictures,
+                       bool add_special = true) const;
+  /// What a decoder reads in the place of a picture: of PictureFit::tiles, line after line, and last that of all of it.
+  /// @param picture u8 [3, H, W] @throws ShapeError, DtypeError
+  std::vector<ImageRows> rows(const Tensor& picture) const;
+
+  VisionTower tower;
+
+ private:
+  const Device device_;
+};
+
+/// Whether a file or a folder says that it has a vision tower of a kind that runs here. Reads its config alone.
+bool has_vision(const FilePath& path);
+/// Reads the vision tower of a folder of Hugging Face, or of a GGUF file of llama.cpp's kind "mmproj". @param options
+/// only device and trainable apply
+/// @throws FormatError naming the file for what is missing, damaged or does not run here; for a model that sees nothing
+std::unique_ptr<VisionModel> load_vision(const FilePath& path, const LoadOptions& options = {});
 
 /// How a model makes an embedding of a text.
 struct EmbeddingSettings {

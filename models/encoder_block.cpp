@@ -33,7 +33,7 @@ const Tensor& ConstantTensor::on(Device device) const {
 }
 
 EncoderBlock::EncoderBlock(Weights& weights, const std::string& name, const EncoderConfig& config, std::int64_t layer)
-    : attention_norm(config.pre_norm && layer == 0
+    : attention_norm(config.pre_norm && !config.first_norm && layer == 0
                          ? nullptr
                          : std::make_unique<Norm>(weights, name + ".attention_norm", NormKind::layer, config.width,
                                                   config.norm_eps, config.norm_bias)),
@@ -59,7 +59,7 @@ Tensor EncoderBlock::attend(const Tensor& x, const EncoderSight& sight) const {
   const Tensor& mask = near ? sight.window : sight.mask;
   AttentionSettings settings{.mask = mask, .scale = 1 / std::sqrt(static_cast<double>(config_.head_size))};
   if (!mask.defined()) settings.documents = sight.documents;
-  const bool rotary = config_.positions == PositionKind::rotary;
+  const bool turned = sight.cosines.defined(), rotary = turned || config_.positions == PositionKind::rotary;
   if (!rotary && !mask.defined()) return output(self_attention(rows, config_.heads, config_.heads, settings));
   const std::int64_t batch = x.size(0), steps = x.size(1), width = config_.head_rows();
   const auto heads_of = [&](std::int64_t part) {
@@ -67,8 +67,11 @@ Tensor EncoderBlock::attend(const Tensor& x, const EncoderSight& sight) const {
         .reshape({batch, steps, config_.heads, config_.head_size})
         .transpose(1, 2);
   };
-  Tensor q = heads_of(0), k = heads_of(1);
-  if (rotary) q = rope(q, frequencies_.on(x.device())), k = rope(k, frequencies_.on(x.device()));
+  const auto rotated = [&](const Tensor& heads) {
+    if (turned) return apply_rotary(heads, sight.cosines, sight.sines);
+    return rotary ? rope(heads, frequencies_.on(x.device())) : heads;
+  };
+  const Tensor q = rotated(heads_of(0)), k = rotated(heads_of(1));
   return output(dot_product_attention(q, k, heads_of(2), settings).transpose(1, 2).reshape({batch, steps, width}));
 }
 

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 
 #include <fmt/format.h>
 
@@ -47,13 +46,6 @@ EncoderModel load_encoder_folder(const FilePath& path, const LoadOptions& option
     if (model.tokenizer == nullptr && is_file(path / name)) model.tokenizer = data::load_tokenizer(path / name);
   }
   return model;
-}
-
-bool begins_as_gguf(const FilePath& path) {
-  std::ifstream in(std::filesystem::path(path), std::ios::binary);
-  char magic[4] = {};
-  in.read(magic, sizeof magic);
-  return std::string_view(magic, 4) == "GGUF";
 }
 
 }  // namespace

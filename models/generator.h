@@ -55,6 +55,9 @@ struct GenerationOptions {
   std::int64_t adapter = -1;  ///< index of stack_adapters(); -1: none. Sequences of one step may differ
   /// Log-probabilities with each token: -1: none; else of the token and of this many most probable ones, up to 20.
   std::int64_t logprobs = -1;
+  /// Images in the prompt, whose rows are on the device of the embedding. Other prompts do not reuse what the cache has
+  /// of this one. Not together with `endless`, and not where the model is divided over ranks.
+  std::shared_ptr<const PromptImages> images = {};
 };
 
 enum class StopReason : std::uint8_t { none, stop_token, max_tokens, context_full, left, failed };
@@ -148,8 +151,9 @@ class Generator {
                       const std::function<bool(std::int32_t)>& seen);
 
   /// Logits of all positions of a given text, [T, vocabulary]; leaves the cache unchanged.
-  /// @throws IndexError for a token outside the vocabulary; CacheFull
-  Tensor logits(std::span<const std::int32_t> tokens, std::int64_t adapter = -1);
+  /// @param images in the text, as GenerationOptions::images; null: none
+  /// @throws IndexError for a token outside the vocabulary; CacheFull; as begin() for images
+  Tensor logits(std::span<const std::int32_t> tokens, std::int64_t adapter = -1, const PromptImages* images = nullptr);
   /// Log-probabilities of the tokens of a given text, each behind those before it, in as little memory as a few rows of
   /// logits take; leaves the cache unchanged.
   /// @param top also so many most probable tokens at each position, 0 to kMaxLogprobs
@@ -226,6 +230,9 @@ class Generator {
   Slot& take_slot(std::span<const std::int32_t> prompt, const GenerationOptions& options);
   void read_chunk(Slot& slot);
   Tensor read_rows(const Slot& slot, std::span<const std::int32_t> tokens, std::int64_t at, std::int32_t next);
+  void check_images(const PromptImages& images, std::int64_t length) const;
+  std::optional<ImageChunk> image_chunk(const PromptImages* images, std::int64_t length, std::int64_t at,
+                                        std::int64_t count) const;
   bool captures_prompt(std::int64_t tokens) const;
   bool can_capture() const;
   Tensor same_on_all_ranks(const Tensor& tokens) const;

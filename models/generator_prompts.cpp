@@ -69,6 +69,9 @@ Generator::Slot& Generator::take_slot(std::span<const std::int32_t> prompt, cons
   check_options(options, model_.config.vocabulary);
   check_adapter(options.adapter);
   const auto length = static_cast<std::int64_t>(prompt.size());
+  if (options.images != nullptr) check_images(*options.images, length);
+  if (options.images != nullptr && options.endless)
+    throw Error("Generator: a text with images cannot go on without its middle; set endless to false");
   if (length > model_.config.context) {
     throw Error(
         fmt::format("Generator: the prompt has {} tokens; the model's context is {}", length, model_.config.context));
@@ -79,7 +82,8 @@ Generator::Slot& Generator::take_slot(std::span<const std::int32_t> prompt, cons
                             slots_.size()));
   const NoGrad no_grad;
   if (!busy()) width_ = 0;  // long sequences have ended
-  const KvCache::Started started = cache_.start(prompt, options.adapter);
+  // Tokens in the places of images do not tell one image from another.
+  const KvCache::Started started = cache_.start(options.images != nullptr ? prompt.first(1) : prompt, options.adapter);
   try {
     cache_.reserve(started.id, length);
   } catch (...) {
@@ -154,6 +158,7 @@ Generator::Id Generator::read_whole(std::span<const std::int32_t> prompt, const 
 /// Tokens of a prompt's next chunk. Where layers keep a state, one ends with the last block that others may reuse.
 std::int64_t Generator::next_chunk(const Slot& slot) const {
   const std::int64_t count = std::min(options_.chunk, slot.prompt - slot.position);
+  if (slot.options.images != nullptr) return whole_images(*slot.options.images, slot.position, count);
   const std::int64_t shared = (slot.prompt - 1) / kCacheBlock * kCacheBlock;
   const bool keeps = cache_.keeps_states() && options_.cache.reuse_prefixes && slot.position < shared;
   return keeps ? std::min(count, shared - slot.position) : count;
@@ -167,7 +172,8 @@ void Generator::read_chunk(Slot& slot) {
                                 slot.tokens[std::min(end, slot.tokens.size() - 1)]);
   slot.position += count;
   times_.prompt_tokens += count;
-  if (slot.position == (slot.prompt - 1) / kCacheBlock * kCacheBlock) cache_.keep_state(slot.cached, slot.position);
+  if (slot.options.images == nullptr && slot.position == (slot.prompt - 1) / kCacheBlock * kCacheBlock)
+    cache_.keep_state(slot.cached, slot.position);
   if (slot.position < slot.prompt) return;
   slot.reading = false;
   slot.generated = 1;
@@ -177,8 +183,8 @@ void Generator::read_chunk(Slot& slot) {
   if (draft_) draft_->join(static_cast<std::size_t>(&slot - slots_.data()), slot.tokens);
 }
 
-/// Reads chunks of prompts, in turns, as many as one chunk has tokens. A sequence's chunks are the same whoever else is
-/// being read: a prompt waits for the next step rather than that its chunk is cut.
+/// Reads chunks of prompts, in turns, as many as one chunk has tokens, but at least one of them. A sequence's chunks are
+/// the same whoever else is being read: a prompt waits for the next step rather than that its chunk is cut.
 void Generator::read_prompts() {
   const auto begin = PromptClock::now();
   std::int64_t room = options_.chunk;
@@ -186,7 +192,8 @@ void Generator::read_prompts() {
   while (true) {
     Slot* next = nullptr;
     for (Slot& slot : slots_)
-      if (slot.reading && next_chunk(slot) <= room && (next == nullptr || slot.turn < next->turn)) next = &slot;
+      if (slot.reading && (next_chunk(slot) <= room || !any) && (next == nullptr || slot.turn < next->turn))
+        next = &slot;
     if (next == nullptr) break;
     room -= next_chunk(*next);
     any = true;
@@ -207,11 +214,13 @@ void Generator::read_prompts() {
 Tensor Generator::read_rows(const Slot& slot, std::span<const std::int32_t> tokens, std::int64_t at,
                             std::int32_t next) {
   const std::int64_t index = &slot - slots_.data(), count = std::ssize(tokens);
-  if (captures_prompt(count)) return read_captured(tokens, at, next, slot.options.adapter, slot.cached);
+  const std::optional<ImageChunk> images = image_chunk(slot.options.images.get(), slot.prompt, at, count);
+  if (!images && captures_prompt(count)) return read_captured(tokens, at, next, slot.options.adapter, slot.cached);
   const Tensor positions = from_vector(std::vector<std::int32_t>{static_cast<std::int32_t>(at)}, options_.device);
-  const DecoderCache cache =
+  DecoderCache cache =
       with_states({&cache_.layers(), {table_.slice(0, index, index + 1), positions}, adapter_row(slot.options.adapter)},
                   state_rows_.defined() ? state_rows_.slice(0, index, index + 1) : Tensor());
+  cache.images = images ? &*images : nullptr;
   std::vector<std::int32_t> all(tokens.begin(), tokens.end());
   all.push_back(next);
   const Tensor there = from_vector(all, {1, count + 1}, options_.device);
@@ -297,11 +306,13 @@ void Generator::check_range(Slot& slot) {
   const double least = slot.range[0].get(), most = slot.range[1].get();
   slot.range.clear();
   check_logits_range(least, most, model_.config.vocabulary > 1, "the prompt");
-  if (slot.dropped == 0) cache_.share(slot.cached, std::span(slot.tokens).first(static_cast<std::size_t>(slot.prompt)));
+  if (slot.dropped == 0 && slot.options.images == nullptr)
+    cache_.share(slot.cached, std::span(slot.tokens).first(static_cast<std::size_t>(slot.prompt)));
 }
 
-Tensor Generator::logits(std::span<const std::int32_t> tokens, std::int64_t adapter) {
+Tensor Generator::logits(std::span<const std::int32_t> tokens, std::int64_t adapter, const PromptImages* images) {
   const auto write = [&](CallWriter& call) {
+    if (images != nullptr) throw Error("Generator: a model that is divided over ranks reads no images");
     call.put_all(tokens);
     call.put(adapter);
   };
@@ -309,9 +320,11 @@ Tensor Generator::logits(std::span<const std::int32_t> tokens, std::int64_t adap
     const NoGrad no_grad;
     check_tokens(tokens, model_.config.vocabulary, "the text");
     check_adapter(adapter);
+    if (images != nullptr) check_images(*images, std::ssize(tokens));
     if (tokens.empty()) return zeros({0, model_.config.vocabulary}, options_.device);
     std::vector<Tensor> parts;
-    for (TextReading reading(*this, tokens, adapter); !reading.done();) parts.push_back(model_.head(reading.next()));
+    for (TextReading reading(*this, tokens, adapter, images); !reading.done();)
+      parts.push_back(model_.head(reading.next()));
     return parts.size() == 1 ? parts[0] : cat(parts, 0);
   });
 }

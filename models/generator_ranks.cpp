@@ -132,9 +132,10 @@ GenerationOptions Generator::Ranks::own(const GenerationOptions& options) {
 
 /// Names all fields, so that one that comes later is not forgotten here.
 void Generator::Ranks::write(CallWriter& out, const GenerationOptions& options) {
-  const auto& [max_tokens, sampling, stop_tokens, endless, sinks, grammar, adapter, logprobs] = options;
+  const auto& [max_tokens, sampling, stop_tokens, endless, sinks, grammar, adapter, logprobs, images] = options;
   const auto& [temperature, top_k, top_p, min_p, typical_p, repetition_penalty, presence_penalty, frequency_penalty,
                logit_bias, seed] = sampling;
+  if (images != nullptr) throw Error("Generator: a model that is divided over ranks reads no images");
   out.put(max_tokens);
   for (const double number :
        {temperature, top_p, min_p, typical_p, repetition_penalty, presence_penalty, frequency_penalty})

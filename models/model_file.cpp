@@ -16,6 +16,7 @@
 #include <etna/models/internal/latent_tensors.h>
 #include <etna/models/internal/model_source.h>
 #include <etna/models/internal/mtp_head.h>
+#include <etna/models/internal/vision_names.h>
 #include <etna/models/internal/weight_names.h>
 #include <etna/tensor/internal/name_list.h>
 #include <etna/tensor/io/checkpoint.h>
@@ -121,6 +122,7 @@ Model load_folder(const FilePath& path, const LoadOptions& options) {
   const DecoderConfig config = config_to_load(folder_config(path), options);
   const io::ShardedSafetensors file(path);
   const HasTensor has = names_of(file);
+  const bool sees = has_vision(path);
   const ExpertRules& experts = architecture_of(config).experts;
   StoredWeights weights(path.string(),
                         experts.in_by_out ? experts_by_row(path.string(), tensors_of(file), experts) : tensors_of(file),
@@ -139,7 +141,7 @@ Model load_folder(const FilePath& path, const LoadOptions& options) {
   check_unused(path.string(), weights.unused(file.names()), [&](const std::string& name) {
     const bool head = name.ends_with(hugging_face_part(architecture_of(config), "output") + ".bias");
     const bool known = (config.ternary_scales && name.ends_with("_scale")) ||
-                       (experts.in_by_out && is_part_of_experts(name)) ||
+                       (experts.in_by_out && is_part_of_experts(name)) || (sees && is_of_vision(name)) ||
                        (options.headless && (head || name == kScoreHead));
     return known ? UnusedTensor::known : hugging_face_unused(config, has, name);
   });

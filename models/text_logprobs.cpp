@@ -5,6 +5,7 @@
 
 #include <etna/autograd/autograd.h>
 #include <etna/models/internal/generator_ranks.h>
+#include <etna/models/internal/generator_slots.h>
 #include <etna/models/internal/text_reading.h>
 #include <etna/models/model_file.h>
 #include <etna/tensor/ops.h>
@@ -17,10 +18,12 @@ constexpr std::int64_t kLogitsAtOnce = std::int64_t{8} << 20;
 
 }  // namespace
 
-TextReading::TextReading(Generator& generator, std::span<const std::int32_t> tokens, std::int64_t adapter)
+TextReading::TextReading(Generator& generator, std::span<const std::int32_t> tokens, std::int64_t adapter,
+                         const PromptImages* images)
     : generator_(generator),
       tokens_(tokens.begin(), tokens.end()),
       adapter_(adapter),
+      images_(images),
       cached_(generator.cache_.start({}).id) {
   if (tokens_.empty()) return;
   KvCache& cache = generator_.cache_;
@@ -47,13 +50,15 @@ TextReading::~TextReading() {
 Tensor TextReading::next() {
   const NoGrad no_grad;
   const Device device = generator_.options_.device;
-  const std::int64_t count = std::min(generator_.options_.chunk, std::ssize(tokens_) - at_);
+  std::int64_t count = std::min(generator_.options_.chunk, std::ssize(tokens_) - at_);
+  if (images_ != nullptr) count = whole_images(*images_, at_, count);
+  const std::optional<ImageChunk> chunk = generator_.image_chunk(images_, std::ssize(tokens_), at_, count);
   const std::vector<std::int32_t> part(tokens_.begin() + at_, tokens_.begin() + at_ + count);
   const Tensor positions = from_vector(std::vector<std::int32_t>{static_cast<std::int32_t>(at_)}, device);
-  const Tensor x = generator_.model_.extend(
-      from_vector(part, {1, count}, device),
-      generator_.with_states({&generator_.cache_.layers(), {row_, positions}, generator_.adapter_row(adapter_)},
-                             states_));
+  DecoderCache cache = generator_.with_states(
+      {&generator_.cache_.layers(), {row_, positions}, generator_.adapter_row(adapter_)}, states_);
+  cache.images = chunk ? &*chunk : nullptr;
+  const Tensor x = generator_.model_.extend(from_vector(part, {1, count}, device), cache);
   at_ += count;
   return x.select(0, 0);
 }

@@ -21,6 +21,10 @@ void llama(DecoderConfig& c) {
 }
 void qwen2(DecoderConfig& c) { c.query_bias = true; }
 void qwen3(DecoderConfig& c) { c.query_key_norm = true; }
+void qwen3_vl_text(DecoderConfig& c) {
+  qwen3(c);
+  c.rope.pairs_by_place = {20, 20};
+}
 void gpt2(DecoderConfig& c) {
   c.norm = NormKind::layer;
   c.norm_bias = c.query_bias = c.output_bias = c.ffn_bias = c.tied = true;
@@ -140,6 +144,14 @@ constexpr Architecture kAll[] = {
      .asks_classifiers = true,
      .attention_bias = AttentionBias::all,
      .window_is_asked_for = true},
+    {.gguf = "qwen3vl",
+     .hugging_face = "qwen3_vl_text",
+     .apply = qwen3_vl_text,
+     .attention_bias = AttentionBias::all,
+     .rope_base = 5e6,
+     .read_gguf = read_gguf_places,
+     .set_gguf = set_gguf_places,
+     .read_json = read_places},
     gemma_row("gemma", "gemma", gemma),
     gemma2_row(),
     gemma3_row("gemma3", "gemma3_text", gemma3),

@@ -35,6 +35,10 @@ const char* gemma4_differs(const DecoderConfig& config);
 /// Architecture::divides_still_pairs
 std::vector<float> divisors_of_still_pairs(const DecoderConfig& config);
 void read_gguf_llama4(const GgufFields& fields, DecoderConfig& config);
+/// RopeConfig::pairs_by_place
+void read_places(const nlohmann::json& json, DecoderConfig& config);
+void read_gguf_places(const GgufFields& fields, DecoderConfig& config);
+void set_gguf_places(io::GgufWriter& to, const DecoderConfig& config);
 /// n where layers n - 1, 2n - 1 ... have experts.
 void set_gguf_expert_step(io::GgufWriter& to, const DecoderConfig& config);
 const char* llama4_differs(const DecoderConfig& config);

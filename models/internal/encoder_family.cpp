@@ -168,6 +168,9 @@ const EncoderFamily& family_of(const EncoderConfig& config) {
 }
 
 void refuse_encoder(std::string_view name) {
+  if (name == "clip")
+    throw FormatError(
+        "'clip' is the vision tower of a model, which writes no text; name the model, and it by --mmproj");
   if (find_encoder_hugging_face(name) == nullptr && find_encoder_gguf(name) == nullptr) return;
   throw FormatError(fmt::format(
       "'{}' is a text encoder, which writes no text; etna embed makes vectors of texts with it, etna rerank sorts them",

@@ -59,7 +59,8 @@ StoredPlaces within_gate_and_up(const EncoderConfig& config, const HasTensor& ha
   return {std::move(both)};
 }
 
-/// One matrix, or three below each other. @param place of a part that has a tensor of its own in the file
+}  // namespace
+
 StoredPlaces encoder_qkv(const EncoderConfig& config, const HasTensor& has,
                          const std::function<StoredPlace(const std::string& part)>& place) {
   StoredPlace whole = place("qkv");
@@ -71,8 +72,6 @@ StoredPlaces encoder_qkv(const EncoderConfig& config, const HasTensor& has,
   }
   return three;
 }
-
-}  // namespace
 
 std::string encoder_prefix(const EncoderConfig& config, const HasTensor& has) {
   const EncoderFamily& family = family_of(config);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include <etna/models/encoder.h>
@@ -15,6 +16,10 @@ std::string encoder_prefix(const EncoderConfig& config, const HasTensor& has);
 StoredWeights::Locate encoder_places(const EncoderConfig& config, const std::string& prefix, const HasTensor& has);
 StoredWeights::Locate gguf_encoder_places(const EncoderConfig& config, const HasTensor& has);
 UnusedTensor encoder_unused(const std::string& prefix, const std::string& name);
+
+/// One matrix, or three below each other. @param place of a part that has a tensor of its own in the file
+StoredPlaces encoder_qkv(const EncoderConfig& config, const HasTensor& has,
+                         const std::function<StoredPlace(const std::string& part)>& place);
 
 /// A GGUF file's name of an encoder's weight; queries, keys and values are "qkv", or "query", "key" and "value".
 std::string gguf_encoder_name(const EncoderConfig& config, const std::string& name);

@@ -31,6 +31,10 @@ std::uint64_t prompt_bytes(const DecoderConfig& config, std::int64_t tokens);
 /// The tokens of the step that reads a chunk of so many: 16, 32, 48, 64, 96, 128, 192, …, 512, 640, 768, …
 std::int64_t captured_prompt_rows(std::int64_t tokens);
 
+/// The size of a prompt's next chunk from `at` on, of which no image is cut: it ends before an image that begins in it,
+/// or else with the image. @param count of tokens
+std::int64_t whole_images(const PromptImages& images, std::int64_t at, std::int64_t count);
+
 /// Which captured step it is: everything that changes what is captured.
 struct StepKind {
   bool guesses = false, greedy = false, counts = false, bias = false, grammar = false;

@@ -26,6 +26,13 @@ bool is_file(const FilePath& path) {
   return std::filesystem::is_regular_file(path, ignored);
 }
 
+bool begins_as_gguf(const FilePath& path) {
+  std::ifstream in(std::filesystem::path(path), std::ios::binary);
+  char magic[4] = {};
+  in.read(magic, sizeof magic);
+  return std::string_view(magic, 4) == "GGUF";
+}
+
 const quant::BlockFormat* format_of(DType dtype) {
   return dtype == f32 || dtype == f16 || dtype == bf16 ? &quant::format_named(dtype == f32   ? "F32"
                                                                               : dtype == f16 ? "F16"

@@ -18,6 +18,7 @@ namespace etna::models {
 /// @throws FormatError for a file that cannot be read
 std::string read_text(const FilePath& file);
 bool is_file(const FilePath& path);
+bool begins_as_gguf(const FilePath& path);
 
 /// The plain format of a dtype, or null.
 const quant::BlockFormat* format_of(DType dtype);

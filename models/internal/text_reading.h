@@ -13,8 +13,9 @@ namespace etna::models {
 /// run between two chunks.
 class TextReading {
  public:
-  /// @param generator must outlive this object @throws CacheFull
-  TextReading(Generator& generator, std::span<const std::int32_t> tokens, std::int64_t adapter);
+  /// @param generator, images must outlive this object @throws CacheFull
+  TextReading(Generator& generator, std::span<const std::int32_t> tokens, std::int64_t adapter,
+              const PromptImages* images = nullptr);
   ~TextReading();
   TextReading(const TextReading&) = delete;
   TextReading& operator=(const TextReading&) = delete;
@@ -27,6 +28,7 @@ class TextReading {
   Generator& generator_;
   const std::vector<std::int32_t> tokens_;
   const std::int64_t adapter_;
+  const PromptImages* images_;
   KvCache::Id cached_ = -1;
   std::int64_t at_ = 0;
   Tensor row_, states_;  ///< its blocks [1, M] and the row of its state [1], both i32

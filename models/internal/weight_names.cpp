@@ -226,7 +226,8 @@ std::string hugging_face_prefix(const DecoderConfig& config, const HasTensor& ha
   std::string prefix;
   for (const std::string_view candidate :
        {a.prefix, std::string_view("model."), std::string_view("transformer."),
-        std::string_view("language_model.model."), std::string_view("model.language_model.")})
+        std::string_view("language_model.model."), std::string_view("model.language_model."),
+        std::string_view("model.text_model.")})
     if (has(std::string(candidate) + table)) prefix = candidate;
   return prefix;
 }
