@@ -47,8 +47,9 @@ std::vector<std::string> formats() {
 
 class Chat {
  public:
-  Chat(LoadedModel& model, const TextOptions& options, const AnswerForm& form)
+  Chat(LoadedModel& model, const Pictures& pictures, const TextOptions& options, const AnswerForm& form)
       : model_(model),
+        pictures_(pictures),
         options_(options),
         tokenizer_(tokenizer_of(model, options.model)),
         grammar_(form.grammar(tokenizer_, model.model.decoder->config.vocabulary)),
@@ -98,34 +99,45 @@ class Chat {
     if (!options_.system.empty()) messages_.push_back({"system", options_.system});
   }
 
-  std::vector<std::int32_t> prompt() const {
+  models::PicturePrompt prompt() const {
+    std::vector<data::TextPart> parts;
     if (!format_.empty()) {
-      const auto parts = format_ == kOwnTemplate ? data::format_chat_by_template(tokenizer_, messages_)
-                                                 : data::format_chat(format_, messages_);
-      return tokenizer_.encode_parts(parts);
+      parts = format_ == kOwnTemplate ? data::format_chat_by_template(tokenizer_, messages_)
+                                      : data::format_chat(format_, messages_);
+    } else {
+      std::string text;
+      for (const data::ChatMessage& message : messages_) text += message.content + "\n";
+      if (!sees()) return {tokenizer_.encode_prompt(text), nullptr};
+      parts.push_back({text});
     }
-    std::string text;
-    for (const data::ChatMessage& message : messages_) text += message.content + "\n";
-    return tokenizer_.encode_prompt(text);
+    if (!sees()) return {tokenizer_.encode_parts(parts), nullptr};
+    return pictures_.prompt(tokenizer_, parts, true);
+  }
+  /// Whether the conversation still has the images.
+  bool sees() const {
+    return std::any_of(messages_.begin(), messages_.end(),
+                       [&](const data::ChatMessage& message) { return pictures_.is_marked(message.content); });
   }
 
   void ask(const std::string& question) {
-    messages_.push_back({"user", question});
+    const bool begins = messages_.empty() || messages_.back().role == "system";
+    messages_.push_back({"user", begins ? pictures_.marked(question) : question});
     training::Interrupt interrupt;
     Answer answer(*model_.generator, tokenizer_, options_, interrupt, grammar_);
-    std::vector<std::int32_t> ids = prompt();
+    models::PicturePrompt all = prompt();
+    std::vector<std::int32_t>& ids = all.tokens;
     const std::int64_t room = model_.room();
     // The oldest questions go first, with their answers.
     while (static_cast<std::int64_t>(ids.size()) + std::min<std::int64_t>(options_.max_tokens, room / 4) > room &&
            drop_oldest())
-      ids = prompt();
+      all = prompt();
     if (std::ssize(ids) > room) {
       print_now(fmt::format("the question has {} tokens with its markup; at most {} fit\n", ids.size(), room));
       messages_.pop_back();
       return;
     }
     if (ids.empty()) ids.push_back(tokenizer_.bos().value_or(0));
-    answer.write(ids);
+    answer.write(ids, all.images);
     print_now("\n");
     messages_.push_back({"assistant", answer.text()});
   }
@@ -165,6 +177,7 @@ class Chat {
   }
 
   LoadedModel& model_;
+  const Pictures& pictures_;
   const TextOptions& options_;
   const data::Tokenizer& tokenizer_;
   const std::shared_ptr<models::TokenGrammar> grammar_;
@@ -186,13 +199,16 @@ int chat(const TextOptions& options) try {
   const auto receipt = on_all_ranks([&] { return first ? begin_receipt(options) : nullptr; });
   const AnswerForm form = on_all_ranks([&] { return AnswerForm(options.form); });
   if (receipt && !form.file().empty()) receipt->file("form", form.file());
+  if (receipt) add_image_files(*receipt, options);
+  Pictures pictures(options);
   LoadedModel model = open_model(options);
   if (!leads(model)) return 0;
+  pictures.open(model);
   if (receipt) {
     receipt->device(options.device, model.device);
     if (options.seed->count() > 0) receipt->seed("sampling", options.sampling.seed);
   }
-  Chat chat(model, options, form);
+  Chat chat(model, pictures, options, form);
   LineReader reader;
   while (const std::optional<std::string> line = next_line(reader)) {
     if (!chat.line(*line)) break;
@@ -215,6 +231,7 @@ Command add_chat(CLI::App& app) {
   add_model_options(*chat, *options);
   add_gpus_option(*chat, *options);
   add_guess_options(*chat, *options);
+  add_image_options(*chat, *options);
   chat->add_option("--system", options->system, "the system message before the conversation");
   chat->add_option("--format", options->format,
                    "the chat format; jinja: the model's own template (default: the format recognized from the "

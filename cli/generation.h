@@ -3,10 +3,13 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
+#include <etna/models/encoder.h>
 #include <etna/models/generator.h>
 #include <etna/models/model_file.h>
 
@@ -32,6 +35,8 @@ struct ModelOptions {
 };
 
 struct TextOptions : ModelOptions {
+  std::vector<std::string> images;  ///< files of pictures in the prompt
+  std::string mmproj;               ///< the file of the vision tower; empty: the model's folder
   std::string prompt, prompt_file, system, format;
   std::int64_t max_tokens = 256;
   bool endless = false, no_special = false;
@@ -50,6 +55,30 @@ struct LoadedModel {
 
   /// Tokens that a sequence has at most.
   std::int64_t room() const;
+};
+
+/// --image and --mmproj.
+void add_image_options(CLI::App& app, TextOptions& options);
+/// The pictures of a prompt, and the tower that reads them.
+class Pictures {
+ public:
+  /// Reads the files. @throws FormatError for those that are no pictures
+  explicit Pictures(const TextOptions& options);
+  ~Pictures();
+  bool empty() const { return pictures_.empty(); }
+  /// Reads the tower, if there are pictures. @throws FormatError for a model that sees nothing, or a tower of another
+  void open(const LoadedModel& model);
+  /// A text with places for the pictures, if it has none.
+  std::string marked(const std::string& text) const;
+  bool is_marked(const std::string& text) const;
+  /// @throws Error as models::VisionModel::prompt()
+  models::PicturePrompt prompt(const data::Tokenizer& tokenizer, std::span<const data::TextPart> parts,
+                               bool add_special) const;
+
+ private:
+  const TextOptions& options_;
+  std::vector<Tensor> pictures_;
+  std::unique_ptr<models::VisionModel> vision_;  ///< null where there are no pictures
 };
 
 /// What load_model() takes: of a training run's folder, the best checkpoint.

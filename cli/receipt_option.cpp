@@ -46,6 +46,11 @@ std::unique_ptr<training::Receipt> begin_receipt(const ModelOptions& options, bo
   return receipt;
 }
 
+void add_image_files(training::Receipt& receipt, const TextOptions& options) {
+  for (const std::string& image : options.images) receipt.file("image", image);
+  if (!options.images.empty() && !options.mmproj.empty()) receipt.file("mmproj", options.mmproj);
+}
+
 void add_generation(training::Receipt& receipt, const LoadedModel& model) {
   const models::GenerationTimes& times = model.generator->times();
   receipt.number("load_seconds", model.seconds);

@@ -26,6 +26,8 @@ std::unique_ptr<training::Receipt> begin_receipt(const std::string& file, bool f
 /// The same for a command that runs a model: with the files that the options name. @param always also without a file
 std::unique_ptr<training::Receipt> begin_receipt(const ModelOptions& options, bool always = false);
 
+/// The files of --image and --mmproj.
+void add_image_files(training::Receipt& receipt, const TextOptions& options);
 /// How many tokens were read and written, and how fast.
 void add_generation(training::Receipt& receipt, const LoadedModel& model);
 

@@ -50,10 +50,17 @@ int run_text(const TextOptions& options) try {
   if (receipt && !options.prompt_file.empty() && options.prompt_file != "-")
     receipt->file("prompt", options.prompt_file);
   if (receipt && !form.file().empty()) receipt->file("form", form.file());
+  Pictures pictures(options);
+  if (receipt) add_image_files(*receipt, options);
   LoadedModel model = open_model(options);
   if (!leads(model)) return 0;
   const data::Tokenizer& tokenizer = tokenizer_of(model, options.model);
-  std::vector<std::int32_t> ids = tokenizer.encode_prompt(prompt, {.add_special = !options.no_special});
+  pictures.open(model);
+  const data::TextPart marked{pictures.marked(prompt), data::SpecialTokens::as_text};
+  models::PicturePrompt placed;
+  if (!pictures.empty()) placed = pictures.prompt(tokenizer, std::span(&marked, 1), !options.no_special);
+  std::vector<std::int32_t> ids =
+      pictures.empty() ? tokenizer.encode_prompt(prompt, {.add_special = !options.no_special}) : placed.tokens;
   if (ids.empty()) ids.push_back(tokenizer.bos().value_or(tokenizer.eos().value_or(0)));
   if (std::ssize(ids) > model.room()) {
     print_error(fmt::format("the prompt has {} tokens, {} fit at once; give a shorter one{}", ids.size(), model.room(),
@@ -70,7 +77,7 @@ int run_text(const TextOptions& options) try {
   // What the model goes on with belongs to the text.
   print_now(prompt);
   try {
-    answer.write(ids);
+    answer.write(ids, placed.images);
   } catch (const models::SuspiciousWeights&) {
     print_now("\n");
     throw;
@@ -111,6 +118,7 @@ Command add_run(CLI::App& app) {
                                           "no terminal and no prompt is given");
   run->add_option("--prompt-file", options->prompt_file, "a file with it, whose last line break is left out")
       ->excludes(options->given_prompt);
+  add_image_options(*run, *options);
   run->add_flag("--no-special", options->no_special, "add no begin token to the prompt");
   run->add_flag("--endless", options->endless, "where the context is full, go on without the middle of the text");
   add_sampling_options(*run, *options);

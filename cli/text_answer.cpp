@@ -148,7 +148,8 @@ Answer::Answer(models::Generator& generator, const data::Tokenizer& tokenizer, c
   }
 }
 
-std::vector<std::int32_t> Answer::write(std::span<const std::int32_t> prompt) {
+std::vector<std::int32_t> Answer::write(std::span<const std::int32_t> prompt,
+                                        std::shared_ptr<const models::PromptImages> images) {
   data::StreamDecoder decoder(tokenizer_);
   for (const std::int32_t token : prompt)
     decoder.push(token);  // spaces at the start of an answer are not at that of a text
@@ -157,6 +158,7 @@ std::vector<std::int32_t> Answer::write(std::span<const std::int32_t> prompt) {
   options.stop_tokens = tokenizer_.end_tokens();
   options.endless = options_.endless;
   options.grammar = grammar_;
+  options.images = std::move(images);
   std::vector<std::int32_t> tokens;
   data::StopWords stops(options_.stop);
   text_.clear();

@@ -26,8 +26,9 @@ class Answer {
   /// All of them must outlive this object. @param grammar of the texts; null: any text
   Answer(models::Generator& generator, const data::Tokenizer& tokenizer, const TextOptions& options,
          const training::Interrupt& interrupt, std::shared_ptr<models::TokenGrammar> grammar = nullptr);
-  /// @return the tokens of the answer
-  std::vector<std::int32_t> write(std::span<const std::int32_t> prompt);
+  /// @param images in the prompt, or null @return the tokens of the answer
+  std::vector<std::int32_t> write(std::span<const std::int32_t> prompt,
+                                  std::shared_ptr<const models::PromptImages> images = nullptr);
   /// Of the next text.
   std::uint64_t seed() const { return seed_; }
   models::StopReason reason() const { return reason_; }

@@ -1,0 +1,68 @@
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include <etna/data/vision.h>
+#include <etna/device/error.h>
+#include <etna/dist/dist.h>
+
+#include "generation.h"
+#include "model_kind.h"
+
+namespace etna::cli {
+
+void add_image_options(CLI::App& app, TextOptions& options) {
+  // allow_extra_args(false): what follows the value may be the model.
+  app.add_option("--image", options.images,
+                 "a PNG or JPEG file that the model sees, in the place of the model's mark for images, or before the "
+                 "text; may be given several times")
+      ->take_all()
+      ->allow_extra_args(false);
+  app.add_option("--mmproj", options.mmproj,
+                 "the vision tower of a model in a GGUF file: llama.cpp's mmproj file of it");
+}
+
+Pictures::Pictures(const TextOptions& options) : options_(options) {
+  for (const std::string& file : options.images) {
+    require_plain_files(file);
+    pictures_.push_back(data::read_image(file, data::ImageMode::rgb));
+  }
+}
+
+void Pictures::open(const LoadedModel& model) {
+  if (empty()) return;
+  if (distributed::is_distributed()) throw Error("a model that is divided over processes reads no images");
+  const bool apart = !options_.mmproj.empty();
+  const std::filesystem::path path = apart ? std::filesystem::path(options_.mmproj) : model_path(options_.model);
+  require_plain_files(path);
+  if (!models::has_vision(path)) {
+    throw FormatError(
+        fmt::format("{}: has no vision tower that runs here, so it sees no images{}", path.string(),
+                    apart ? "" : "; that of a model in a GGUF file is in a file of its own, which --mmproj names"));
+  }
+  vision_ = models::load_vision(path, {.device = model.device});
+  const std::int64_t made = vision_->tower.config.decoder_width, width = model.model.decoder->config.width;
+  if (made != width) {
+    throw FormatError(
+        fmt::format("{}: its rows for images have {} numbers, those of {} have {}; it is of another model",
+                    path.string(), made, options_.model, width));
+  }
+}
+
+Pictures::~Pictures() = default;
+
+std::string Pictures::marked(const std::string& text) const {
+  return vision_ ? vision_->marked(text, pictures_.size()) : text;
+}
+
+bool Pictures::is_marked(const std::string& text) const {
+  return vision_ && text.find(vision_->marker()) != std::string::npos;
+}
+
+models::PicturePrompt Pictures::prompt(const data::Tokenizer& tokenizer, std::span<const data::TextPart> parts,
+                                       bool add_special) const {
+  if (vision_) return vision_->prompt(tokenizer, parts, pictures_, add_special);
+  return {tokenizer.encode_parts(parts, add_special), nullptr};
+}
+
+}  // namespace etna::cli
