@@ -25,7 +25,7 @@ void add_image_options(CLI::App& app, TextOptions& options) {
 Pictures::Pictures(const TextOptions& options) : options_(options) {
   for (const std::string& file : options.images) {
     require_plain_files(file);
-    pictures_.push_back(data::read_image(file, data::ImageMode::rgb));
+    pictures_.push_back(data::read_upright_image(file, data::ImageMode::rgb));
   }
 }
 

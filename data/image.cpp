@@ -50,13 +50,38 @@ Tensor decode_image(std::span<const std::byte> bytes, ImageMode mode) {
   throw FormatError("is neither a PNG nor a JPEG file, by its first bytes");
 }
 
-Tensor read_image(const FilePath& path, ImageMode mode) {
+namespace {
+
+template <typename Read>
+Tensor read_picture(const FilePath& path, Read read) {
   const io::MappedFile file(path, "a picture");
   try {
-    return decode_image({file.bytes(), file.size()}, mode);
+    return read(std::span<const std::byte>(file.bytes(), file.size()));
   } catch (const FormatError& error) {
     throw FormatError(fmt::format("{}: {}", path.string(), error.what()));
   }
+}
+
+/// A picture whose first line and column are where EXIF's orientation says that they are.
+Tensor upright(const Tensor& image, int orientation) {
+  const Tensor turned = orientation >= 5 ? image.transpose(1, 2) : image;
+  const bool mirrored = orientation == 2 || orientation == 3 || orientation == 6 || orientation == 7;
+  const bool upside_down = orientation == 3 || orientation == 4 || orientation == 7 || orientation == 8;
+  if (mirrored && upside_down) return turned.flip({1, 2}).contiguous();
+  return (mirrored ? turned.flip({2}) : upside_down ? turned.flip({1}) : turned).contiguous();
+}
+
+}  // namespace
+
+Tensor read_image(const FilePath& path, ImageMode mode) {
+  return read_picture(path, [&](std::span<const std::byte> bytes) { return decode_image(bytes, mode); });
+}
+
+Tensor read_upright_image(const FilePath& path, ImageMode mode) {
+  const GradMode off(false);
+  return read_picture(path, [&](std::span<const std::byte> bytes) {
+    return upright(decode_image(bytes, mode), codecs::exif_orientation(bytes));
+  });
 }
 
 void write_png(const FilePath& path, const Tensor& image) {

@@ -23,6 +23,10 @@ Tensor read_image(const FilePath& path, ImageMode mode = ImageMode::unchanged);
 /// The same from memory. @throws FormatError with text that fits after "FILE: "
 Tensor decode_image(std::span<const std::byte> bytes, ImageMode mode = ImageMode::unchanged);
 
+/// A picture as it is to be looked at: JPEG files of cameras may say in their EXIF part that it lies on its side or
+/// upside down, or is mirrored. @throws FormatError as read_image()
+Tensor read_upright_image(const FilePath& path, ImageMode mode = ImageMode::unchanged);
+
 /// Writes u8 [C, H, W] or [H, W], atomically. @throws DtypeError, ShapeError for another tensor; FormatError if the
 /// file cannot be written
 void write_png(const FilePath& path, const Tensor& image);

@@ -64,6 +64,58 @@ TEST(Image, JpegIsReadWithinItsLoss) {
   EXPECT_THAT([] { read_image(kFiles + "cmyk.jpg"); }, ThrowsMessage<FormatError>(HasSubstr("CMYK")));
 }
 
+/// A JPEG file with an EXIF segment. @param big the order of bytes in it
+std::string with_orientation(const std::string& jpeg, int orientation, bool big) {
+  const auto number = [big](std::size_t value, int count) {
+    std::string bytes;
+    for (int i = 0; i < count; ++i) bytes += static_cast<char>(value >> 8 * (big ? count - 1 - i : i) & 255);
+    return bytes;
+  };
+  const std::string entry =
+      number(0x0112, 2) + number(3, 2) + number(1, 4) + number(static_cast<std::size_t>(orientation), 2) + number(0, 2);
+  const std::string other = number(0x010f, 2) + number(3, 2) + number(1, 4) + number(5, 2) + number(0, 2);
+  const std::string tiff =
+      (big ? "MM" : "II") + number(42, 2) + number(8, 4) + number(2, 2) + other + entry + number(0, 4);
+  const std::string exif = std::string("Exif\0\0", 6) + tiff;
+  const std::size_t size = exif.size() + 2;
+  return jpeg.substr(0, 2) + "\xff\xe1" + static_cast<char>(size >> 8) + static_cast<char>(size & 255) + exif +
+         jpeg.substr(2);
+}
+
+TEST(Image, CamerasPicturesAreTurnedUpright) {
+  if (!kHasJpeg) GTEST_SKIP() << "this build has no libjpeg";
+  const TemporaryFolder folder;
+  const std::string jpeg = bytes_of(kFiles + "rgb.jpg");
+  const Tensor image = read_image(kFiles + "rgb.jpg"), turned = image.transpose(1, 2);
+  const Tensor upright[] = {image,  image.flip({2}),  image.flip({1, 2}),  image.flip({1}),
+                            turned, turned.flip({2}), turned.flip({1, 2}), turned.flip({1})};
+  for (int orientation = 1; orientation <= 8; ++orientation) {
+    for (const bool big : {false, true}) {
+      std::ofstream(folder / "x.jpg", std::ios::binary) << with_orientation(jpeg, orientation, big);
+      expect_near(read_upright_image(folder / "x.jpg"), upright[orientation - 1], 0);
+      expect_near(read_image(folder / "x.jpg"), image, 0);
+    }
+  }
+  for (const int none : {0, 9, 65535}) {
+    std::ofstream(folder / "x.jpg", std::ios::binary) << with_orientation(jpeg, none, true);
+    expect_near(read_upright_image(folder / "x.jpg"), image, 0);
+  }
+  expect_near(read_upright_image(kFiles + "rgb.jpg"), image, 0);
+  // Damaged segments are none: each byte of one, and each length.
+  const std::string exif = with_orientation(jpeg, 6, false);
+  for (std::size_t i = 2; i < 60; ++i) {
+    for (const char byte : {'\0', '\xff'}) {
+      std::string damaged = exif;
+      damaged[i] = byte;
+      std::ofstream(folder / "x.jpg", std::ios::binary) << damaged;
+      try {
+        read_upright_image(folder / "x.jpg");
+      } catch (const FormatError&) {  // NOLINT: libjpeg refuses some
+      }
+    }
+  }
+}
+
 TEST(Image, OtherFilesAreRefused) {
   const TemporaryFolder folder;
   EXPECT_THAT([&] { read_image(folder.write("x.png", "GIF89a")); },

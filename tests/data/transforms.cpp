@@ -10,6 +10,8 @@
 #include <etna/data/vision.h>
 #include <etna/tensor/ops.h>
 
+#include "runner/libraries.h"
+
 namespace etna::data::transforms {
 namespace {
 
@@ -90,6 +92,7 @@ std::pair<std::int64_t, std::int64_t> sums(const Tensor& image) {
 }
 
 TEST(Transforms, ResampleAsPillowDoes) {
+  if (!kHasPng) GTEST_SKIP() << "this build has no libpng";
   const auto read = [](const std::string& name) {
     return read_image(ETNA_SOURCE_DIR "/tests/models/vision/" + name, ImageMode::rgb);
   };

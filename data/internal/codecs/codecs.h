@@ -22,6 +22,8 @@ struct Pixels {
 Pixels decode_png(std::span<const std::byte> bytes);
 /// @param channels 1 or 3: what libjpeg should make; 0: what the file has
 Pixels decode_jpeg(std::span<const std::byte> bytes, int channels);
+/// The EXIF orientation of a JPEG file, 1 to 8; 1 where it says none, and for other files.
+int exif_orientation(std::span<const std::byte> bytes);
 std::string encode_png(const Pixels& pixels);
 
 }  // namespace etna::data::codecs
