@@ -4,6 +4,7 @@
 
 #include <etna/models/encoder.h>
 #include <etna/models/internal/table_rows.h>
+#include <etna/tensor/capture.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/attention/attention.h>
 
@@ -108,21 +109,25 @@ VisionTower::VisionTower(const VisionConfig& given, Weights& weights)
 /// Learned positions of a grid of patches; of another size than the table, linear between those of its neighbours.
 Tensor VisionTower::positions(std::int64_t lines, std::int64_t columns, Device device) const {
   const std::int64_t side = config.patches_per_side();
-  const auto rows = [&](const Tensor& indices) { return table_rows(position_embedding, indices); };
-  if (lines == side && columns == side) return rows(arange(0, side * side, 1, {i64, device}));
+  if (lines == side && columns == side) return table_rows(position_embedding, arange(0, side * side, 1, {i64, device}));
   const SpreadPlaces by_line = spread_places(lines, side), by_column = spread_places(columns, side);
-  const auto between = [&](const std::vector<std::int64_t>& line) {
-    std::vector<std::int64_t> before, behind;
-    for (const std::int64_t l : line) {
-      for (const std::int64_t c : by_column.before) before.push_back(l * side + c);
-      for (const std::int64_t c : by_column.behind) behind.push_back(l * side + c);
-    }
-    const Shape grid{lines, columns};
-    const Tensor share = from_vector(by_column.share, {1, columns, 1}, device);
-    return rows(from_vector(before, grid, device)) * (1.0 - share) + rows(from_vector(behind, grid, device)) * share;
+  const auto places = [&](const std::vector<std::int64_t>& of_lines, const std::vector<std::int64_t>& of_columns) {
+    std::vector<std::int64_t> all;
+    for (const std::int64_t line : of_lines)
+      for (const std::int64_t column : of_columns) all.push_back(line * side + column);
+    const NotCaptured now;
+    return from_vector(all, {lines, columns}, device);
   };
-  const Tensor share = from_vector(by_line.share, {lines, 1, 1}, device);
-  return (between(by_line.before) * (1.0 - share) + between(by_line.behind) * share).flatten(0, 1);
+  const auto share = [&](const std::vector<float>& shares, const Shape& shape) {
+    const NotCaptured now;
+    return from_vector(shares, shape, device);
+  };
+  const Tensor down = share(by_line.share, {lines, 1, 1}), right = share(by_column.share, {1, columns, 1});
+  const auto between = [&](const std::vector<std::int64_t>& of_lines) {
+    return table_rows(position_embedding, places(of_lines, by_column.before)) * (1.0 - right) +
+           table_rows(position_embedding, places(of_lines, by_column.behind)) * right;
+  };
+  return (between(by_line.before) * (1.0 - down) + between(by_line.behind) * down).flatten(0, 1);
 }
 
 VisionTower::Output VisionTower::forward(const Tensor& patches, std::int64_t lines) const {
@@ -138,6 +143,7 @@ VisionTower::Output VisionTower::forward(const Tensor& patches, std::int64_t lin
   const Device device = patches.device();
   EncoderSight sight;
   if (config.rotary) {
+    const NotCaptured now;
     const Tensor angles = patch_angles(lines, columns, config.blocks.head_size).to(device);
     sight.cosines = cos(angles);
     sight.sines = sin(angles);

@@ -9,6 +9,7 @@
 #include <etna/tensor/ops.h>
 
 #include "etna_model.h"
+#include "models/vision_models.h"
 
 // etna run and etna chat with images.
 namespace etna {
@@ -21,6 +22,7 @@ class EtnaVision : public EtnaModel {
  protected:
   void SetUp() override {
     EtnaModel::SetUp();
+    if (!models::VisionFixture("gemma3").reads_png()) GTEST_SKIP() << "this build has no libpng";
     std::filesystem::copy(ETNA_SOURCE_DIR "/tests/models/vision/gemma3", seeing());
     data::VocabularyFields fields;
     fields.model = "llama";

@@ -34,6 +34,11 @@ struct VisionFixture {
     return data::read_image(folder / (name + ".png"), data::ImageMode::rgb);
   }
 
+  /// Whether this build reads PNG, without which tests are skipped.
+  bool reads_png() const {
+    return message_of([&] { picture("exact"); }).find("no libpng") == std::string::npos;
+  }
+
   std::filesystem::path folder;
   nlohmann::json expected;
 };

@@ -61,6 +61,7 @@ std::string spelled(const data::Tokenizer& tokenizer, const PicturePrompt& promp
 
 TEST(VisionPrompt, GemmasImageStandsBetweenItsMarks) {
   const VisionFixture fixture("gemma3");
+  if (!fixture.reads_png()) GTEST_SKIP() << "this build has no libpng";
   const auto vision = load_vision(fixture.folder);
   const data::ModelTokenizer tokenizer = seeing_tokenizer();
   const std::vector<Tensor> two = {fixture.picture("exact"), fixture.picture("wide")};
@@ -76,6 +77,7 @@ TEST(VisionPrompt, GemmasImageStandsBetweenItsMarks) {
 
 TEST(VisionPrompt, TilesHaveTheirLineAndColumn) {
   const VisionFixture fixture("smolvlm");
+  if (!fixture.reads_png()) GTEST_SKIP() << "this build has no libpng";
   const auto vision = load_vision(fixture.folder);
   const data::ModelTokenizer tokenizer = seeing_tokenizer();
   const Tensor tall = fixture.picture("tall");
@@ -89,6 +91,7 @@ TEST(VisionPrompt, TilesHaveTheirLineAndColumn) {
 
 TEST(VisionPrompt, WrongCountsAndTokenizersAreRefused) {
   const VisionFixture fixture("gemma3");
+  if (!fixture.reads_png()) GTEST_SKIP() << "this build has no libpng";
   const auto vision = load_vision(fixture.folder);
   const data::ModelTokenizer tokenizer = seeing_tokenizer();
   const Tensor picture = fixture.picture("exact");
@@ -197,13 +200,23 @@ TEST(VisionFile, SizesThatMakeNoTowerAreRefused) {
     EXPECT_TRUE(error(fine, R"(, "mm_tokens_per_image": 4)", bad).starts_with("config.json")) << bad;
 }
 
+/// What is in a GGUF file.
+struct Mmproj {
+  NamedTensors tensors;
+  GgufOptions options;
+  void set(const std::string& key, const io::GgufValue& value) {
+    std::erase_if(options.metadata, [&](const auto& entry) { return entry.first == key; });
+    options.metadata.emplace_back(key, value);
+  }
+};
+
 /// A folder's tower as llama.cpp's converter writes it.
-void write_mmproj(const VisionFixture& fixture, const FilePath& file) {
+Mmproj mmproj_of(const VisionFixture& fixture) {
   const VisionConfig config = load_vision(fixture.folder)->tower.config;
   const std::map<std::string, Tensor> all = load_safetensors(fixture.folder / "model.safetensors");
-  NamedTensors tensors;
+  Mmproj file;
   const auto put = [&](const std::string& name, const Tensor& values) {
-    tensors.emplace_back(name, values.to(f32).contiguous());
+    file.tensors.emplace_back(name, values.to(f32).contiguous());
   };
   const bool qwen = config.family == "qwen3_vl";
   for (const auto& [theirs, values] : all) {
@@ -265,19 +278,16 @@ void write_mmproj(const VisionFixture& fixture, const FilePath& file) {
       put("mm.model.fc.weight", values);
     }
   }
-  GgufOptions options;
-  const auto set = [&](const char* key, std::int64_t value) {
-    options.metadata.emplace_back(key, static_cast<std::uint32_t>(value));
-  };
-  options.metadata = {{"general.architecture", "clip"},
-                      {"clip.projector_type", qwen                         ? "qwen3vl_merger"
-                                              : config.family == "smolvlm" ? "idefics3"
-                                                                           : "gemma3"},
-                      {"clip.has_vision_encoder", true},
-                      {"clip.use_gelu", true},
-                      {"clip.vision.image_mean", std::vector<float>{0.5f, 0.5f, 0.5f}},
-                      {"clip.vision.image_std", std::vector<float>{0.5f, 0.5f, 0.5f}},
-                      {"clip.vision.attention.layer_norm_epsilon", 1e-6f}};
+  const auto set = [&](const char* key, std::int64_t value) { file.set(key, static_cast<std::uint32_t>(value)); };
+  file.options.metadata = {{"general.architecture", "clip"},
+                           {"clip.projector_type", qwen                         ? "qwen3vl_merger"
+                                                   : config.family == "smolvlm" ? "idefics3"
+                                                                                : "gemma3"},
+                           {"clip.has_vision_encoder", true},
+                           {"clip.use_gelu", true},
+                           {"clip.vision.image_mean", std::vector<float>{0.5f, 0.5f, 0.5f}},
+                           {"clip.vision.image_std", std::vector<float>{0.5f, 0.5f, 0.5f}},
+                           {"clip.vision.attention.layer_norm_epsilon", 1e-6f}};
   set("clip.vision.embedding_length", config.blocks.width);
   set("clip.vision.block_count", config.blocks.layers);
   set("clip.vision.attention.head_count", config.blocks.heads);
@@ -287,7 +297,54 @@ void write_mmproj(const VisionFixture& fixture, const FilePath& file) {
   set("clip.vision.projection_dim", config.decoder_width);
   set(qwen ? "clip.vision.spatial_merge_size" : "clip.vision.projector.scale_factor", config.merge);
   if (config.fit == PictureFit::tiles) set("clip.vision.preproc_image_size", config.longest_edge);
-  save_gguf(file, tensors, options);
+  return file;
+}
+
+void write_mmproj(const VisionFixture& fixture, const FilePath& path) {
+  const Mmproj file = mmproj_of(fixture);
+  save_gguf(path, file.tensors, file.options);
+}
+
+TEST(VisionFile, DamagedMmprojFilesAreRefused) {
+  const TemporaryFolder folder;
+  const FilePath path = folder / "mmproj.gguf";
+  const Mmproj whole = mmproj_of(VisionFixture("gemma3"));
+  const auto error = [&](const std::function<void(Mmproj&)>& damage) {
+    Mmproj file = whole;
+    damage(file);
+    save_gguf(path, file.tensors, file.options);
+    return message_of([&] { load_vision(path); });
+  };
+  const auto number = [&](const std::string& key, std::uint32_t value) {
+    return error([&](Mmproj& file) { file.set("clip.vision." + key, value); });
+  };
+  EXPECT_EQ(error([](Mmproj&) {}), "");
+  std::vector<std::string> errors = {
+      number("patch_size", 0),
+      number("patch_size", 5),
+      number("embedding_length", 17),
+      number("embedding_length", 4000000000),
+      number("block_count", 3),
+      number("block_count", 4000000000),
+      number("image_size", 0),
+      number("image_size", 63),
+      number("projection_dim", 31),
+      number("attention.head_count", 0),
+      number("attention.head_count", 3),
+      number("feed_forward_length", 7),
+      number("projector.scale_factor", 0),
+      number("projector.scale_factor", 3),
+      error([](Mmproj& file) { file.set("clip.projector_type", "resampler"); }),
+      error([](Mmproj& file) { file.set("general.architecture", "llama"); }),
+      error([](Mmproj& file) { file.set("clip.vision.image_mean", std::vector<float>{0.5f}); }),
+      error([](Mmproj& file) { file.set("clip.vision.patch_size", "7"); }),
+      error([](Mmproj& file) { file.tensors.pop_back(); }),
+      error([](Mmproj& file) {
+        file.tensors[0].second = zeros({2, 3, 5, 7});
+      }),
+      error([](Mmproj& file) { file.tensors.clear(); })};
+  for (std::size_t i = 0; i < errors.size(); ++i)
+    EXPECT_TRUE(errors[i].starts_with(path.string())) << i << ": " << errors[i];
 }
 
 class VisionMmproj : public testing::TestWithParam<const char*> {};
@@ -312,6 +369,25 @@ TEST_P(VisionMmproj, GivesTheRowsOfTheFolder) {
   EXPECT_THROW(own->tower.forward(patches, lines + 1), ShapeError);
   EXPECT_THROW(own->tower.forward(patches, 0), ShapeError);
   EXPECT_NE(message_of([&] { load_model(folder / "mmproj.gguf"); }).find("clip"), std::string::npos);
+}
+
+TEST_P(VisionMmproj, ModelInGgufReadsTheRows) {
+  const TemporaryFolder folder;
+  const VisionFixture fixture(GetParam());
+  write_mmproj(fixture, folder / "mmproj.gguf");
+  const Model own = load_model(fixture.folder, {.trainable = true});
+  save_gguf_model(folder / "model.gguf", *own.decoder, nullptr);
+  const Model there = load_model(folder / "model.gguf", {.trainable = true});
+  EXPECT_EQ(there.decoder->config.rope.pairs_by_place, own.decoder->config.rope.pairs_by_place);
+  PromptImages images;
+  images.images = load_vision(folder / "mmproj.gguf")->rows(full({3, 64, 64}, 99, u8));
+  images.images.resize(1);
+  images.places = {3};
+  const std::vector<std::int32_t> tokens(static_cast<std::size_t>(images.images[0].rows.size(0)) + 9, 5);
+  Generator first(*own.decoder, {.cache = {.tokens = 4096}}), second(*there.decoder, {.cache = {.tokens = 4096}});
+  if (std::ssize(tokens) > own.decoder->config.context) return;
+  const Tensor wanted = first.logits(tokens, -1, &images), got = second.logits(tokens, -1, &images);
+  EXPECT_LT(abs(got - wanted).max().item<double>(), 1e-4);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, VisionMmproj, testing::Values("gemma3", "smolvlm", "qwen3_vl"),
