@@ -88,9 +88,10 @@ Tensor DeltaMixer::forward(const Tensor& x, const DecoderCache* cache) const {
   const auto heads_of = [&](std::int64_t begin, std::int64_t end, std::int64_t heads) {
     return rows.slice(-1, begin, end).reshape({batch, steps, heads, -1});
   };
-  const Tensor y = gated_delta_rule(
-      heads_of(0, keys, s.key_heads), heads_of(keys, 2 * keys, s.key_heads), heads_of(2 * keys, all, s.heads), parts[3],
-      parts[2], places_in(cache, index_, &LayerState::memory), {true, s.tiled, step_bias, log_decay});
+  const Tensor y =
+      gated_delta_rule(heads_of(0, keys, s.key_heads), heads_of(keys, 2 * keys, s.key_heads),
+                       heads_of(2 * keys, all, s.heads), parts[kDecayPart], parts[kBetaPart],
+                       places_in(cache, index_, &LayerState::memory), {true, s.tiled, step_bias, log_decay});
   const Tensor normed = normalization::gated_rms_norm(y, norm.weight, norm.eps, parts[kGatePart].reshape(y.shape()));
   return output(normed.reshape({batch, steps, s.value_rows()}), mode);
 }
