@@ -355,6 +355,8 @@ class VisionModel {
   /// The same of marked() text, in which special tokens are ordinary text.
   PicturePrompt prompt(const data::Tokenizer& tokenizer, const std::string& text, std::span<const Tensor> pictures,
                        bool add_special = true) const;
+  /// How many rows rows() would give, without their computation. @throws as rows()
+  std::int64_t row_count(const Tensor& picture) const;
   /// What a decoder reads in the place of a picture: of PictureFit::tiles, line after line, and last that of all of it.
   /// @param picture u8 [3, H, W] @throws ShapeError, DtypeError
   std::vector<ImageRows> rows(const Tensor& picture) const;

@@ -83,7 +83,7 @@ Generator::Slot& Generator::take_slot(std::span<const std::int32_t> prompt, cons
   const NoGrad no_grad;
   if (!busy()) width_ = 0;  // long sequences have ended
   // Tokens in the places of images do not tell one image from another.
-  const KvCache::Started started = cache_.start(options.images != nullptr ? prompt.first(1) : prompt, options.adapter);
+  const KvCache::Started started = cache_.start(prompt, options.adapter, options.images == nullptr);
   try {
     cache_.reserve(started.id, length);
   } catch (...) {
@@ -183,8 +183,8 @@ void Generator::read_chunk(Slot& slot) {
   if (draft_) draft_->join(static_cast<std::size_t>(&slot - slots_.data()), slot.tokens);
 }
 
-/// Reads chunks of prompts, in turns, as many as one chunk has tokens, but at least one of them. A sequence's chunks are
-/// the same whoever else is being read: a prompt waits for the next step rather than that its chunk is cut.
+/// Reads chunks of prompts, in turns, as many as one chunk has tokens, but at least one. A sequence's chunks are the
+/// same whoever else is being read: a prompt waits for the next step rather than that its chunk is cut.
 void Generator::read_prompts() {
   const auto begin = PromptClock::now();
   std::int64_t room = options_.chunk;

@@ -100,11 +100,12 @@ KvCache::Sequence& KvCache::find(Id id) {
 
 const KvCache::Sequence& KvCache::find(Id id) const { return const_cast<KvCache*>(this)->find(id); }
 
-KvCache::Started KvCache::start(std::span<const std::int32_t> prompt, std::int64_t adapter) {
+KvCache::Started KvCache::start(std::span<const std::int32_t> prompt, std::int64_t adapter, bool reuses) {
   Node* at = &contents_->roots[adapter];
   Sequence sequence{.root = at, .prefix = {}, .own = {}};
   ++clock_;
-  for (std::size_t first = 0; options_.reuse_prefixes && first + kCacheBlock < prompt.size(); first += kCacheBlock) {
+  reuses = reuses && options_.reuse_prefixes;
+  for (std::size_t first = 0; reuses && first + kCacheBlock < prompt.size(); first += kCacheBlock) {
     const auto child = at->children.find({prompt.begin() + static_cast<std::ptrdiff_t>(first),
                                           prompt.begin() + static_cast<std::ptrdiff_t>(first + kCacheBlock)});
     if (child == at->children.end()) break;

@@ -62,8 +62,9 @@ class KvCache {
     std::int64_t reused;  ///< positions already in the cache; always fewer than the prompt's tokens
   };
   /// @param adapter of the sequence, -1: none. Prefixes are of one adapter, since keys and values depend on it
+  /// @param reuses a prefix; not where the prompt is more than its tokens
   /// @throws CacheFull where layers keep a state and sequences have all of them
-  Started start(std::span<const std::int32_t> prompt, std::int64_t adapter = -1);
+  Started start(std::span<const std::int32_t> prompt, std::int64_t adapter = -1, bool reuses = true);
   /// Allocates blocks for positions 0 ... length - 1. @throws CacheFull, without changing anything
   void reserve(Id id, std::int64_t length);
   /// Frees the blocks after this length.

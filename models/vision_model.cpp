@@ -122,6 +122,12 @@ std::vector<ImageRows> VisionModel::rows(const Tensor& picture) const {
   return rows_of(tower, device_, patches_of(tower.config, picture));
 }
 
+std::int64_t VisionModel::row_count(const Tensor& picture) const {
+  std::int64_t patches = 0;
+  for (const PatchGrid& grid : patches_of(tower.config, picture).grids) patches += grid.patches.size(0);
+  return patches / (tower.config.merge * tower.config.merge);
+}
+
 PicturePrompt VisionModel::prompt(const data::Tokenizer& tokenizer, std::span<const data::TextPart> parts,
                                   std::span<const Tensor> pictures, bool add_special) const {
   const VisionFamily& family = family_of(tower.config);

@@ -87,6 +87,7 @@ TEST(VisionPrompt, TilesHaveTheirLineAndColumn) {
                 rows + fake + "a");
   const Tensor small = zeros({3, 4, 4}, u8);
   EXPECT_EQ(vision->prompt(tokenizer, "a", {&small, 1}).images->images.size(), 5u) << "2 x 2 tiles, and the whole";
+  EXPECT_EQ(vision->row_count(small), 20);
 }
 
 TEST(VisionPrompt, WrongCountsAndTokenizersAreRefused) {
