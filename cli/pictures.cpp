@@ -47,6 +47,12 @@ void Pictures::open(const LoadedModel& model) {
         fmt::format("{}: its rows for images have {} numbers, those of {} have {}; it is of another model",
                     path.string(), made, options_.model, width));
   }
+  // Before the tower works on what would not fit.
+  std::int64_t rows = 0;
+  for (const Tensor& picture : pictures_) rows += vision_->row_count(picture);
+  if (rows > model.room())
+    throw Error(fmt::format("the images take {} tokens, {} fit at once; give smaller ones, or a larger --context", rows,
+                            model.room()));
 }
 
 Pictures::~Pictures() = default;

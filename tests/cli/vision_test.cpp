@@ -92,6 +92,9 @@ TEST_F(EtnaVision, WhatIsWrongWithImagesIsOneSentence) {
   EXPECT_THAT(refusal(run_of(folder_ / "missing.png"), 4), HasSubstr("missing.png"));
   EXPECT_THAT(refusal(run_of(seeing() / "exact.png", "<start_of_image><start_of_image>"), 1),
               HasSubstr("places for 2 images"));
+  std::string five = run_of(seeing() / "exact.png") + " --context 64";
+  for (int i = 0; i < 4; ++i) five += " --image " + quoted(seeing() / "wide.png");
+  EXPECT_THAT(refusal(five, 1), HasSubstr("the images take 80 tokens, 64 fit at once"));
   const std::string image = " --quiet --prompt a --image " + quoted(seeing() / "exact.png");
   EXPECT_THAT(refusal(with_model("run") + image, 4), AllOf(HasSubstr("sees no images"), HasSubstr("--mmproj")));
   EXPECT_THAT(refusal(with_model("run") + image + " --mmproj " + quoted(model()), 4), HasSubstr("sees no images"));
