@@ -196,7 +196,7 @@ TEST(MtpHead, RefusesWhatDoesNotGoTogether) {
   EXPECT_THAT(mtp_refusal([&] { Generator(*with, {.mtp = true}); }), HasSubstr("but guesses is 0"));
   EXPECT_THAT(mtp_refusal([&] { Generator(*with, {.guesses = 2, .draft = without.get(), .mtp = true}); }),
               HasSubstr("leave out the other"));
-  const auto other = small_model(config_of(state_designs()[0].second));
+  const auto other = small_model(state_config_of(state_designs()[0].second));
   LoudWeights weights;
   EXPECT_THAT(mtp_refusal([&] { other->add_mtp(weights); }), HasSubstr("behind layers of attention alone"));
 }

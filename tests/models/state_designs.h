@@ -105,6 +105,6 @@ inline std::vector<std::pair<std::string, StateJson>> state_designs() {
   return all;
 }
 
-inline DecoderConfig config_of(const StateJson& json) { return decoder_config(json.dump(), "config.json"); }
+inline DecoderConfig state_config_of(const StateJson& json) { return decoder_config(json.dump(), "config.json"); }
 
 }  // namespace etna::models

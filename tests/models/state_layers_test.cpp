@@ -102,7 +102,7 @@ TEST(StateLayers, Mamba2FollowsItsDefinitionWithAllSwitches) {
   const NoGrad no_grad;
   for (const bool norm : {true, false}) {
     for (const bool before : {true, false}) {
-      DecoderConfig config = config_of(state_designs()[3].second);
+      DecoderConfig config = state_config_of(state_designs()[3].second);
       config.state.norm = norm;
       config.state.norm_before_gate = before;
       const auto model = small_model(config);
@@ -118,7 +118,7 @@ TEST(StateLayers, DecodedLogitsAreThoseOfTheWholeText) {
   const NoGrad no_grad;
   for (const auto& [name, json] : state_designs()) {
     SCOPED_TRACE(name);
-    const DecoderConfig config = config_of(json);
+    const DecoderConfig config = state_config_of(json);
     const auto model = small_model(config);
     std::int64_t weights = 0;
     for (const auto& [parameter, value] : model->named_parameters()) weights += value.numel();
@@ -154,7 +154,7 @@ std::vector<StateText> texts_together(const Decoder& model, Device device, const
 TEST(StateLayers, EightSequencesAtOnceEqualOneByOne) {
   for (const auto& [name, json] : state_designs()) {
     SCOPED_TRACE(name);
-    const auto model = small_model(config_of(json));
+    const auto model = small_model(state_config_of(json));
     Generator alone(*model, {.cache = {.tokens = 512, .dtype = f32}});
     std::vector<StateText> prompts, one_by_one;
     for (std::int64_t i = 0; i < 8; ++i) {
@@ -195,19 +195,19 @@ void expect_prefixes_reused(const Decoder& model, Device device) {
 TEST(StateLayers, PromptsReusePrefixesAsFarAsTheirStateWasKept) {
   for (const auto& [name, json] : state_designs()) {
     SCOPED_TRACE(name);
-    expect_prefixes_reused(*small_model(config_of(json)), kCPU);
+    expect_prefixes_reused(*small_model(state_config_of(json)), kCPU);
   }
 }
 
 TEST(StateLayers, PromptsReusePrefixesOnVulkan) {
   if (std::getenv("ETNA_TEST_VULKAN") == nullptr) GTEST_SKIP() << "ETNA_TEST_VULKAN is not 1";
-  const auto model = small_model(config_of(state_designs()[0].second));
+  const auto model = small_model(state_config_of(state_designs()[0].second));
   model->to(kVulkan);
   expect_prefixes_reused(*model, kVulkan);
 }
 
 TEST(StateLayers, StatesOfPrefixesMakeRoomForSequences) {
-  const auto model = small_model(config_of(state_designs()[0].second));
+  const auto model = small_model(state_config_of(state_designs()[0].second));
   Generator generator(*model, {.slots = 2, .cache = {.tokens = 2048, .dtype = f32, .states = 3}}),
       afresh(*model, {.cache = {.dtype = f32, .reuse_prefixes = false}});
   for (std::int64_t round = 0; round < 3; ++round) {
@@ -226,7 +226,7 @@ TEST(StateLayers, StatesOfPrefixesMakeRoomForSequences) {
 }
 
 TEST(StateLayers, BeamSearchCopiesStates) {
-  const auto model = small_model(config_of(state_designs()[3].second));
+  const auto model = small_model(state_config_of(state_designs()[3].second));
   const StateText prompt = some_text(9, 97);
   Generator generator(*model, {.cache = {.dtype = f32}});
   EXPECT_EQ(beam_search(*model, kCPU, prompt, {.width = 1, .max_tokens = 12})[0].tokens,
@@ -245,7 +245,7 @@ TEST(StateLayers, BeamSearchCopiesStates) {
 TEST(StateLayers, AnEndlessTextIsReadAgain) {
   StateJson json = state_designs()[2].second;
   json["max_position_embeddings"] = 128;
-  const auto model = small_model(config_of(json));
+  const auto model = small_model(state_config_of(json));
   Generator generator(*model, {.cache = {.dtype = f32}});
   StateText text;
   generator.generate(some_text(100, 97), {.max_tokens = 90, .sampling = {.temperature = 0}, .endless = true},
@@ -257,7 +257,7 @@ TEST(StateLayers, AnEndlessTextIsReadAgain) {
 }
 
 TEST(StateLayers, WhatAStateCannotDoIsRefusedInASentence) {
-  const auto model = small_model(config_of(state_designs()[0].second));
+  const auto model = small_model(state_config_of(state_designs()[0].second));
   const auto plain = small_model(small_config("llama"));
   EXPECT_THAT(state_error<Error>([&] { Generator(*model, {.guesses = 2}); }),
               HasSubstr("cannot take a wrong guess back"));
@@ -274,7 +274,7 @@ TEST(StateLayers, WhatAStateCannotDoIsRefusedInASentence) {
                 decoder_part(model->config, {0, 2});
               }),
               HasSubstr("cannot be divided over ranks"));
-  const auto no_attention = small_model(config_of(state_designs()[6].second));
+  const auto no_attention = small_model(state_config_of(state_designs()[6].second));
   EXPECT_THAT(state_error<Error>([&] { no_attention->add_adapters(2, 4); }), HasSubstr("named 'attention'"));
 }
 
@@ -283,7 +283,7 @@ TEST(StateLayers, AllDesignsHaveAdapters) {
   for (const auto& [design, json] : state_designs()) {
     SCOPED_TRACE(design);
     const TemporaryFolder folder;
-    const auto model = small_model(config_of(json));
+    const auto model = small_model(state_config_of(json));
     const DecoderConfig& config = model->config;
     model->add_adapters({.rank = 2, .alpha = 4, .targets = {"all"}});
     for (const auto& p : model->named_parameters())
@@ -313,7 +313,7 @@ TEST(StateLayers, AllDesignsLearn) {
   for (const auto& [name, json] : state_designs()) {
     SCOPED_TRACE(name);
     manual_seed(3);
-    Decoder model(config_of(json));
+    Decoder model(state_config_of(json));
     optim::AdamW optimizer(model.parameters(), {.lr = 1e-2});
     const Tensor tokens = from_vector(some_text(34, 97), {1, 34});
     double first = 0, last = 0;
@@ -343,7 +343,7 @@ TEST(StateLayers, SizesThatMakeNoLayerAreRefused) {
       json.erase(wrong.key);
     else
       json[wrong.key] = wrong.value;
-    EXPECT_THAT(state_error<FormatError>([&] { config_of(json); }), HasSubstr(wrong.wanted)) << wrong.key;
+    EXPECT_THAT(state_error<FormatError>([&] { state_config_of(json); }), HasSubstr(wrong.wanted)) << wrong.key;
   };
   const StateJson missing = StateJson(StateJson::value_t::discarded);
   for (const Wrong& wrong :
@@ -371,7 +371,7 @@ TEST(StateLayers, GgufFilesGiveTheSameTexts) {
   const TemporaryFolder folder;
   const FilePath file = folder / "model.gguf";
   const auto expect_same = [&](const StateJson& json) {
-    const auto model = small_model(config_of(json));
+    const auto model = small_model(state_config_of(json));
     save_gguf_model(file, *model, nullptr);
     const Model again = load_model(file);
     EXPECT_EQ(again.decoder->config.num_parameters(), model->config.num_parameters());
@@ -403,7 +403,7 @@ TEST(StateLayers, GgufFilesGiveTheSameTexts) {
                                      {std::size_t{3}, "set of biases"},
                                      {std::size_t{5}, "set of layers with experts"},
                                      {std::size_t{6}, "norm behind a state"}}) {
-    const auto model = small_model(config_of(state_designs()[design].second));
+    const auto model = small_model(state_config_of(state_designs()[design].second));
     EXPECT_THAT(state_error<FormatError>([&] { save_gguf_model(file, *model, nullptr); }), HasSubstr(what));
   }
   EXPECT_THAT(state_error<FormatError>([&] { decoder_config("lfm2", {.vocabulary = 97}); }),
