@@ -88,7 +88,8 @@ LatentProjections::Halves LatentProjections::split() const {
 /// Of a frozen matrix they are made once, where its blocks are. Others may be trained between calls.
 LatentProjections::Halves LatentProjections::halves() const {
   if (!up.frozen()) return split();
-  if (!halves_of_.defined() || halves_of_.storage() != up.packed.storage()) {
+  const bool same = halves_of_.defined() && halves_of_.storage() == up.packed.storage();
+  if (!same || halves_.keys.device() != up.device()) {  // a module moves a tensor in place
     const NotCaptured now;
     halves_ = split();
     halves_of_ = up.packed;
