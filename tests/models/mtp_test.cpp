@@ -145,19 +145,18 @@ TEST(MtpHead, ReadsEveryPositionWithItsHiddenState) {
 }
 
 /// Sequences that are read in chunks, join and leave while others guess, and take one token a step for a penalty.
-TEST_P(Mtp, ServesSequencesThatJoinAndLeave) {
+TEST(MtpHead, ServesSequencesThatJoinAndLeave) {
   const auto model = model_with_head(small_config("llama"));
-  model->to(GetParam());
   std::vector<MtpText> prompts, wanted;
   std::vector<GenerationOptions> options;
-  Generator plain(*model, mtp_generator(GetParam(), 0));
+  Generator plain(*model, mtp_generator(kCPU, 0));
   for (std::int64_t i = 0; i < 5; ++i) {
     prompts.push_back(some_text(8 + 45 * i % 130, 97 - i));
     options.push_back(mtp_options(20 + 9 * i, i % 2 == 0 ? 0.0 : 0.8));
     if (i == 2) options.back().sampling.repetition_penalty = 1.3;
     wanted.push_back(mtp_text_of(plain, prompts.back(), options.back()));
   }
-  Generator generator(*model, mtp_generator(GetParam(), 3, 3));
+  Generator generator(*model, mtp_generator(kCPU, 3, 3));
   generator.warm_up();
   std::map<Generator::Id, MtpText> texts;
   std::vector<Generator::Id> ids;
