@@ -1,11 +1,11 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// x · [w0; w1; w2; w3]ᵀ for up to eight rows of x and weights in block formats (decode of a language model). Bytes-bound:
-// each weight is read once. A workgroup owns ROWS adjacent rows of one weight (of both weights with a gate); its
-// threads split k into chunks of sixteen elements (lib/quant_blocks.glsl). Several rows per thread reuse the elements
-// of x, which in f32 have eight times the bytes of 4-bit quants and come from L1. Scales are applied to sums of quant *
-// x, not to every element. With few rows of x, a thread loads two chunks before it multiplies, because the number of
-// bytes in flight limits the memory bandwidth.
+// x · [w0; w1; w2; w3]ᵀ for up to eight rows of x and weights in block formats (decode of a language model).
+// Bytes-bound: each weight is read once. A workgroup owns ROWS adjacent rows of one weight (of both weights with a
+// gate); its threads split k into chunks of sixteen elements (lib/quant_blocks.glsl). Several rows per thread reuse the
+// elements of x, which in f32 have eight times the bytes of 4-bit quants and come from L1. Scales are applied to sums
+// of quant * x, not to every element. With few rows of x, a thread loads two chunks before it multiplies, because the
+// number of bytes in flight limits the memory bandwidth.
 //
 // The norm needs no separate pass: the inverse root mean square is a factor of a row's results, and the threads read
 // all elements of x anyway, so they sum the squares as well. Sums are f32: within a subgroup by its own instruction, of

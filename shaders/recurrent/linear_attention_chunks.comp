@@ -3,9 +3,9 @@
 #extension GL_EXT_control_flow_attributes : require
 // What gated_linear_attention computes of each chunk of 64 steps by itself, before chunked_linear_attention goes from
 // chunk to chunk: a workgroup has a chunk of a head. With G the sums of decays since the chunk's first step, D their
-// exponentials between steps and A = β · k·kᵀ · D below the diagonal, the results are q · exp(G), k by what decays until
-// the last step, m = q·kᵀ · D and, by the delta rule, T · β · [k · exp(G) | v] with T = (1 + A)⁻¹; else v. T is found by
-// blocks of 16: those on the diagonal by substitution, the others by products. Bound by arithmetic in f32.
+// exponentials between steps and A = β · k·kᵀ · D below the diagonal, the results are q · exp(G), k by what decays
+// until the last step, m = q·kᵀ · D and, by the delta rule, T · β · [k · exp(G) | v] with T = (1 + A)⁻¹; else v. T is
+// found by blocks of 16: those on the diagonal by substitution, the others by products. Bound by arithmetic in f32.
 //
 // variant: linear_attention_chunks
 

@@ -24,7 +24,7 @@ std::vector<OutputSpec> gated_rms_norm_infer(const OpCall& call) {
 
 TensorList gated_rms_norm_reference(const OpCall& call) {
   const Tensor &x = call.in[kNormed], &weight = call.in[kNormWeight];
-  return {rms_norm(x, weight, call.as<double>()).to(x.dtype()) * silu(call.in[kNormGate])};
+  return {rms_norm(x, weight, call.as<normalization::NormAttrs>().eps).to(x.dtype()) * silu(call.in[kNormGate])};
 }
 
 const OpDef kGatedRmsNorm = {.name = "gated_rms_norm",
@@ -37,7 +37,7 @@ const OpDef kGatedRmsNorm = {.name = "gated_rms_norm",
 
 Tensor normalization::gated_rms_norm(const Tensor& x, const Tensor& weight, double eps, const Tensor& gate) {
   detail::require_defined("gated_rms_norm", x);
-  return apply1(kGatedRmsNorm, {x, weight, gate}, Attrs::of(eps));
+  return apply1(kGatedRmsNorm, {x, weight, gate}, Attrs::of(normalization::NormAttrs{.eps = eps, .rms = true}));
 }
 
 std::span<const OpDef* const> ops_in_gated_rms_norm() {

@@ -109,8 +109,7 @@ bool forward_gpu(const OpCall& call, std::span<Tensor> out) {
 bool gated_gpu(const OpCall& call, std::span<Tensor> out) {
   if (any_f64(call.in)) return false;
   if (out[0].numel() == 0) return true;
-  const NormAttrs a{.eps = call.as<double>(), .rms = true};
-  run_norm(call, a, {call.in[0], call.in[1]}, call.in[2], kGateGiven, out[0], {});
+  run_norm(call, call.as<NormAttrs>(), {call.in[0], call.in[1]}, call.in[2], kGateGiven, out[0], {});
   return true;
 }
 

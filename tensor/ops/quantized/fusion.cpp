@@ -287,7 +287,7 @@ bool fuse_gated_norm(Calls calls, Fused& fused) {
   fused.op = &kQuantizeActivations;
   fused.in = {norm.in[0].reshape(x.shape()), weight, norm.in[2].reshape(x.shape())};
   fused.out = empty_activations(x, i8);
-  fused.attrs = Attrs::of(QuantizeAttrs{i8, norm.attrs.as<double>()});
+  fused.attrs = Attrs::of(QuantizeAttrs{i8, norm.attrs.as<normalization::NormAttrs>().eps});
   fused.replaces = 1;
   fused.later.push_back(norm);
   fused.forms.push_back(form_of(y, written(fused.out, i8, false)));

@@ -5,8 +5,8 @@
 #include <etna/tensor/ops/kernel.h>
 #include <etna/tensor/ops/recurrent/internal/states.h>
 
-// The part of gated_linear_attention that goes from chunk to chunk (gated_linear_attention.cpp). All else is products of matrices,
-// of all chunks at once.
+// The part of gated_linear_attention that goes from chunk to chunk. All else is products of matrices, of all chunks at
+// once.
 namespace etna {
 namespace {
 
@@ -53,7 +53,7 @@ ChunkSizes sizes_of(const OpCall& call) {
   return checked(call, in[kChunkU], {in[kChunkQ], in[kChunkW], in[kChunkM], in[kChunkK], in[kChunkDecay]});
 }
 
-std::vector<OutputSpec> chunked_infer(const OpCall& call) {
+std::vector<OutputSpec> chunked_linear_attention_infer(const OpCall& call) {
   const ChunkSizes size = sizes_of(call);
   const DType t = call.in[kChunkU].dtype();
   const StateRows places = state_rows_of(call, kChunkInputs);
@@ -64,7 +64,7 @@ std::vector<OutputSpec> chunked_infer(const OpCall& call) {
 }
 
 /// The state before each chunk, and what each step writes to it.
-std::vector<OutputSpec> chunk_states_infer(const OpCall& call) {
+std::vector<OutputSpec> chunked_linear_attention_states_infer(const OpCall& call) {
   const ChunkSizes size = sizes_of(call);
   const DType t = call.in[kChunkU].dtype();
   return {{size.of(size.key, size.value), t}, {size.of(size.steps, size.value), t}};
@@ -95,23 +95,23 @@ Tensor stacked(const std::vector<Tensor>& chunks, const OutputSpec& wanted, Devi
   return chunks.empty() ? zeros(wanted.shape, {wanted.dtype, device}) : stack(chunks, 2);
 }
 
-TensorList chunked_reference(const OpCall& call) {
+TensorList chunked_linear_attention_reference(const OpCall& call) {
   const ChunkSizes size = sizes_of(call);
   const StateRows places = state_rows_of(call, kChunkInputs);
   const Tensor& u = call.in[kChunkU];
   const ChunkRun run(call,
                      first_states(places, size.batch, {size.heads, size.key, size.value}, {u.dtype(), u.device()}));
-  TensorList out = {stacked(run.y, chunked_infer(call)[0], u.device())};
+  TensorList out = {stacked(run.y, chunked_linear_attention_infer(call)[0], u.device())};
   if (places.state.defined())
     out.push_back(replaced_states(places, run.state, counted_steps(places, size.chunks, u.device())));
   return out;
 }
 
-TensorList chunk_states_reference(const OpCall& call) {
+TensorList chunked_linear_attention_states_reference(const OpCall& call) {
   const ChunkSizes size = sizes_of(call);
   const Tensor& u = call.in[kChunkU];
   const ChunkRun run(call, zeros({size.batch, size.heads, size.key, size.value}, {u.dtype(), u.device()}));
-  const std::vector<OutputSpec> specs = chunk_states_infer(call);
+  const std::vector<OutputSpec> specs = chunked_linear_attention_states_infer(call);
   return {stacked(run.states, specs[0], u.device()), stacked(run.written, specs[1], u.device())};
 }
 
@@ -176,7 +176,9 @@ void run_chunks(const OpCall& call, const ChunkedSteps& x, const StateRows& plac
 bool run_op(const OpCall& call, std::span<Tensor> out, bool keeps) {
   const ChunkSizes size = sizes_of(call);
   if (out[0].dtype() != f32) return false;
-  if (!fits(size)) return compose(keeps ? chunk_states_reference(call) : chunked_reference(call), out);
+  if (!fits(size))
+    return compose(keeps ? chunked_linear_attention_states_reference(call) : chunked_linear_attention_reference(call),
+                   out);
   if (size.batch * size.heads * size.value == 0) return true;
   const auto& in = call.in;
   run_chunks(call, {in[kChunkQ], in[kChunkW], in[kChunkM], in[kChunkU], in[kChunkK], in[kChunkDecay]},
@@ -184,20 +186,22 @@ bool run_op(const OpCall& call, std::span<Tensor> out, bool keeps) {
              {out[0], out.size() > 1 ? out[1] : Tensor(), keeps});
   return true;
 }
-void chunked_cpu(const OpCall& call, std::span<Tensor> out) { compose(chunked_reference(call), out); }
-bool chunked_gpu(const OpCall& call, std::span<Tensor> out) { return run_op(call, out, false); }
-bool chunk_states_gpu(const OpCall& call, std::span<Tensor> out) { return run_op(call, out, true); }
+void chunked_linear_attention_cpu(const OpCall& call, std::span<Tensor> out) {
+  compose(chunked_linear_attention_reference(call), out);
+}
+bool chunked_linear_attention_gpu(const OpCall& call, std::span<Tensor> out) { return run_op(call, out, false); }
+bool chunked_linear_attention_states_gpu(const OpCall& call, std::span<Tensor> out) { return run_op(call, out, true); }
 
 // ---- the gradient, from the last chunk to the first
 
-std::vector<OutputSpec> chunked_backward_infer(const OpCall& call) {
+std::vector<OutputSpec> chunked_linear_attention_backward_infer(const OpCall& call) {
   const auto& in = call.in;
   const ChunkSizes size = checked(call, in[kOfY], {in[kOfQ], in[kOfW], in[kOfM], in[kOfK], in[kOfDecay]});
   const DType t = in[kOfY].dtype();
   return {{size.of(size.steps, size.value), t}, {size.of(size.key, size.value), t}};
 }
 
-TensorList chunked_backward_reference(const OpCall& call) {
+TensorList chunked_linear_attention_backward_reference(const OpCall& call) {
   const Tensor& dy = call.in[kOfY];
   const ChunkSizes size(call.in[kOfK], dy);
   const auto chunk_of = [&](ChunkGradientInput i, std::int64_t c) { return call.in[i].select(2, c); };
@@ -212,14 +216,14 @@ TensorList chunked_backward_reference(const OpCall& call) {
     state = state * chunk_of(kOfDecay, c).unsqueeze(-1).unsqueeze(-1) + matmul(chunk_of(kOfQ, c).transpose(-2, -1), y);
     if (call.in[kOfW].defined()) state = state - matmul(chunk_of(kOfW, c).transpose(-2, -1), u[at]);
   }
-  const std::vector<OutputSpec> specs = chunked_backward_infer(call);
+  const std::vector<OutputSpec> specs = chunked_linear_attention_backward_infer(call);
   return {stacked(u, specs[0], dy.device()), stacked(states, specs[1], dy.device())};
 }
 
-bool chunked_backward_gpu(const OpCall& call, std::span<Tensor> out) {
+bool chunked_linear_attention_backward_gpu(const OpCall& call, std::span<Tensor> out) {
   const ChunkSizes size(call.in[kOfK], call.in[kOfY]);
   if (out[0].dtype() != f32) return false;
-  if (!fits(size)) return compose(chunked_backward_reference(call), out);
+  if (!fits(size)) return compose(chunked_linear_attention_backward_reference(call), out);
   if (size.batch * size.heads * size.chunks * size.value == 0) return true;
   const Tensor q = call.in[kOfQ].contiguous(), k = call.in[kOfK].contiguous();
   const auto w = rows_of(call.in[kOfW]);
@@ -241,17 +245,17 @@ bool chunked_backward_gpu(const OpCall& call, std::span<Tensor> out) {
 
 /// Both have no gradient of their own: second derivatives go through the references.
 const OpDef kChunkStates = {.name = "chunked_linear_attention_states",
-                            .infer = chunk_states_infer,
-                            .gpu = chunk_states_gpu,
-                            .reference = chunk_states_reference,
+                            .infer = chunked_linear_attention_states_infer,
+                            .gpu = chunked_linear_attention_states_gpu,
+                            .reference = chunked_linear_attention_states_reference,
                             .saved = Saved::inputs};
 const OpDef kChunkedBackward = {.name = "chunked_linear_attention_backward",
-                                .infer = chunked_backward_infer,
-                                .gpu = chunked_backward_gpu,
-                                .reference = chunked_backward_reference,
+                                .infer = chunked_linear_attention_backward_infer,
+                                .gpu = chunked_linear_attention_backward_gpu,
+                                .reference = chunked_linear_attention_backward_reference,
                                 .saved = Saved::inputs};
 
-TensorList chunked_vjp(const VjpCall& call) {
+TensorList chunked_linear_attention_vjp(const VjpCall& call) {
   const auto in = call.in.first(kChunkInputs);
   const Tensor& dy = call.grad[0];
   const TensorList kept = apply(kChunkStates, in);
@@ -272,11 +276,11 @@ TensorList chunked_vjp(const VjpCall& call) {
 }
 
 const OpDef kChunked = {.name = "chunked_linear_attention",
-                        .infer = chunked_infer,
-                        .cpu = chunked_cpu,
-                        .gpu = chunked_gpu,
-                        .reference = chunked_reference,
-                        .vjp = chunked_vjp,
+                        .infer = chunked_linear_attention_infer,
+                        .cpu = chunked_linear_attention_cpu,
+                        .gpu = chunked_linear_attention_gpu,
+                        .reference = chunked_linear_attention_reference,
+                        .vjp = chunked_linear_attention_vjp,
                         .saved = Saved::inputs};
 
 }  // namespace

@@ -29,7 +29,7 @@ enum LinearAttentionInput {
   kLinearLogDecay,
   kLinearPlaces
 };
-struct LinearForm {
+struct LinearFormAttrs {
   bool normalize = false, tiled = false;
 };
 /// q, k, v, decay and beta as the rule reads them.
@@ -147,7 +147,7 @@ Tensor of_length_one(const Tensor& x, double factor) {
 
 /// All inputs in the dtype of sums, as the rule reads them, with the heads that they have.
 LinearInputs prepared(const OpCall& call) {
-  const auto form = call.as<LinearForm>();
+  const auto form = call.as<LinearFormAttrs>();
   const DType row = row_dtype(call.in[kLinearQ].dtype());
   LinearInputs x;
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = call.in[i].defined() ? call.in[i].to(row) : Tensor();
@@ -170,8 +170,8 @@ Tensor linear_attention_by_chunks(const OpCall& call, const StateRows& places) {
   const std::int64_t times = size.heads / size.key_heads;
   for (Tensor* heads : {&x[kLinearQ], &x[kLinearK]}) {
     if (times == 1) break;
-    *heads = call.as<LinearForm>().tiled ? cat(TensorList(static_cast<std::size_t>(times), *heads), 2)
-                                         : repeat_interleave(*heads, times, 2);
+    *heads = call.as<LinearFormAttrs>().tiled ? cat(TensorList(static_cast<std::size_t>(times), *heads), 2)
+                                              : repeat_interleave(*heads, times, 2);
   }
   if (size.steps == 0) return of_no_steps(x).to(q.dtype());
   if (!places.state.defined()) return run_by_chunks(x, places).to(q.dtype());
@@ -236,7 +236,7 @@ void gated_linear_attention_cpu(const OpCall& call, std::span<Tensor> out) {
   const DType row = row_dtype(call.in[kLinearQ].dtype());
   if (size.batch * size.steps * size.heads == 0) return;
   const LinearInputs all = prepared(call);
-  const bool tiled = call.as<LinearForm>().tiled;
+  const bool tiled = call.as<LinearFormAttrs>().tiled;
   const auto dense = [&](LinearAttentionInput i) { return all[i].defined() ? all[i].contiguous() : all[i]; };
   const Tensor q = dense(kLinearQ), k = dense(kLinearK), v = dense(kLinearV), g = dense(kLinearDecay),
                beta = dense(kLinearBeta);
@@ -289,7 +289,7 @@ Tensor dense(const Tensor& x) { return x.defined() ? x.contiguous() : x; }
 bool run_chunks_gpu(const OpCall& call, std::span<Tensor> out) {
   constexpr std::int64_t kMostElements = std::int64_t{1} << 28;
   const LinearSizes size(call);
-  const auto form = call.as<LinearForm>();
+  const auto form = call.as<LinearFormAttrs>();
   const bool delta = call.in[kLinearBeta].defined();
   StateRows places = state_rows_of(call, kLinearPlaces);
   const bool kept = places.state.defined();
@@ -339,7 +339,7 @@ bool run_chunks_gpu(const OpCall& call, std::span<Tensor> out) {
 
 bool gated_linear_attention_gpu(const OpCall& call, std::span<Tensor> out) {
   constexpr std::int64_t kColumns = 16;
-  const auto form = call.as<LinearForm>();
+  const auto form = call.as<LinearFormAttrs>();
   const LinearSizes size(call);
   if (out[0].dtype() == f64 || size.key > kMostKey) return false;
   if (out[0].numel() == 0) return true;
@@ -385,7 +385,7 @@ Tensor linear_attention(const Tensor& q, const Tensor& k, const Tensor& v, const
   TensorList inputs = {q, k, v, g, beta, form.step_bias, form.log_decay};
   add_places(inputs, places);
   return etna::apply(kGatedLinearAttention, std::span<const Tensor>(inputs),
-                     Attrs::of(LinearForm{form.normalize, form.tiled}))[0];
+                     Attrs::of(LinearFormAttrs{form.normalize, form.tiled}))[0];
 }
 
 }  // namespace

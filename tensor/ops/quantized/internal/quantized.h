@@ -68,7 +68,8 @@ DType operand_dtype(Device device, std::int64_t rows, DType dtype, const Quantiz
 /// @throws ShapeError, DtypeError
 ActivationRows quantize_activations(const Tensor& x, const Tensor& norm = {}, DType dtype = i8, double eps = 1e-5);
 
-/// With a gate, [..., K] as x, and i8: heads of x, as long as the norm's weight, are normed and multiplied by silu(gate).
+/// With a gate, [..., K] as x, and i8: heads of x, as long as the norm's weight, are normed and multiplied by
+/// silu(gate).
 enum QuantizeInput { kToQuantize, kQuantizeNorm, kQuantizeGate };
 struct QuantizeAttrs {
   DType dtype = DType::i8;
