@@ -103,7 +103,8 @@ TEST_P(VisionOracle, DecoderGivesTheLogitsOfTheOriginal) {
       const Tensor logits = generator.logits(prompt.tokens, -1, prompt.images.get());
       error = std::max(
           {error, vision_error(logits, one["sample"], 61), vision_error(logits.select(0, -1), one["last"], 1)});
-      ASSERT_LT(error, 5e-5) << one["name"] << " of kind " << kind;
+      // GPUs with matrix units multiply f32 by parts of 16 bits.
+      ASSERT_LT(error, device().is_cpu() ? 5e-5 : 1e-4) << one["name"] << " of kind " << kind;
     }
   }
   RecordProperty("error", std::to_string(error * 1e6) + "e-6");
