@@ -1,9 +1,10 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
 // Draws a token from a row of logits. One workgroup per row makes a few passes over the row, which stays in the cache,
-// so it is latency-bound. No sort: a limit is found digit by digit from histograms (radix select), by count for top_k
-// and by probability for top_p and typical_p. Probabilities are added as integers in units of 2^-31, so the order of
-// additions does not matter.
+// so it is latency-bound: each thread loads eight numbers before it looks at the first. No sort: a limit is found digit
+// by digit from histograms (radix select), by count for top_k and by probability for top_p and typical_p. Probabilities
+// are added as integers in units of 2^-31, so the order of additions does not matter.
 //
 // variant: sample_tokens
 
@@ -57,6 +58,20 @@ bool kept(float x, Limits l) {
   return l.distance < 0.0 || distance_of(w, l) <= l.distance;
 }
 
+const uint AT_ONCE = 8;
+// Runs body for each number x of the row from `begin`, `step` apart and before `end`; the number is element i.
+#define EACH(begin, end, step, body)                                                             \
+  for (uint base = begin; base < (end); base += (step) * AT_ONCE) {                              \
+    float loaded[AT_ONCE];                                                                       \
+    [[unroll]] for (uint n = 0; n < AT_ONCE; ++n)                                                \
+        loaded[n] = base + n * (step) < (end) ? value_of(row, base + n * (step)) : NONE;         \
+    [[unroll]] for (uint n = 0; n < AT_ONCE; ++n) {                                              \
+      uint i = base + n * (step);                                                                \
+      float x = loaded[n];                                                                       \
+      if (i < (end)) body                                                                        \
+    }                                                                                            \
+  }
+
 float add_all(float x) {
   uint thread = gl_LocalInvocationID.x;
   sums[thread] = x;
@@ -72,10 +87,9 @@ float add_all(float x) {
 
 float total_of(uvec2 row, Limits l) {
   float sum = 0.0;
-  for (uint i = gl_LocalInvocationID.x; i < p.size; i += 256) {
-    float x = value_of(row, i);
+  EACH(gl_LocalInvocationID.x, p.size, 256, {
     if (kept(x, l)) sum += weight_of(x, l);
-  }
+  })
   return add_all(sum);
 }
 
@@ -85,14 +99,13 @@ uint select_key(uvec2 row, Limits l, uint mode, uint target) {
   for (int shift = 24; shift >= 0; shift -= 8) {
     histogram[thread] = 0;
     barrier();
-    for (uint i = thread; i < p.size; i += 256) {
-      float x = value_of(row, i);
+    EACH(thread, p.size, 256, {
       if (!kept(x, l)) continue;
       float w = weight_of(x, l);
       uint key = mode == BY_DISTANCE ? ~floatBitsToUint(distance_of(w, l)) : key_of(x);
       if (shift < 24 && key >> uint(shift + 8) != prefix) continue;
       atomicAdd(histogram[key >> uint(shift) & 255u], mode == BY_COUNT ? 1u : uint(w / l.total * 2147483648.0));
-    }
+    })
     barrier();
     if (thread == 0) {
       uint sum = 0, digit = 255;
@@ -124,22 +137,30 @@ void main() {
 
   float most = NONE;
   uint at = 0xffffffffu;
-  for (uint i = thread; i < p.size; i += 256) {
-    float x = load_float(p.logits, first + i, DTYPE);
-    if (BIAS != 0) x += BufferF32(p.bias).v[first + i];
-    if (COUNTS != 0) {
-      int count = BufferI32(p.counts).v[first + i];
-      if (count != 0) {
+  for (uint base = thread; base < p.size; base += 256 * AT_ONCE) {
+    float loaded[AT_ONCE];
+    int counts[AT_ONCE];
+    [[unroll]] for (uint n = 0; n < AT_ONCE; ++n) {
+      uint i = min(base + n * 256, p.size - 1);
+      loaded[n] = load_float(p.logits, first + i, DTYPE);
+      if (BIAS != 0) loaded[n] += BufferF32(p.bias).v[first + i];
+      counts[n] = COUNTS != 0 ? BufferI32(p.counts).v[first + i] : 0;
+    }
+    [[unroll]] for (uint n = 0; n < AT_ONCE; ++n) {
+      uint i = base + n * 256;
+      float x = loaded[n];
+      if (counts[n] != 0) {
         x = x > 0.0 ? x / NUMBER(REPETITION) : x * NUMBER(REPETITION);
-        int drawn = count & 0x3fffffff;
+        int drawn = counts[n] & 0x3fffffff;
         if (drawn != 0) x -= NUMBER(PRESENCE) + NUMBER(FREQUENCY) * float(drawn);
       }
-    }
-    if (m_isnan(x)) x = NONE;
-    BufferF32(row).v[i] = x;
-    if (x > most) {
-      most = x;
-      at = i;
+      if (m_isnan(x)) x = NONE;
+      if (i >= p.size) continue;
+      BufferF32(row).v[i] = x;
+      if (x > most) {
+        most = x;
+        at = i;
+      }
     }
   }
   sums[thread] = most;
@@ -174,12 +195,11 @@ void main() {
     if (ETNA_UNIFORM(NUMBER(TYPICAL_P) < 1.0)) {
       l.total = total_of(row, l);
       float entropy = 0.0;
-      for (uint i = thread; i < p.size; i += 256) {
-        float x = value_of(row, i);
+      EACH(thread, p.size, 256, {
         if (!kept(x, l)) continue;
         float q = weight_of(x, l) / l.total;
         entropy -= q * log(q);
-      }
+      })
       l.entropy = add_all(entropy);
       uint target = max(1u, uint(max(NUMBER(TYPICAL_P), 0.0) * 2147483648.0));
       l.distance = uintBitsToFloat(~select_key(row, l, BY_DISTANCE, target));
@@ -187,10 +207,9 @@ void main() {
     // Each thread has a run of neighbours.
     uint run = (p.size + 255) / 256, begin = min(thread * run, p.size), end = min(begin + run, p.size);
     float own = 0.0;
-    for (uint i = begin; i < end; ++i) {
-      float x = value_of(row, i);
+    EACH(begin, end, 1, {
       if (kept(x, l)) own += weight_of(x, l);
-    }
+    })
     sums[thread] = own;
     barrier();
     float before = 0.0, total = 0.0;
@@ -204,13 +223,13 @@ void main() {
     places[thread] = 0xffffffffu;
     if (own > 0.0 && aim >= before && aim < before + own) {
       float sum = before;
-      for (uint i = begin; i < end; ++i) {
-        float x = value_of(row, i);
-        if (!kept(x, l)) continue;
+      bool passed = false;
+      EACH(begin, end, 1, {
+        if (passed || !kept(x, l)) continue;
         sum += weight_of(x, l);
         places[thread] = i;
-        if (aim < sum) break;
-      }
+        passed = aim < sum;
+      })
     }
     barrier();
     // Rounding may leave the target between two threads: then the most probable token stays.

@@ -9,6 +9,7 @@
 //
 // variant: gated_linear_attention
 
+#include "delta_gates.glsl"
 #include "index.glsl"
 
 const uint COLUMNS = 16, PARTS = 8, THREADS = COLUMNS * PARTS;
@@ -45,12 +46,6 @@ float total(uint slot, uint what, uint column) {
   return sum;
 }
 
-// log(1 + exp(x)); the last factor is what 1 + e loses of e.
-float softplus(float x) {
-  float e = exp(-abs(x)), sum = 1.0 + e;
-  return max(x, 0.0) + (sum == 1.0 ? e : log(sum) * (e / (sum - 1.0)));
-}
-
 void main() {
   uint thread = gl_LocalInvocationID.x, column = thread % COLUMNS, part = thread / COLUMNS;
   uint head = gl_WorkGroupID.y, sequence = gl_WorkGroupID.z, value = gl_WorkGroupID.x * COLUMNS + column;
@@ -75,8 +70,9 @@ void main() {
     uint step = sequence * p.steps + t, slot = t % 2, each = step * HEADS + head;
     float log_decay = BufferF32(p.g).v[each], beta = DELTA != 0 ? BufferF32(p.beta).v[each] : 1.0;
     if (GATES != 0) {
-      log_decay = softplus(log_decay + BufferF32(p.step_bias).v[head]) * -exp(BufferF32(p.log_decay).v[head]);
-      beta = 1.0 / (1.0 + exp(-beta));
+      vec2 gates = delta_gates(log_decay, beta, BufferF32(p.step_bias).v[head], BufferF32(p.log_decay).v[head]);
+      log_decay = gates.x;
+      beta = gates.y;
     }
     float decay = exp(log_decay), keys[ROWS], found = 0.0, asked = 0.0, own = 0.0;
     vec2 squares = vec2(0.0);  // of q and k

@@ -9,6 +9,7 @@
 //
 // variant: linear_attention_chunks
 
+#include "delta_gates.glsl"
 #include "vectors.glsl"
 
 const uint ROWS = 64, THREADS = 256, BLOCK = 16;
@@ -43,11 +44,6 @@ uint head = gl_WorkGroupID.y, sequence = gl_WorkGroupID.z, first = gl_WorkGroupI
 uint key_at = (TILED != 0 ? head % KEY_HEADS : head / (HEADS / KEY_HEADS)) * KEY;
 uint counted;
 
-float softplus(float x) {
-  float e = exp(-abs(x)), sum = 1.0 + e;
-  return max(x, 0.0) + (sum == 1.0 ? e : log(sum) * (e / (sum - 1.0)));
-}
-
 uint counted_steps() {
   if (STATE == 0) return p.steps;
   if (BufferI32(p.positions).v[sequence] < 0) return 0u;
@@ -77,8 +73,9 @@ void read_gates() {
       decay = BufferF32(p.g).v[each];
       if (DELTA != 0) beta = BufferF32(p.beta).v[each];
       if (GATES != 0) {
-        decay = softplus(decay + BufferF32(p.step_bias).v[head]) * -exp(BufferF32(p.log_decay).v[head]);
-        beta = 1.0 / (1.0 + exp(-beta));
+        vec2 gates = delta_gates(decay, beta, BufferF32(p.step_bias).v[head], BufferF32(p.log_decay).v[head]);
+        decay = gates.x;
+        beta = gates.y;
       }
     }
     decays[thread] = decay < -1e4 ? -1e4 : decay;  // 0 either way, and differences of sums stay finite

@@ -7,14 +7,17 @@
 namespace etna::vulkan {
 namespace {
 
-/// Those of quantize_activations.comp: x, norm, y, rows, k.
+/// Those of quantize_activations.comp: x, norm, y, gate, rows, k, gate_pitch, eps.
 Arguments arguments_of_quantize_activations() {
   Arguments a;
   a.read({256, {256, 64}});
   a.read({});
   a.write({512, {512, 64}});
+  a.read({});
   a.number(1u);
   a.number(16u);
+  a.number(0u);
+  a.number(0.0f);
   return a;
 }
 
@@ -26,20 +29,23 @@ TEST(PushBlock, TellsOfAnArgumentTooFewOrTooMany) {
   Arguments more = arguments_of_quantize_activations();
   more.number(3.0f);
   EXPECT_EQ(wrong_arguments(shaders::quantize_activations.words, more),
-            "36 bytes of arguments; the shader declares 32");
+            "52 bytes of arguments; the shader declares 48");
   EXPECT_EQ(wrong_arguments(shaders::quantize_activations.words, Arguments()),
-            "0 bytes of arguments; the shader declares 32");
+            "0 bytes of arguments; the shader declares 48");
 }
 
 TEST(PushBlock, TellsOfAnAddressInThePlaceOfANumber) {
   Arguments a;
   a.read({256, {256, 64}});
   a.read({});
+  a.write({512, {512, 64}});
   a.number(1u);
   a.number(16u);
-  a.write({512, {512, 64}});
+  a.read({768, {768, 64}});
+  a.number(0u);
+  a.number(0.0f);
   EXPECT_EQ(wrong_arguments(shaders::quantize_activations.words, a),
-            "an address at byte 24, where the shader declares a number");
+            "an address at byte 32, where the shader declares a number");
 }
 
 }  // namespace

@@ -154,7 +154,7 @@ TEST(Engine, RefusesMoreThanItsQueueWithATimeToTryAgain) {
 
 TEST(Engine, EndsWhatWaitsOrRunsTooLong) {
   SmallModel model(1);
-  Engine engine({model.served}, {.queue_time = 50ms, .answer_time = 400ms});
+  Engine engine({model.served}, {.queue_time = 50ms, .answer_time = 150ms});
   const auto running = engine.submit(some_job(4000));
   const auto waiting = engine.submit(some_job(4000));
   const Answered late = answer_of(*waiting);
