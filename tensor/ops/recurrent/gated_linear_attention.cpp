@@ -37,8 +37,9 @@ using LinearInputs = std::array<Tensor, kLinearStepBias>;
 
 /// Steps of a chunk where the op is computed by chunks.
 constexpr std::int64_t kLinearChunk = 64;
-/// From so many steps on, a GPU computes by chunks.
-constexpr std::int64_t kManySteps = 128;
+/// From so many steps on, a GPU computes by chunks: all whole blocks of a cache, so that a state has the same bits
+/// however many of them are read at once.
+constexpr std::int64_t kManySteps = kLinearChunk;
 /// Elements of a head's keys that the GPU's kernel keeps in registers of eight threads.
 constexpr std::int64_t kMostKey = 512;
 
