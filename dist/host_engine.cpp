@@ -35,6 +35,7 @@ std::int64_t part_begin(std::int64_t count, int rank, int size) {
 struct HostEngine::Header {
   static constexpr int kDims = 8;
   std::uint64_t number = 0;
+  std::uint64_t begun = 0;  ///< collectives of this rank, this one included
   std::int64_t dims[kDims] = {};
   std::int32_t rank_of_shape = -1;  ///< -1: no tensor
   std::int32_t peer = 0;
@@ -73,7 +74,11 @@ struct HostEngine::Header {
 };
 
 HostEngine::HostEngine(std::unique_ptr<Transport> transport, Meeting& meeting, double late)
-    : transport_(std::move(transport)), meeting_(meeting), late_(late), progress_(std::make_shared<Progress>()) {}
+    : transport_(std::move(transport)),
+      meeting_(meeting),
+      late_(late),
+      progress_(std::make_shared<Progress>()),
+      met_(std::make_shared<std::vector<std::uint64_t>>(transport_->size())) {}
 
 HostEngine::HostEngine(const HostEngine& all, const std::vector<int>& members, std::uint32_t number)
     : transport_(std::make_unique<MemberTransport>(*all.transport_, members)),
@@ -81,7 +86,8 @@ HostEngine::HostEngine(const HostEngine& all, const std::vector<int>& members, s
       late_(all.late_),
       members_(members),
       number_(number),
-      progress_(all.progress_) {}
+      progress_(all.progress_),
+      met_(all.met_) {}
 
 std::unique_ptr<Engine> HostEngine::part(const std::vector<int>& members) {
   return std::make_unique<HostEngine>(*this, members, ++parts_);
@@ -142,9 +148,11 @@ void HostEngine::wait(const std::vector<int>& messages, const std::vector<int>& 
         const std::vector<Member> members = meeting_.members();
         for (const int peer : missing) {
           const Member& one = members[static_cast<std::size_t>(world_rank(peer))];
-          who += fmt::format(
-              "{}rank {} ({}, process {}) {}", who.empty() ? "" : ", ", world_rank(peer), one.host, one.process,
-              one.left ? "has left the group" : fmt::format("has called {} collectives", one.progress.begun));
+          // Signs of life are a second apart; the last collective with that rank may be newer.
+          const std::uint64_t begun = std::max(one.progress.begun, (*met_)[static_cast<std::size_t>(world_rank(peer))]);
+          who += fmt::format("{}rank {} ({}, process {}) {}", who.empty() ? "" : ", ", world_rank(peer), one.host,
+                             one.process,
+                             one.left ? "has left the group" : fmt::format("has called {} collectives", begun));
         }
         throw RankLost(fmt::format("{}, collective {} of this rank: no answer after {:.0f} seconds from {}", what,
                                    progress_->begun, now - began, who));
@@ -244,8 +252,12 @@ void HostEngine::run(const Collective& c, const Tensor& in, const Tensor& out) {
   transport_->clear();
   messages_.clear(), peers_.clear();
   // Headers first, alone: data of another size than the receiver expects would be an error of the library.
-  exchange_headers(Header::of(c, shaped, number_), others);
+  Header mine = Header::of(c, shaped, number_);
+  mine.begun = progress_->begun;
+  exchange_headers(mine, others);
   wait(header_messages_, header_peers_, what_);
+  for (const int r : others)
+    (*met_)[static_cast<std::size_t>(world_rank(r))] = headers_[static_cast<std::size_t>(r)].begun;
   check_headers(others);
   switch (c.kind) {
     case Kind::all_reduce:

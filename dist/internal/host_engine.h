@@ -45,6 +45,8 @@ class HostEngine final : public Engine {
   std::vector<int> members_;  ///< empty: all ranks
   std::uint32_t number_ = 0, parts_ = 0;
   std::shared_ptr<Progress> progress_;
+  std::shared_ptr<std::vector<std::uint64_t>>
+      met_;  ///< of each rank of the world: how many it had called when last met
   std::vector<Header> headers_;
   std::vector<int> header_messages_, header_peers_;
   std::vector<int> messages_, peers_;  ///< of data, begun and not waited for
