@@ -7,6 +7,7 @@ namespace etna::conformance {
 std::vector<Sample> samples_in_matmul() {
   auto product = [](const TensorList& in) { return matmul(in[0], in[1]); };
   auto transposed = [](const TensorList& in) { return matmul(in[0].t(), in[1].t()); };
+  auto turned_batch = [](const TensorList& in) { return matmul(in[0].transpose(0, 2), in[1].transpose(-2, -1)); };
   auto sample = [&](const char* name, Shape a, Shape b) {
     return Sample("matmul", name).in(a, -1, 1).in(b, -1, 1).calls(product);
   };
@@ -47,6 +48,10 @@ std::vector<Sample> samples_in_matmul() {
       sample("no batch", {0, 2, 4}, {4, 3}),
       sample("prime sizes", {67, 131}, {131, 71}),
       Sample("matmul", "transposed views").in({4, 3}, -1, 1).in({2, 4}, -1, 1).calls(transposed),
+      Sample("matmul", "three batch dimensions")
+          .in({2, 2, 3, 2, 4}, -1, 1)
+          .in({3, 2, 2, 5, 4}, -1, 1)
+          .calls(turned_batch),
       Sample("matmul", "long sums").in({1031, 5}, -1, 1).in({3, 1031}, -1, 1).calls(transposed).looser(8),
   };
 }

@@ -288,6 +288,12 @@ std::span<const Tile> cubin_tiles() {
   return tiles;
 }
 
+int batch_dimensions_at_once(const GemmParams& p) {
+  const bool cubin = requested_variant().value_or(KernelVariant::cubin) == KernelVariant::cubin && multiplies(p) &&
+                     !too_small(p) && !choose(p.dtype, kNN, kSquare)->cubin.empty();
+  return cubin ? 1 : 2;
+}
+
 bool launch_cubin(const OpCall& call, const GemmParams& p) {
   if (!multiplies(p) || (p.a.transposed && p.b.transposed)) return false;
   const OperandLayout layout = p.a.transposed ? kTN : p.b.transposed ? kNT : kNN;

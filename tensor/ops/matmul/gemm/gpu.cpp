@@ -4,7 +4,7 @@
 #include <etna/tensor/ops/matmul/gemm/internal/variant.h>
 
 // Converts tensors to GemmParams: copies operands whose layout no kernel can read or write, iterates over batch
-// dimensions beyond the two that kernels support, and tries the launchers.
+// dimensions beyond the two that kernels support, unless copies that merge them are cheaper, and tries the launchers.
 namespace etna::gemm {
 
 std::int64_t spacing(const Tensor& x) {
@@ -62,6 +62,46 @@ bool launch_from(const OpCall& call, const Plan& plan, int dim, GemmParams param
   return true;
 }
 
+/// The operand with its matrices side by side: a copy, in the order in which each matrix is stored.
+/// @param x [..., M, K] @param whole the batch dimensions to which x is broadcast
+Tensor side_by_side(const Tensor& x, const Matrix& matrix, Shape whole) {
+  whole.push_back(x.size(-2));
+  whole.push_back(x.size(-1));
+  const Tensor all = x.expand(whole);
+  return matrix.transposed ? all.transpose(-2, -1).contiguous().transpose(-2, -1) : all.contiguous();
+}
+
+/// True if an operand's matrices are evenly spaced, or one.
+bool runs_on(const Shape& batch, const Strides& strides) {
+  for (int d = 0; d + 1 < batch.rank(); ++d) {
+    if (strides[d] != strides[d + 1] * batch[d + 1]) return false;
+  }
+  return true;
+}
+
+/// The plan, with operands copied whose batches do not merge if their dispatches one by one would take longer.
+Plan plan_of_few(const OpCall& call, const Tensor& a, const Tensor& b, Device device) {
+  Plan p = plan(a, b);
+  const int rank = p.batch.rank();
+  GemmParams params;
+  params.device = device, params.dtype = a.dtype();
+  params.m = p.m, params.n = p.n, params.k = p.k, params.inner = numel(p.batch);
+  const int at_once = batch_dimensions_at_once(params), together = std::min(rank, at_once);
+  std::int64_t dispatches = 1, elements = 0;
+  for (int d = 0; d < rank - together; ++d) dispatches *= p.batch[d];
+  if (dispatches <= 2) return p;
+  const bool copies_a = !runs_on(p.batch, p.a_batch), copies_b = !runs_on(p.batch, p.b_batch);
+  if (copies_a) elements += params.inner * p.m * p.k;
+  if (copies_b) elements += params.inner * p.n * p.k;
+  const double bytes = 2 * static_cast<double>(elements) * static_cast<double>(item_size(a.dtype()));
+  // Of a dispatch that no other one hides, and of the memory of Hopper and of any GPU.
+  const double dispatch_us = 4, bytes_a_us = at_once == 1 ? 2.5e6 : 5e5;
+  if (static_cast<double>(dispatches - 1 - copies_a - copies_b) * dispatch_us < bytes / bytes_a_us) return p;
+  const Shape batch = batch_of(call, a, b);
+  return plan(copies_a ? side_by_side(p.a, p.a_matrix, batch) : p.a,
+              copies_b ? side_by_side(p.b, p.b_matrix, batch) : p.b);
+}
+
 /// Replaces an empty k by a single zero: a sum over no elements is 0 too.
 Tensor one_zero(const Tensor& x, int dim) {
   Shape shape = x.shape();
@@ -77,7 +117,7 @@ bool on_gpu(const OpCall& call, const Tensor& a, const Tensor& b, const Epilogue
   }
   if (y.numel() == 0) return true;
   if (a.size(-1) == 0) return on_gpu(call, one_zero(a, -1), one_zero(b, -2), e, y);
-  Plan p = plan(a, b);
+  Plan p = plan_of_few(call, a, b, y.device());
   Tensor bias = e.bias.defined() ? e.bias.contiguous() : e.bias;
   Tensor at = readable(e.derivative_at), residual = readable(e.residual), out = writable(y),
          pre = writable(e.preactivation);

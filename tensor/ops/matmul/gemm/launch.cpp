@@ -4,8 +4,6 @@
 #include <algorithm>
 
 namespace etna::gemm {
-namespace {}  // namespace
-
 void launch_tiled(const OpCall& call, const GemmParams& p, const TiledShader& kernel, std::int64_t split_k) {
   const std::int64_t matrices = p.matrices();
   const std::int64_t tiles = ceil_div(p.m, kernel.tile_m) * ceil_div(p.n, kernel.tile_n);

@@ -107,4 +107,8 @@ bool launch_cubin(const OpCall& call, const GemmParams& params);
 bool launch_coopmat(const OpCall& call, const GemmParams& params);
 bool launch_plain(const OpCall& call, const GemmParams& params);
 
+/// The batch dimensions that the launcher of this gemm puts into one dispatch.
+/// @param params whose device, sizes, dtype and `inner`, all matrices, are set
+int batch_dimensions_at_once(const GemmParams& params);
+
 }  // namespace etna::gemm
