@@ -15,13 +15,13 @@ namespace {
 using VisionJson = nlohmann::json;
 using data::transforms::ResampleFilter;
 constexpr const char* kVisionUse = "a vision tower";
-/// Of a side.
-constexpr std::int64_t kMostTiles = 32;
+/// Of a side, in pixels, but for tiles.
+constexpr std::int64_t kMostTiles = 32, kMostOfPatch = 1 << 10, kMostOfImage = 1 << 14;
 
-/// The whole root of a number; 0 where it has none.
+/// The whole root of a number of squares of an image; 0 where it has none.
 std::int64_t side_of(std::int64_t area) {
-  const auto side =
-      static_cast<std::int64_t>(std::lround(std::sqrt(static_cast<double>(std::max<std::int64_t>(area, 0)))));
+  if (area < 1 || area > kMostOfImage * kMostOfImage) return 0;
+  const auto side = static_cast<std::int64_t>(std::lround(std::sqrt(static_cast<double>(area))));
   return side * side == area ? side : 0;
 }
 
@@ -71,7 +71,7 @@ class VisionReader {
   }
 
   void read_merge(VisionConfig& c) const {
-    if (c.patch_size < 1) return;  // which check() refuses
+    if (c.patch_size < 1 || c.patch_size > kMostOfPatch) return;  // which check() refuses
     if (c.merges == PatchMerge::shuffle) c.merge = json_.integer("scale_factor", c.merge);
     if (c.merges == PatchMerge::average) {
       const std::int64_t side = side_of(json_.integer("mm_tokens_per_image", 256));
@@ -145,7 +145,7 @@ void fill_vision(VisionConfig& c) {
   c.blocks.vocabulary = c.blocks.context = 1;
   c.blocks.head_size = c.blocks.heads > 0 ? c.blocks.width / c.blocks.heads : 0;
   c.blocks.embedding_width = c.blocks.width;
-  if (c.fit == PictureFit::tiles && c.longest_edge == 0) c.longest_edge = 4 * c.image_size;
+  if (c.fit == PictureFit::tiles && c.longest_edge == 0) c.longest_edge = 4 * std::min(c.image_size, kMostOfImage);
 }
 
 VisionConfig read_gguf_vision(const io::GgufFile& file) {
@@ -179,7 +179,7 @@ VisionConfig read_gguf_vision(const io::GgufFile& file) {
     const std::vector<float> list = file.numbers(key(name));
     numbers->assign(list.begin(), list.end());
   }
-  if (c.merges == PatchMerge::layers) {
+  if (c.merges == PatchMerge::layers && c.patch_size >= 1 && c.patch_size <= kMostOfPatch) {
     const io::GgufTensor* positions = file.find_tensor("v.position_embd.weight");
     if (positions != nullptr && positions->shape.rank() == 2)
       c.image_size = side_of(positions->shape[0]) * c.patch_size;
@@ -199,8 +199,8 @@ void VisionConfig::check() const {
     const char* name;
     std::int64_t value, most;
   };
-  for (const Size& size : {Size{"image_size", image_size, 1 << 14},
-                           {"patch_size", patch_size, 1 << 10},
+  for (const Size& size : {Size{"image_size", image_size, kMostOfImage},
+                           {"patch_size", patch_size, kMostOfPatch},
                            {"merge", merge, 1 << 6},
                            {"decoder_width", decoder_width, 1 << 20}}) {
     if (size.value < 1 || size.value > size.most)
