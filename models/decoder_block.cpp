@@ -237,30 +237,37 @@ Tensor DecoderAttention::attend(const Tensor& qkv, const DecoderCache* cache) co
                 cache);
 }
 
+RotarySettings DecoderAttention::rotary_settings(Device device) const {
+  return {.heads = config_.heads,
+          .kv_heads = latent ? 1 : config_.kv_heads,
+          .frequencies = constant_on(device, frequencies_),
+          .interleaved = config_.rope.interleaved,
+          .magnitude = frequencies_.defined() ? config_.rope_magnitude(index_) : 1,
+          .query_norm = head_norm_weight(query_norm, device),
+          .key_norm = head_norm_weight(key_norm, device),
+          .eps = config_.norm_eps};
+}
+
 Tensor DecoderAttention::attend_to_cache(const Tensor& qkv, const DecoderCache& cache) const {
-  const RotarySettings rotary{.heads = config_.heads,
-                              .kv_heads = latent ? 1 : config_.kv_heads,
-                              .frequencies = constant_on(qkv.device(), frequencies_),
-                              .interleaved = config_.rope.interleaved,
-                              .magnitude = frequencies_.defined() ? config_.rope_magnitude(index_) : 1,
-                              .query_norm = head_norm_weight(query_norm, qkv.device()),
-                              .key_norm = head_norm_weight(key_norm, qkv.device()),
-                              .eps = config_.norm_eps};
+  const RotarySettings rotary = rotary_settings(qkv.device());
   if (cache.images != nullptr) return attend_to_images(qkv, cache, rotary);
   return rotate_and_attend_(qkv, (*cache.layers)[static_cast<std::size_t>(index_)], cache.places, rotary,
                             paged_settings());
 }
 
-/// To the keys that an earlier layer has cached. @param query [B, T, heads · D] @return the same
-Tensor DecoderAttention::attend_to_shared(const Tensor& query, const DecoderCache& cache) const {
+/// Queries as attention to a cache reads them. @param query [B, T, heads · D] @return [B, T, heads, D]
+Tensor DecoderAttention::placed(const Tensor& query, const CachePlaces& places) const {
   const std::int64_t batch = query.size(0), steps = query.size(1);
-  const Tensor positions = cache.places.positions.to(i64).unsqueeze(1) + arange(0, steps, 1, {i64, query.device()});
+  const Tensor positions = places.positions.to(i64).unsqueeze(1) + arange(0, steps, 1, {i64, query.device()});
   // Positions differ between sequences, so all of their rows are those of one.
   const Tensor heads = heads_of(query.reshape({1, batch * steps, -1}), head_norm_weight(query_norm, query.device()));
-  const Tensor q = rotated(heads, positions.reshape({batch * steps})).transpose(1, 2);
-  const Tensor y = paged_attention(q.reshape({batch, steps, config_.heads, config_.head_size}),
-                                   (*cache.layers)[static_cast<std::size_t>(index_)], cache.places, paged_settings());
-  return y.reshape({batch, steps, -1});
+  return rotated(heads, positions.reshape({batch * steps})).transpose(1, 2).reshape({batch, steps, config_.heads, -1});
+}
+
+/// To the keys that an earlier layer has cached. @param query [B, T, heads · D] @return the same
+Tensor DecoderAttention::attend_to_shared(const Tensor& query, const DecoderCache& cache) const {
+  const PagedCache& own = (*cache.layers)[static_cast<std::size_t>(index_)];
+  return paged_attention(placed(query, cache.places), own, cache.places, paged_settings()).flatten(2);
 }
 
 /// Where queries, keys and values are no single projection. @param cache as for tempered()
@@ -291,7 +298,7 @@ Tensor DecoderAttention::forward(const Tensor& x, const DecoderCache* cache) con
   if (qkv) {
     rows = (*qkv)(x, mode);
   } else if (latent && mode.generates) {
-    rows = latent->cached_rows(x, mode);
+    y = attend_to_latent(x, *cache);
   } else {
     const AttentionRows all = rows_of(x, mode, cache);
     if (!mode.generates) {
@@ -303,7 +310,7 @@ Tensor DecoderAttention::forward(const Tensor& x, const DecoderCache* cache) con
     }
   }
   if (!y.defined()) y = mode.generates ? attend_to_cache(rows, *cache) : attend(rows, cache);
-  if (latent) y = mode.generates ? latent->values_of(y, mode) : latent->unpadded(y);
+  if (latent && !mode.generates) y = latent->unpadded(y);
   y = gated(y, x, mode);
   return sum_of_parts(output(sub_norm ? (*sub_norm)(y) : y, mode), split_);
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -91,10 +92,14 @@ struct DecoderCache {
   ProjectionMode mode() const { return {layers != nullptr, adapters, masks}; }
 };
 
+/// Bytes of the keys and values of latent attention that are made of the cache's rows at once.
+inline constexpr std::int64_t kLatentBytes = std::int64_t{1} << 28;
+
 /// The projections of latent attention. Without a cache they give keys and values of all heads, values padded with
 /// zeros to the size of keys. A cache keeps one row of a position for all heads: the rotated elements, then the latent
 /// ones. Since a key is a product of the latter, so is a query of that width (DeepSeek-V2's absorbed form): each head
-/// multiplies it by its keys' part of `up`, and what it attends to by its values' part.
+/// multiplies it by its keys' part of `up`, and what it attends to by its values' part. For many queries, keys and
+/// values of all heads are made of the cache's rows instead (expands_latent()).
 class LatentProjections : public nn::Module {
  public:
   /// @param config must outlive this
@@ -108,6 +113,15 @@ class LatentProjections : public nn::Module {
   Tensor cached_rows(const Tensor& x, const ProjectionMode& mode) const;
   /// @param y the rows that heads attend to, [B, T, heads · R] @return [B, T, heads · value_size]
   Tensor values_of(const Tensor& y, const ProjectionMode& mode) const;
+  /// Before rotation: queries [B, T, heads · D], their rotated elements first, and as `key` the row that the cache
+  /// keeps, [B, T, R]. @param x [B, T, width]
+  AttentionRows short_rows(const Tensor& x, const ProjectionMode& mode) const;
+  /// Attention to keys and values that are made of the cache's rows, for a few heads at a time where these are many.
+  /// @param query rotated, [B, T, heads, D] @param cached [blocks, 1, kCacheBlock, R], the new rows among them
+  /// @param most_bytes of keys and values at once, unless one head has more @return [B, T, heads · value_size]
+  Tensor attend_expanded(const Tensor& query, const PagedCache& cached, const CachePlaces& places,
+                         const PagedAttentionSettings& settings, const ProjectionMode& mode,
+                         std::int64_t most_bytes = kLatentBytes) const;
 
   Owned<Projection> query_down;  ///< null where queries have one projection
   Owned<Norm> query_norm;
@@ -131,6 +145,11 @@ class LatentProjections : public nn::Module {
   Tensor by_head(const Tensor& x, const QuantizedTensor& matrices) const;
   Tensor part_of(const Tensor& rows, bool values) const;
   Tensor absorbed(const Tensor& query, const ProjectionMode& mode) const;
+  using Product = std::function<Tensor(const Tensor&, const Tensor&)>;
+  Tensor with_adapters(const Tensor& latent, const Tensor& own, const Tensor& factors, const ProjectionMode& mode,
+                       const Product& times) const;
+  Tensor up_of_heads(const Tensor& latent, std::int64_t first, std::int64_t end, const ProjectionMode& mode) const;
+  PagedCache expanded(const Tensor& rows, std::int64_t first, std::int64_t end, const ProjectionMode& mode) const;
 
   const DecoderConfig& config_;
   mutable Halves halves_;  ///< of the frozen matrix whose blocks are `halves_of_`
@@ -172,7 +191,10 @@ class DecoderAttention : public nn::Module {
   AttentionRows rotated_rows(const AttentionRows& rows, const DecoderCache* cache) const;
   Tensor attend(const AttentionRows& rows, const DecoderCache* cache) const;
   Tensor attend(const Tensor& qkv, const DecoderCache* cache) const;
+  RotarySettings rotary_settings(Device device) const;
   Tensor attend_to_cache(const Tensor& qkv, const DecoderCache& cache) const;
+  Tensor attend_to_latent(const Tensor& x, const DecoderCache& cache) const;
+  Tensor placed(const Tensor& query, const CachePlaces& places) const;
   Tensor attend_to_images(const Tensor& qkv, const DecoderCache& cache, RotarySettings rotary) const;
   Tensor turned(const Tensor& qkv, const Tensor& pair_positions, const RotarySettings& rotary) const;
   Tensor attend_to_shared(const Tensor& query, const DecoderCache& cache) const;

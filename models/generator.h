@@ -233,7 +233,7 @@ class Generator {
   void check_images(const PromptImages& images, std::int64_t length) const;
   std::optional<ImageChunk> image_chunk(const PromptImages* images, std::int64_t length, std::int64_t at,
                                         std::int64_t count) const;
-  bool captures_prompt(std::int64_t tokens) const;
+  bool captures_prompt(std::int64_t tokens, std::int64_t at = 0) const;
   bool can_capture() const;
   Tensor same_on_all_ranks(const Tensor& tokens) const;
   std::int64_t most_blocks() const;

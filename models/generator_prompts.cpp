@@ -9,6 +9,7 @@
 #include <etna/models/internal/draft.h>
 #include <etna/models/internal/generator_ranks.h>
 #include <etna/models/internal/generator_slots.h>
+#include <etna/models/internal/latent_prompts.h>
 #include <etna/models/internal/logits_check.h>
 #include <etna/models/internal/mtp_draft.h>
 #include <etna/models/internal/text_reading.h>
@@ -215,10 +216,12 @@ Tensor Generator::read_rows(const Slot& slot, std::span<const std::int32_t> toke
                             std::int32_t next) {
   const std::int64_t index = &slot - slots_.data(), count = std::ssize(tokens);
   const std::optional<ImageChunk> images = image_chunk(slot.options.images.get(), slot.prompt, at, count);
-  if (!images && captures_prompt(count)) return read_captured(tokens, at, next, slot.options.adapter, slot.cached);
+  if (!images && captures_prompt(count, at)) return read_captured(tokens, at, next, slot.options.adapter, slot.cached);
   const Tensor positions = from_vector(std::vector<std::int32_t>{static_cast<std::int32_t>(at)}, options_.device);
   DecoderCache cache =
-      with_states({&cache_.layers(), {table_.slice(0, index, index + 1), positions}, adapter_row(slot.options.adapter)},
+      with_states({&cache_.layers(),
+                   {table_to(model_.own_config, table_.slice(0, index, index + 1), at + count), positions},
+                   adapter_row(slot.options.adapter)},
                   state_rows_.defined() ? state_rows_.slice(0, index, index + 1) : Tensor());
   cache.images = images ? &*images : nullptr;
   std::vector<std::int32_t> all(tokens.begin(), tokens.end());
@@ -235,10 +238,12 @@ std::int64_t Generator::most_blocks() const {
 }
 
 /// Whether a chunk of so many tokens is read by a captured step. On the CPU the tokens that fill up a step would cost
-/// what they do not save.
-bool Generator::captures_prompt(std::int64_t tokens) const {
+/// what they do not save. Where latent attention makes keys and values of all positions, a step does so for those that
+/// its table has: only the first chunk of a prompt has as many whichever prompt it is.
+bool Generator::captures_prompt(std::int64_t tokens, std::int64_t at) const {
   return !options_.device.is_cpu() && can_capture() && model_.host_layers() == 0 &&
-         tokens <= most_captured_prompt(model_.own_config, options_.device);
+         tokens <= most_captured_prompt(model_.own_config, options_.device) &&
+         (at == 0 || !expands_latent(model_.own_config, captured_prompt_rows(tokens)));
 }
 
 /// The same, by a step of as many tokens or a few more. The others come behind, where no token of the text sees them,
@@ -246,17 +251,17 @@ bool Generator::captures_prompt(std::int64_t tokens) const {
 /// @param cached the sequence in the cache
 Tensor Generator::read_captured(std::span<const std::int32_t> tokens, std::int64_t at, std::int32_t next,
                                 std::int64_t adapter, KvCache::Id cached) {
-  const std::vector<std::int32_t> blocks = cache_.row(cached, most_blocks());
   const auto count = static_cast<std::int32_t>(tokens.size());
-  const std::int64_t rows = captured_prompt_rows(count), width = std::ssize(blocks);
+  const std::int64_t rows = captured_prompt_rows(count);
+  const bool first = expands_latent(model_.own_config, rows);
+  const std::vector<std::int32_t> blocks = cache_.row(cached, first ? (rows - 1) / kCacheBlock + 1 : most_blocks());
   if (!steps_->prompt) {
     steps_->prompt = std::make_unique<Steps::PromptStep>(
-        capture(std::function<Tensor(const Tensor&)>([this, width](const Tensor& in) {
-                  const std::int64_t most = in.size(0) - width - 5;
+        capture(std::function<Tensor(const Tensor&, const Tensor&)>([this](const Tensor& in, const Tensor& table) {
+                  const std::int64_t most = in.size(0) - 5;
                   const auto number = [&](std::int64_t i) { return in.slice(0, most + 1 + i, most + 2 + i); };
-                  const DecoderCache cache{&cache_.layers(),
-                                           {in.slice(0, most + 5, most + 5 + width).unsqueeze(0), number(0)},
-                                           adapters_.defined() ? number(2) : Tensor()};
+                  const DecoderCache cache{
+                      &cache_.layers(), {table.unsqueeze(0), number(0)}, adapters_.defined() ? number(2) : Tensor()};
                   const Tensor x =
                       model_.extend(in.slice(0, 0, most).unsqueeze(0), with_states(cache, number(3), number(1) + 1.0));
                   if (mtp_) mtp_->read(x, in.slice(0, 1, most + 1).unsqueeze(0), cache);
@@ -269,8 +274,7 @@ Tensor Generator::read_captured(std::span<const std::int32_t> tokens, std::int64
   in.resize(static_cast<std::size_t>(rows + 1), 0);
   in.insert(in.end(),
             {static_cast<std::int32_t>(at), count - 1, static_cast<std::int32_t>(adapter), cache_.state_row(cached)});
-  in.insert(in.end(), blocks.begin(), blocks.end());
-  return (*steps_->prompt)(from_vector(in));
+  return (*steps_->prompt)(from_vector(in), from_vector(blocks));
 }
 
 /// Queues sampling the token after a text of slot.position tokens. @param last [1, width], of the text's last token

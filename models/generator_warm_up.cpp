@@ -6,6 +6,7 @@
 #include <etna/models/internal/draft.h>
 #include <etna/models/internal/generator_ranks.h>
 #include <etna/models/internal/generator_slots.h>
+#include <etna/models/internal/latent_prompts.h>
 #include <etna/models/internal/mtp_draft.h>
 #include <etna/tensor/ops.h>
 
@@ -40,7 +41,10 @@ void Generator::warm_up_prompts() {
         return read_captured(std::vector<std::int32_t>(static_cast<std::size_t>(count)), 0, 0, -1, started.id);
       return model_
           .extend(zeros({1, count}, {i32, options_.device}),
-                  with_states({&cache_.layers(), {row, zeros({1}, {i32, options_.device})}, adapter_row(-1)}, states))
+                  with_states({&cache_.layers(),
+                               {table_to(model_.own_config, row, count), zeros({1}, {i32, options_.device})},
+                               adapter_row(-1)},
+                              states))
           .select(1, count - 1);
     };
     // The longest first: shorter ones then fit into its memory. Of captured ones, the first call runs eagerly.

@@ -128,22 +128,33 @@ Tensor LatentProjections::cached_rows(const Tensor& x, const ProjectionMode& mod
   return cat({queries, row, latent}, -1);
 }
 
-Tensor LatentProjections::values_of(const Tensor& y, const ProjectionMode& mode) const {
-  const Tensor rows = y.reshape({y.size(0), y.size(1), config_.heads, -1});
-  const Tensor latent = rows.slice(-1, config_.rope.size, rows.size(-1));
-  Tensor own = by_head(latent, halves().values), chosen;
-  for (const LowRankPart& part : up.low_rank_parts(mode, 4)) {
+/// What some rows of `up` make of latent ones, with what its adapters add. @param own without adapters
+/// @param factors of the rows, or undefined @param times multiplies [..., ranks] by those rows of B, [up.out, ranks]
+Tensor LatentProjections::with_adapters(const Tensor& latent, const Tensor& own, const Tensor& factors,
+                                        const ProjectionMode& mode, const Product& times) const {
+  Tensor y = own, chosen;
+  for (const LowRankPart& part : up.low_rank_parts(mode, latent.dim())) {
     const Tensor ranks = quantized_linear(latent, QuantizedTensor::unquantized(part.a));
     const Tensor kept = part.kept.defined() ? ranks.where(part.kept, 0.0) : ranks;
-    const Tensor b = part_of(part.b, true).reshape({-1, ranks.size(-1)}).contiguous();
-    const Tensor added = by_head(kept, QuantizedTensor::unquantized(b)) * part.scale;
+    const Tensor added = times(kept, part.b) * part.scale;
     if (part.kept.defined())
       chosen = added;
     else
-      own = own + added;
+      y = y + added;
   }
-  if (const Tensor factors = up.row_factors(); factors.defined()) own = own * part_of(factors, true).squeeze(-1);
-  return (chosen.defined() ? own + chosen : own).flatten(2);
+  if (factors.defined()) y = y * factors.to(y.dtype());
+  return chosen.defined() ? y + chosen : y;
+}
+
+Tensor LatentProjections::values_of(const Tensor& y, const ProjectionMode& mode) const {
+  const Tensor rows = y.reshape({y.size(0), y.size(1), config_.heads, -1});
+  const Tensor latent = rows.slice(-1, config_.rope.size, rows.size(-1)), factors = up.row_factors();
+  const auto times = [&](const Tensor& ranks, const Tensor& b) {
+    return by_head(ranks, QuantizedTensor::unquantized(part_of(b, true).reshape({-1, ranks.size(-1)}).contiguous()));
+  };
+  return with_adapters(latent, by_head(latent, halves().values),
+                       factors.defined() ? part_of(factors, true).squeeze(-1) : factors, mode, times)
+      .flatten(2);
 }
 
 }  // namespace etna::models

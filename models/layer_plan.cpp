@@ -14,6 +14,7 @@
 #include <etna/models/internal/decoder_parts.h>
 #include <etna/models/internal/file_config.h>
 #include <etna/models/internal/generator_slots.h>
+#include <etna/models/internal/latent_prompts.h>
 #include <etna/models/internal/state_cache.h>
 #include <etna/tensor/io/checkpoint.h>
 #include <etna/tensor/io/gguf.h>
@@ -89,13 +90,16 @@ std::string of_bytes(std::uint64_t part, std::uint64_t whole) {
 
 }  // namespace
 
-std::uint64_t prompt_bytes(const DecoderConfig& config, std::int64_t tokens) {
+std::uint64_t prompt_bytes(const DecoderConfig& config, std::int64_t tokens, std::int64_t positions) {
   // The stream and its norm, queries, keys and values with their copy, and the feed-forward layer's three.
   const ExpertConfig& experts = config.experts;
   std::int64_t heads = config.query_rows() + 2 * config.kv_rows();
-  // Of latent attention: queries as wide as the rows of the cache, what they attend to, and a copy of both.
+  // Of latent attention: queries as wide as the rows of the cache, what they attend to, and a copy of both. Or queries,
+  // the same rotated, and what they attend to, beside keys and values of all heads.
+  const bool expands = expands_latent(config, tokens);
   if (config.latent.size > 0)
-    heads = config.query_rows() + 2 * (config.heads + 1) * (config.latent.size + config.rope.size);
+    heads = expands ? 3 * config.query_rows()
+                    : config.query_rows() + 2 * (config.heads + 1) * (config.latent.size + config.rope.size);
   for (const LayerConfig& one : config.each_layer)
     heads = std::max(heads, (config.heads + 2 * config.kv_heads) * one.head_size);
   const std::int64_t streams = config.streams.count * config.width, inputs = config.layers * config.layer_inputs.size;
@@ -105,8 +109,10 @@ std::uint64_t prompt_bytes(const DecoderConfig& config, std::int64_t tokens) {
       4 * streams + 2 * inputs + 2 * heads + 3 * std::max(config.feed_forward, experts.shared) + of_state;
   // A row of each chosen expert, in tiles that are not full: before and behind the expert, and between.
   const std::int64_t rows = tokens * experts.chosen + experts.count * kExpertRows;
+  const std::uint64_t expanded = expands ? expanded_latent_bytes(config, std::max(tokens, positions)) : 0;
   return static_cast<std::uint64_t>(tokens * columns + 2 * rows * (config.width + experts.feed_forward)) *
-         sizeof(float);
+             sizeof(float) +
+         expanded;
 }
 
 std::uint64_t ModelSizes::total() const { return std::accumulate(layers.begin(), layers.end(), others); }
@@ -187,7 +193,7 @@ LayerPlan plan_layers(const ModelSizes& sizes, const LayerPlanOptions& options) 
   const std::int64_t chunk = std::min(options.chunk, config.context);
   const std::int64_t largest = config.width * std::max(config.feed_forward, config.query_rows());
   const std::uint64_t decoded = bytes(std::min(largest, kDecodedAtOnce) * kHalf);
-  const std::uint64_t working = prompt_bytes(config, chunk) +
+  const std::uint64_t working = prompt_bytes(config, chunk, std::min(tokens, config.context)) +
                                 bytes(3 * std::max(options.logits, options.slots) * config.vocabulary * kFloat) +
                                 decoded;
   // Where all layers are on the GPU.

@@ -6,6 +6,7 @@
 #include <etna/autograd/autograd.h>
 #include <etna/models/internal/generator_ranks.h>
 #include <etna/models/internal/generator_slots.h>
+#include <etna/models/internal/latent_prompts.h>
 #include <etna/models/internal/text_reading.h>
 #include <etna/models/model_file.h>
 #include <etna/tensor/ops.h>
@@ -55,8 +56,10 @@ Tensor TextReading::next() {
   const std::optional<ImageChunk> chunk = generator_.image_chunk(images_, std::ssize(tokens_), at_, count);
   const std::vector<std::int32_t> part(tokens_.begin() + at_, tokens_.begin() + at_ + count);
   const Tensor positions = from_vector(std::vector<std::int32_t>{static_cast<std::int32_t>(at_)}, device);
-  DecoderCache cache = generator_.with_states(
-      {&generator_.cache_.layers(), {row_, positions}, generator_.adapter_row(adapter_)}, states_);
+  DecoderCache cache = generator_.with_states({&generator_.cache_.layers(),
+                                               {table_to(generator_.model_.own_config, row_, at_ + count), positions},
+                                               generator_.adapter_row(adapter_)},
+                                              states_);
   cache.images = chunk ? &*chunk : nullptr;
   const Tensor x = generator_.model_.extend(from_vector(part, {1, count}, device), cache);
   at_ += count;

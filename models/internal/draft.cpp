@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <etna/models/internal/latent_prompts.h>
 #include <etna/tensor/ops.h>
 
 namespace etna::models {
@@ -99,7 +100,8 @@ bool Draft::read(std::size_t slot, std::span<const std::int32_t> text, std::int6
   const Tensor positions =
       from_vector(std::vector<std::int32_t>{static_cast<std::int32_t>(place.read)}, options_.device);
   model_.extend(from_vector(std::vector<std::int32_t>(part.begin(), part.end()), {1, count}, options_.device),
-                {&cache_.layers(), {table_.slice(0, index, index + 1), positions}});
+                {&cache_.layers(),
+                 {table_to(model_.own_config, table_.slice(0, index, index + 1), place.read + count), positions}});
   place.read += count;
   return place.read == end;
 }

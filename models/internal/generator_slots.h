@@ -27,7 +27,8 @@ inline constexpr std::int64_t kFewCapturedTokens = 512;
 /// 2,048.
 std::int64_t most_captured_prompt(const DecoderConfig& config, Device device);
 /// What a step that reads so many tokens keeps at once in f32, logits and decoded matrices aside.
-std::uint64_t prompt_bytes(const DecoderConfig& config, std::int64_t tokens);
+/// @param positions in the cache behind the step, at least as many as tokens; 0: as many
+std::uint64_t prompt_bytes(const DecoderConfig& config, std::int64_t tokens, std::int64_t positions = 0);
 /// The tokens of the step that reads a chunk of so many: 16, 32, 48, 64, 96, 128, 192, …, 512, 640, 768, …
 std::int64_t captured_prompt_rows(std::int64_t tokens);
 
@@ -94,7 +95,7 @@ struct Generator::Steps {
       made->captured = std::make_unique<CapturedFunction<std::function<void()>>>(capture(made->run, options));
     return made;
   }
-  using PromptStep = CapturedFunction<std::function<Tensor(const Tensor&)>>;
+  using PromptStep = CapturedFunction<std::function<Tensor(const Tensor&, const Tensor&)>>;
   std::map<StepKind, std::unique_ptr<Step>> captured;
   /// Reads a chunk of a prompt; null until one is read that is captured.
   std::unique_ptr<PromptStep> prompt;

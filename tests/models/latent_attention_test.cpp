@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cmath>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -9,6 +11,7 @@
 #include <etna/autograd/autograd.h>
 #include <etna/models/generator.h>
 #include <etna/models/internal/cache_node.h>
+#include <etna/models/internal/latent_prompts.h>
 #include <etna/models/sampling.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/quant/block_format.h>
@@ -43,6 +46,9 @@ Tokens greedy(Generator& generator, const Tokens& prompt, std::int64_t count, bo
                      });
   return text;
 }
+
+/// Chunks of fewer rows attend to the short rows of this design, those of more to keys and values of all heads.
+constexpr std::int64_t kShort = 7, kLong = 40;
 
 /// The largest difference of logits that a cache gives, by chunks, from those of the text without one.
 double difference_from_whole(const Decoder& model, Device device, DType dtype, std::int64_t chunk,
@@ -91,8 +97,63 @@ TEST_P(LatentAttention, GivesTheLogitsOfTheWholeText) {
   model->to(GetParam());
   for (const std::int64_t chunk : tried<std::int64_t>({7, 40, 512}, 3))
     EXPECT_LT(difference_from_whole(*model, GetParam(), f32, chunk), 2e-4);
-  EXPECT_LT(difference_from_whole(*model, GetParam(), GetParam().is_cpu() ? f16 : f32, 7), 0.05);
-  EXPECT_LT(difference_from_whole(*model, GetParam(), u8, 7), 0.5);
+  for (const std::int64_t chunk : tried<std::int64_t>({kLong, kShort})) {
+    EXPECT_LT(difference_from_whole(*model, GetParam(), GetParam().is_cpu() ? f16 : f32, chunk), 0.05) << chunk;
+    EXPECT_LT(difference_from_whole(*model, GetParam(), u8, chunk), 0.5) << chunk;
+  }
+}
+
+TEST(LatentCache, ManyQueriesPayForKeysAndValuesOfAllHeads) {
+  DecoderConfig config = latent_design();
+  EXPECT_FALSE(expands_latent(config, kShort));
+  EXPECT_TRUE(expands_latent(config, kLong));
+  config.latent = {.size = 512, .query_size = 0, .value_size = 128};  // DeepSeek-V2-Lite's heads
+  config.head_size = 192;
+  config.rope.size = 64;
+  EXPECT_FALSE(expands_latent(config, 186));  // 186 · (2 · 512 + 64 - 2 · 192) < 512 · (128 + 128) < 187 · ...
+  EXPECT_TRUE(expands_latent(config, 187));
+  EXPECT_EQ(expanded_latent_bytes(config, 64), 64u * (3 * 192 - 64 + 128) * 4 * 4);  // all four heads
+  EXPECT_EQ(expanded_latent_bytes(config, 100'000), static_cast<std::uint64_t>(kLatentBytes));
+  EXPECT_EQ(expanded_latent_bytes(config, 1'000'000), 1'000'000u * (3 * 192 - 64 + 128) * 4);  // one
+  config.latent.size = 160;  // short rows are cheaper, however many queries there are
+  EXPECT_FALSE(expands_latent(config, 1 << 20));
+  config.latent.size = 0;
+  EXPECT_FALSE(expands_latent(config, 1 << 20));
+}
+
+/// Where they are many, heads take turns. What is behind the positions in a block changes nothing, even if it is NaN.
+TEST_P(LatentAttention, HeadsTakeTurnsWithTheMemory) {
+  const auto attends = [](Decoder& model, const ProjectionMode& mode) {
+    const NoGrad no_grad;
+    manual_seed(3);
+    const LatentProjections& latent = *model.blocks[0].attention->latent;
+    const Tensor positions = from_vector(std::vector<std::int32_t>{70, -1}, GetParam());
+    Tensor rows = randn({3, 1, kCacheBlock, kWholeBlocks + 8}).to(GetParam());
+    rows.select(0, 0).slice(1, 20, kCacheBlock).fill_(std::nan(""));
+    const PagedCache cached{rows, {}};
+    const CachePlaces places{from_vector(std::vector<std::int32_t>{2, 0, -1, -1}, {2, 2}, GetParam()), positions};
+    const Tensor query = randn({2, 14, 4, 16}).to(GetParam());
+    const auto by = [&](std::int64_t bytes) {
+      return latent.attend_expanded(query, cached, places, {.scale = 0.3}, mode, bytes);
+    };
+    const Tensor all = by(kLatentBytes);
+    EXPECT_EQ(all.shape(), (Shape{2, 14, 4 * 12}));
+    EXPECT_GT(min(abs(all.select(0, 0))).item<double>(), 0);
+    EXPECT_EQ(max(abs(all.select(0, 1))).item<double>(), 0);  // it has no blocks
+    for (const std::int64_t bytes : {std::int64_t{1}, std::int64_t{2} * 4 * 64 * 52 * 2 * 4})
+      EXPECT_LT(max(abs(by(bytes) - all)).item<double>(), 2e-5) << bytes;
+  };
+  const auto model = small_model(latent_design());
+  model->to(GetParam());
+  Projection& up = model->blocks[0].attention->latent->up;
+  attends(*model, {.generates = true});
+  up.stack_adapter(0, randn({3, up.in}) * 0.2, randn({up.out, 3}) * 0.2, 1.5);
+  up.stack_adapter(1, randn({2, up.in}) * 0.2, randn({up.out, 2}) * 0.2, 1.5);
+  attends(*model, {.generates = true, .adapters = from_vector(std::vector<std::int32_t>{1, -1}, GetParam())});
+  if (!GetParam().is_cpu()) return;
+  up.set_adapter(randn({3, up.in}) * 0.2, randn({up.out, 3}) * 0.2, 0.5);
+  up.set_magnitudes(rand({up.out}) + 0.5);
+  attends(*model, {.generates = true});
 }
 
 /// The matrix of keys and values in blocks, of which keys take other ones. Products round what is multiplied.
@@ -101,10 +162,12 @@ TEST_P(LatentAttention, TakesMatricesInBlocks) {
     if (!GetParam().is_cpu() && std::string(format) != "Q8_0") continue;
     const auto model = small_model(latent_design(64));
     freeze_as(*model, format);
-    EXPECT_LT(difference_from_whole(*model, kCPU, f32, 7), most) << format;
+    for (const std::int64_t chunk : {kShort, kLong})
+      EXPECT_LT(difference_from_whole(*model, kCPU, f32, chunk), most) << format << " " << chunk;
     if (GetParam().is_cpu()) continue;
     model->to(GetParam());  // and what was made of the matrix with it
-    EXPECT_LT(difference_from_whole(*model, GetParam(), f32, 7), most) << format;
+    for (const std::int64_t chunk : {kShort, kLong})
+      EXPECT_LT(difference_from_whole(*model, GetParam(), f32, chunk), most) << format << " " << chunk;
   }
 }
 
@@ -133,7 +196,8 @@ TEST_P(LatentAttention, TakesAdapters) {
     const NoGrad no_grad;
     for (const auto& p : model->named_parameters())
       if (p.name.ends_with("lora_b")) Tensor(p.tensor).copy_(randn(p.tensor.shape()) * 0.2);
-    EXPECT_LT(difference_from_whole(*model, GetParam(), f32, 7), 5e-4) << magnitudes;
+    for (const std::int64_t chunk : {kShort, kLong})
+      EXPECT_LT(difference_from_whole(*model, GetParam(), f32, chunk), 5e-4) << magnitudes << " " << chunk;
   }
   const auto model = small_model(latent_design());
   model->to(GetParam());
@@ -145,7 +209,8 @@ TEST_P(LatentAttention, TakesAdapters) {
   }
   model->stacked_adapters = 2;
   for (const std::int64_t adapter : tried<std::int64_t>({1, 0, -1}, 3))
-    EXPECT_LT(difference_from_whole(*model, GetParam(), f32, 7, adapter), 5e-4) << adapter;
+    for (const std::int64_t chunk : tried<std::int64_t>({kLong, kShort}))
+      EXPECT_LT(difference_from_whole(*model, GetParam(), f32, chunk, adapter), 5e-4) << adapter << " " << chunk;
 }
 
 /// The same bits, whether a prompt's beginning was read or found.
@@ -165,6 +230,29 @@ TEST_P(LatentAttention, FoundPrefixesChangeNoBits) {
   EXPECT_EQ(first.size(), 12u);
   EXPECT_EQ(logprobs(generator), first);
   EXPECT_EQ(generator.cache().stats().reused_tokens, 2 * kCacheBlock);
+}
+
+/// Chunks behind others, and short ones, next to other sequences.
+TEST_P(LatentAttention, PromptsReadTogetherGiveTheTextsOfEachAlone) {
+  const auto model = small_model(latent_design());
+  model->to(GetParam());
+  const GenerationOptions options{.max_tokens = 6, .sampling = {.temperature = 0}};
+  std::vector<Tokens> prompts;
+  for (const std::int64_t length : tried<std::int64_t>({3, 12, 13, 64, 65, 100, 130, 200}, 3))
+    prompts.push_back(some_text(length, 97));
+  for (const DType dtype : tried<DType>({u8, f16, f32}, 3)) {
+    Generator generator(*model, {.device = GetParam(),
+                                 .slots = std::ssize(prompts),
+                                 .chunk = 70,
+                                 .cache = {.tokens = 2048, .dtype = dtype, .reuse_prefixes = false}});
+    std::map<Generator::Id, Tokens> together;
+    for (const Tokens& prompt : prompts) together[generator.begin(prompt, options)];
+    while (generator.busy())
+      for (const GeneratedToken& token : generator.step()) together[token.sequence].push_back(token.token);
+    auto text = together.begin();
+    for (const Tokens& prompt : prompts)
+      EXPECT_EQ((text++)->second, greedy(generator, prompt, 6)) << prompt.size() << " " << name(dtype);
+  }
 }
 
 TEST_P(LatentAttention, PrefixesAreKeptInFiles) {

@@ -278,14 +278,6 @@ WriteAttrs write_attrs(const Tensor& qkv, const PagedCache& cache, const RotaryS
   return a;
 }
 
-/// The dtype for the queries of a prompt: the one that the device multiplies fastest without losing digits of the
-/// cache. f16 or bf16 on a GPU with matrix units, else f32.
-DType prompt_dtype(const PagedCache& cache) {
-  const Device device = cache.keys.device();
-  if (!gpu::runs_kernels(device) || !gpu::capabilities(device).cooperative_matrix) return f32;
-  return cache.keys.dtype() == u8 ? bf16 : cache.keys.dtype();
-}
-
 AttentionAttrs attention_attrs(std::int64_t size, const PagedAttentionSettings& settings) {
   const bool given = settings.scale > 0 || size == 0;
   if (settings.chunk < 0 || (settings.chunk > 0 && settings.window > 0))
@@ -298,6 +290,12 @@ AttentionAttrs attention_attrs(std::int64_t size, const PagedAttentionSettings& 
 }
 
 }  // namespace
+
+DType attention::paged::prompt_dtype(const PagedCache& cache) {
+  const Device device = cache.keys.device();
+  if (!gpu::runs_kernels(device) || !gpu::capabilities(device).cooperative_matrix) return f32;
+  return cache.keys.dtype() == u8 ? bf16 : cache.keys.dtype();
+}
 
 std::int64_t cache_row_bytes(std::int64_t head_size) {
   if (head_size < 0 || head_size % 32 != 0) {

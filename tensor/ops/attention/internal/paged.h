@@ -56,6 +56,10 @@ inline constexpr std::int64_t kPrompt = 16;
 /// The largest head that these support, and those that rotate a step's row, too.
 inline constexpr std::int64_t kMostSize = 256;
 
+/// The dtype for the queries of a prompt: the one that the device multiplies fastest without losing digits of the
+/// cache. f16 or bf16 on a GPU with matrix units, else f32.
+DType prompt_dtype(const PagedCache& cache);
+
 void rotate_and_cache_cpu(const OpCall& call, std::span<Tensor> out);
 bool rotate_and_cache_gpu(const OpCall& call, std::span<Tensor> out);
 void paged_attention_cpu(const OpCall& call, std::span<Tensor> out);
