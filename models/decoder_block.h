@@ -98,8 +98,8 @@ inline constexpr std::int64_t kLatentBytes = std::int64_t{1} << 28;
 /// The projections of latent attention. Without a cache they give keys and values of all heads, values padded with
 /// zeros to the size of keys. A cache keeps one row of a position for all heads: the rotated elements, then the latent
 /// ones. Since a key is a product of the latter, so is a query of that width (DeepSeek-V2's absorbed form): each head
-/// multiplies it by its keys' part of `up`, and what it attends to by its values' part. For many queries, keys and
-/// values of all heads are made of the cache's rows instead (expands_latent()).
+/// multiplies it by its keys' part of `up`, and what it attends to by its values' part. For prompts, keys and
+/// values of all heads are made of the cache's rows instead (expanded_rows()).
 class LatentProjections : public nn::Module {
  public:
   /// @param config must outlive this
@@ -193,6 +193,7 @@ class DecoderAttention : public nn::Module {
   Tensor attend(const Tensor& qkv, const DecoderCache* cache) const;
   RotarySettings rotary_settings(Device device) const;
   Tensor attend_to_cache(const Tensor& qkv, const DecoderCache& cache) const;
+  Tensor attend_to_expanded(const Tensor& x, const DecoderCache& cache) const;
   Tensor attend_to_latent(const Tensor& x, const DecoderCache& cache) const;
   Tensor placed(const Tensor& query, const CachePlaces& places) const;
   Tensor attend_to_images(const Tensor& qkv, const DecoderCache& cache, RotarySettings rotary) const;

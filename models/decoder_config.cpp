@@ -253,14 +253,19 @@ void DecoderConfig::check() const {
   if (parallel && post_norms) refuse("parallel blocks have no norms behind their sublayers");
   if (experts.count != 0) {
     const ExpertConfig& e = experts;
-    for (const auto& [what, value, most] :
-         {std::tuple{"the number of experts", e.count, std::int64_t{1} << 14},
-          std::tuple{"the number of chosen experts", e.chosen, std::min<std::int64_t>(e.count, 64)},
-          std::tuple{"the width of an expert", e.feed_forward, std::int64_t{1} << 22},
-          std::tuple{"the width of the shared expert, plus 1,", e.shared + 1, std::int64_t{1} << 22},
-          std::tuple{"the number of groups of experts", e.groups, e.count},
-          std::tuple{"the number of chosen groups", e.chosen_groups, e.groups}}) {
-      if (value < 1 || value > most) refuse(fmt::format("{} is {}; it must be from 1 to {}", what, value, most));
+    struct Range {
+      const char* what;
+      std::int64_t value, least, most;
+    };
+    for (const auto& [what, value, least, most] :
+         {Range{"the number of experts", e.count, 1, std::int64_t{1} << 14},
+          Range{"the number of chosen experts", e.chosen, 1, std::min<std::int64_t>(e.count, 64)},
+          Range{"the width of an expert", e.feed_forward, 1, std::int64_t{1} << 22},
+          Range{"the width of the shared expert", e.shared, 0, std::int64_t{1} << 22},
+          Range{"the number of groups of experts", e.groups, 1, e.count},
+          Range{"the number of chosen groups", e.chosen_groups, 1, e.groups}}) {
+      if (value < least || value > most)
+        refuse(fmt::format("{} is {}; it must be from {} to {}", what, value, least, most));
     }
     if (e.count % e.groups != 0 || (e.groups > 1 && e.count / e.groups < 2))
       refuse(fmt::format("{} experts are not {} groups of two or more", e.count, e.groups));

@@ -156,13 +156,15 @@ Generator::Id Generator::read_whole(std::span<const std::int32_t> prompt, const 
   return sequence;
 }
 
-/// Tokens of a prompt's next chunk. Where layers keep a state, one ends with the last block that others may reuse.
+/// Tokens of a prompt's next chunk. One ends with the last block that others may reuse: where layers keep a state, it is
+/// kept there, and the number of a chunk's rows may choose kernels, so that what is behind has the same bits whether
+/// the blocks before it were read or found.
 std::int64_t Generator::next_chunk(const Slot& slot) const {
   const std::int64_t count = std::min(options_.chunk, slot.prompt - slot.position);
   if (slot.options.images != nullptr) return whole_images(*slot.options.images, slot.position, count);
   const std::int64_t shared = (slot.prompt - 1) / kCacheBlock * kCacheBlock;
-  const bool keeps = cache_.keeps_states() && options_.cache.reuse_prefixes && slot.position < shared;
-  return keeps ? std::min(count, shared - slot.position) : count;
+  const bool ends = options_.cache.reuse_prefixes && slot.position < shared;
+  return ends ? std::min(count, shared - slot.position) : count;
 }
 
 /// Reads the next chunk of a prompt. Where it was the last one, the sequence takes part in the next step.
@@ -243,7 +245,7 @@ std::int64_t Generator::most_blocks() const {
 bool Generator::captures_prompt(std::int64_t tokens, std::int64_t at) const {
   return !options_.device.is_cpu() && can_capture() && model_.host_layers() == 0 &&
          tokens <= most_captured_prompt(model_.own_config, options_.device) &&
-         (at == 0 || !expands_latent(model_.own_config, captured_prompt_rows(tokens)));
+         (at == 0 || expanded_rows(model_.own_config, captured_prompt_rows(tokens)) == 0);
 }
 
 /// The same, by a step of as many tokens or a few more. The others come behind, where no token of the text sees them,
@@ -253,7 +255,7 @@ Tensor Generator::read_captured(std::span<const std::int32_t> tokens, std::int64
                                 std::int64_t adapter, KvCache::Id cached) {
   const auto count = static_cast<std::int32_t>(tokens.size());
   const std::int64_t rows = captured_prompt_rows(count);
-  const bool first = expands_latent(model_.own_config, rows);
+  const bool first = expanded_rows(model_.own_config, rows) > 0;
   const std::vector<std::int32_t> blocks = cache_.row(cached, first ? (rows - 1) / kCacheBlock + 1 : most_blocks());
   if (!steps_->prompt) {
     steps_->prompt = std::make_unique<Steps::PromptStep>(

@@ -27,10 +27,12 @@ QuantizedTensor latent_rows_between(const QuantizedTensor& matrix, std::int64_t 
 
 }  // namespace
 
-bool expands_latent(const DecoderConfig& config, std::int64_t queries) {
+std::int64_t expanded_rows(const DecoderConfig& config, std::int64_t rows) {
+  constexpr std::int64_t usual = 512;
   const std::int64_t latent = config.latent.size, turned = config.rope.size, size = config.head_size;
   const std::int64_t saved = 2 * latent + turned - 2 * size;
-  return latent > 0 && saved > 0 && queries > latent * (size - turned + config.latent.value_size) / saved;
+  const bool gains = latent > 0 && saved * usual > latent * (size - turned + config.latent.value_size);
+  return gains ? rows / kCacheBlock * kCacheBlock : 0;
 }
 
 std::uint64_t expanded_latent_bytes(const DecoderConfig& config, std::int64_t positions) {
@@ -107,11 +109,9 @@ Tensor LatentProjections::attend_expanded(const Tensor& query, const PagedCache&
   return (parts.size() == 1 ? parts[0] : cat(parts, 2)).to(query.dtype()).flatten(2);
 }
 
-/// @param x [B, T, width] @return [B, T, heads · value_size]
-Tensor DecoderAttention::attend_to_latent(const Tensor& x, const DecoderCache& cache) const {
+/// Whole blocks of rows. @param x [B, T, width] @return [B, T, heads · value_size]
+Tensor DecoderAttention::attend_to_expanded(const Tensor& x, const DecoderCache& cache) const {
   const ProjectionMode mode = cache.mode();
-  if (!expands_latent(config_, x.size(1)) || cache.images != nullptr || x.dtype() == f64)
-    return latent->values_of(attend_to_cache(latent->cached_rows(x, mode), cache), mode);
   const AttentionRows rows = latent->short_rows(x, mode);
   PagedCache& own = (*cache.layers)[static_cast<std::size_t>(index_)];
   // The row is its own query, which nothing reads.
@@ -119,6 +119,22 @@ Tensor DecoderAttention::attend_to_latent(const Tensor& x, const DecoderCache& c
   of_row.heads = 1;
   rotate_and_cache_(cat({rows.key, rows.key}, -1), own, cache.places, of_row);
   return latent->attend_expanded(placed(rows.query, cache.places), own, cache.places, paged_settings(), mode);
+}
+
+/// @param x [B, T, width] @return [B, T, heads · value_size]
+Tensor DecoderAttention::attend_to_latent(const Tensor& x, const DecoderCache& cache) const {
+  const bool expands = cache.images == nullptr && x.dtype() != f64;
+  const std::int64_t steps = x.size(1), whole = expands ? expanded_rows(config_, steps) : 0;
+  TensorList parts;
+  if (whole > 0) parts.push_back(attend_to_expanded(x.slice(1, 0, whole), cache));
+  if (whole < steps) {
+    DecoderCache behind = cache;
+    const Tensor& positions = cache.places.positions;
+    if (whole > 0) behind.places.positions = (positions + static_cast<double>(whole)).where(positions >= 0.0, -1.0);
+    const Tensor rows = latent->cached_rows(x.slice(1, whole, steps), cache.mode());
+    parts.push_back(latent->values_of(attend_to_cache(rows, behind), cache.mode()));
+  }
+  return parts.size() == 1 ? parts[0] : cat(parts, 1);
 }
 
 }  // namespace etna::models

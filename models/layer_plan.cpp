@@ -96,7 +96,7 @@ std::uint64_t prompt_bytes(const DecoderConfig& config, std::int64_t tokens, std
   std::int64_t heads = config.query_rows() + 2 * config.kv_rows();
   // Of latent attention: queries as wide as the rows of the cache, what they attend to, and a copy of both. Or queries,
   // the same rotated, and what they attend to, beside keys and values of all heads.
-  const bool expands = expands_latent(config, tokens);
+  const bool expands = expanded_rows(config, tokens) > 0;
   if (config.latent.size > 0)
     heads = expands ? 3 * config.query_rows()
                     : config.query_rows() + 2 * (config.heads + 1) * (config.latent.size + config.rope.size);

@@ -8,12 +8,12 @@
 /// Prompts of latent attention, for which keys and values of all heads are made of the rows in the cache. Internal.
 namespace etna::models {
 
-/// Whether so many queries attend to keys and values of all heads with fewer multiplications than to short rows. For a
+/// How many of the first rows of a chunk attend to keys and values of all heads: its whole blocks, so that a block has
+/// the same bits whether those before it were read with it or found in the cache. 0 where short rows are cheaper. For a
 /// key and a head, a query has latent.size + rope.size multiplications of scores and latent.size of values by short
 /// rows, and head_size of each by keys and values, to whose size values are padded. Those are made once for all
-/// queries, by latent.size multiplications an element. Positions do not count, so that a chunk of a prompt gives the
-/// same bits whether the chunks before it were read or found.
-bool expands_latent(const DecoderConfig& config, std::int64_t queries);
+/// queries, by latent.size multiplications an element, which chunks of 512 rows must gain.
+std::int64_t expanded_rows(const DecoderConfig& config, std::int64_t rows);
 
 /// The most bytes of keys and values that are there at once, in f32, for so many positions or fewer: 256 MiB, or what
 /// one head has where that is more.

@@ -47,8 +47,8 @@ Tokens greedy(Generator& generator, const Tokens& prompt, std::int64_t count, bo
   return text;
 }
 
-/// Chunks of fewer rows attend to the short rows of this design, those of more to keys and values of all heads.
-constexpr std::int64_t kShort = 7, kLong = 40;
+/// Chunks that attend to the short rows of this design, and of which a block attends to keys and values of all heads.
+constexpr std::int64_t kShort = 7, kLong = 80;
 
 /// The largest difference of logits that a cache gives, by chunks, from those of the text without one.
 double difference_from_whole(const Decoder& model, Device device, DType dtype, std::int64_t chunk,
@@ -105,20 +105,19 @@ TEST_P(LatentAttention, GivesTheLogitsOfTheWholeText) {
 
 TEST(LatentCache, ManyQueriesPayForKeysAndValuesOfAllHeads) {
   DecoderConfig config = latent_design();
-  EXPECT_FALSE(expands_latent(config, kShort));
-  EXPECT_TRUE(expands_latent(config, kLong));
+  EXPECT_EQ(expanded_rows(config, kShort), 0);
+  EXPECT_EQ(expanded_rows(config, kLong), kCacheBlock);
   config.latent = {.size = 512, .query_size = 0, .value_size = 128};  // DeepSeek-V2-Lite's heads
   config.head_size = 192;
   config.rope.size = 64;
-  EXPECT_FALSE(expands_latent(config, 186));  // 186 · (2 · 512 + 64 - 2 · 192) < 512 · (128 + 128) < 187 · ...
-  EXPECT_TRUE(expands_latent(config, 187));
+  EXPECT_EQ(expanded_rows(config, 2047), 31 * kCacheBlock);
   EXPECT_EQ(expanded_latent_bytes(config, 64), 64u * (3 * 192 - 64 + 128) * 4 * 4);  // all four heads
   EXPECT_EQ(expanded_latent_bytes(config, 100'000), static_cast<std::uint64_t>(kLatentBytes));
   EXPECT_EQ(expanded_latent_bytes(config, 1'000'000), 1'000'000u * (3 * 192 - 64 + 128) * 4);  // one
   config.latent.size = 160;  // short rows are cheaper, however many queries there are
-  EXPECT_FALSE(expands_latent(config, 1 << 20));
+  EXPECT_EQ(expanded_rows(config, 1 << 20), 0);
   config.latent.size = 0;
-  EXPECT_FALSE(expands_latent(config, 1 << 20));
+  EXPECT_EQ(expanded_rows(config, 1 << 20), 0);
 }
 
 /// Where they are many, heads take turns. What is behind the positions in a block changes nothing, even if it is NaN.
@@ -225,11 +224,13 @@ TEST_P(LatentAttention, FoundPrefixesChangeNoBits) {
       for (const GeneratedToken& token : generator.step()) all.push_back(static_cast<float>(token.logprob));
     return all;
   };
-  Generator generator(*model, {.device = GetParam(), .chunk = kCacheBlock});
-  const std::vector<float> first = logprobs(generator);
-  EXPECT_EQ(first.size(), 12u);
-  EXPECT_EQ(logprobs(generator), first);
-  EXPECT_EQ(generator.cache().stats().reused_tokens, 2 * kCacheBlock);
+  for (const std::int64_t chunk : {kCacheBlock, std::int64_t{2048}}) {
+    Generator generator(*model, {.device = GetParam(), .chunk = chunk});
+    const std::vector<float> first = logprobs(generator);
+    EXPECT_EQ(first.size(), 12u);
+    EXPECT_EQ(logprobs(generator), first) << chunk;
+    EXPECT_EQ(generator.cache().stats().reused_tokens, 2 * kCacheBlock);
+  }
 }
 
 /// Chunks behind others, and short ones, next to other sequences.

@@ -9,6 +9,7 @@
 #include <etna/tensor/io/internal/content_hash.h>
 #include <etna/tensor/io/safetensors.h>
 #include <etna/tensor/ops.h>
+#include <nn/on_device.h>
 
 #include "runner/run_tests.h"
 #include "small_models.h"
@@ -63,6 +64,39 @@ TEST(PrefixCache, EachTurnReusesAllFullBlocksOfTheTurnsBefore) {
     EXPECT_EQ(generator.cache().stats().in_use, 0);
   }
 }
+
+class PrefixBits : public OnDevice {};
+
+/// Whether the beginning of a prompt was read with it, when it was the prompt before, or with another one.
+TEST_P(PrefixBits, DoNotDependOnWhoReadThePrefix) {
+  const ChatText prompt = user_says(0, 2 * kCacheBlock + 9);
+  ChatText other(prompt.begin(), prompt.begin() + kCacheBlock + 6);
+  other.push_back(1);
+  for (const std::string& architecture : tried<std::string>({"llama", "gemma3", "gpt2"}, 3)) {
+    const auto model = chat_model(architecture);
+    model->to(GetParam());
+    const auto logprobs = [&](Generator& generator, const ChatText& text) {
+      std::vector<double> all;
+      generator.begin(text, {.max_tokens = 8, .sampling = {.temperature = 0}, .logprobs = 0});
+      while (generator.busy())
+        for (const GeneratedToken& token : generator.step()) all.push_back(token.logprob);
+      return all;
+    };
+    const GeneratorOptions options{.device = GetParam(), .cache = {.dtype = f32}};
+    Generator again(*model, options), behind(*model, options);
+    const std::vector<double> afresh = logprobs(again, prompt);
+    EXPECT_EQ(afresh.size(), 8U);
+    EXPECT_EQ(logprobs(again, prompt), afresh) << architecture;
+    EXPECT_EQ(again.cache().stats().reused_tokens, 2 * kCacheBlock);
+    // On a GPU, the number of rows in between chooses kernels.
+    if (!GetParam().is_cpu()) continue;
+    logprobs(behind, other);
+    EXPECT_EQ(logprobs(behind, prompt), afresh) << architecture;
+    EXPECT_EQ(behind.cache().stats().reused_tokens, kCacheBlock);
+  }
+}
+
+ETNA_ON_EVERY_DEVICE(PrefixBits);
 
 TEST(PrefixCache, SharesThePromptOfASequenceThatRuns) {
   const auto model = chat_model("llama");
