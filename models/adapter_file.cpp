@@ -15,6 +15,7 @@
 #include <etna/models/internal/decoder_parts.h>
 #include <etna/models/internal/head_order.h>
 #include <etna/models/internal/packed_adapter.h>
+#include <etna/models/internal/parameter_adapter.h>
 #include <etna/models/internal/peft_config.h>
 #include <etna/models/internal/weight_names.h>
 #include <etna/tensor/io/gguf.h>
@@ -40,6 +41,7 @@ struct AdapterPlace {
   std::string matrix;
   std::vector<RowRange> rows;  ///< of that matrix
   std::int64_t expert = -1;    ///< -1: all of the layer
+  bool all_experts = false;    ///< the matrix is a parameter that holds those of all experts
 };
 
 /// The two kinds of files, and where they have a layer's adapter.
@@ -72,6 +74,9 @@ class FileKind {
       }
     } else if (gguf_) {
       places.push_back({found.front().name, {{0, layer.layer->out}}});
+    } else if (found.front().packed > 0 && std::ssize(found) == layer.layer->experts) {
+      places.push_back({found.front().name, {}, -1, true});
+      for (const StoredPlace& place : found) places.front().rows.push_back(rows_of(place));
     } else if (std::ssize(found) == layer.layer->experts && (found.size() == 1 || found[0].name != found[1].name)) {
       for (std::size_t e = 0; e < found.size(); ++e)
         places.push_back({found[e].name, {rows_of(found[e])}, static_cast<std::int64_t>(e)});
@@ -98,8 +103,10 @@ class FileKind {
   }
   /// What PEFT calls a matrix: its module.
   std::string module_of(const std::string& matrix) const {
-    return matrix.substr(0, matrix.size() - std::string_view(".weight").size());
+    constexpr std::string_view kWeight = ".weight";
+    return matrix.substr(0, matrix.size() - (matrix.ends_with(kWeight) ? kWeight.size() : 0));
   }
+  const ExpertRules& expert_rules() const { return architecture_.experts; }
   /// As short as it is the same in all blocks and means nothing else.
   std::string target_of(const std::string& matrix) const {
     const std::string module = module_of(matrix);
@@ -149,6 +156,12 @@ struct FileMatrix {
   std::string name;
   std::vector<FileLayer> layers;
   std::int64_t rows = 0;
+  bool all_experts = false;  ///< as AdapterPlace::all_experts
+
+  ExpertParameter parameter(const FileKind& kind) const {
+    const Projection& layer = *layers[0].layer;
+    return expert_parameter(kind.expert_rules(), name, layer.experts, rows / layer.experts, layer.in);
+  }
 };
 
 /// @param needed whether a layer must be in files @throws FormatError where they have no words for it then
@@ -160,18 +173,30 @@ std::vector<FileMatrix> matrices_of(Decoder& decoder, const FileKind& kind, cons
     const std::vector<AdapterPlace> places = kind.places_of(layer, has);
     if (places.empty() && needed(*layer.layer)) {
       throw FormatError(
-          fmt::format("files of Hugging Face have one tensor for '{}' of all experts, or its rows in several, and "
-                      "adapters of such are neither read nor written; write GGUF, or merge them",
+          fmt::format("files of Hugging Face have the rows of '{}' in several tensors, and adapters of such are "
+                      "neither read nor written; write GGUF, or merge them",
                       layer.name));
     }
     for (const AdapterPlace& place : places) {
       const auto [at, is_new] = known.try_emplace(place.matrix, list.size());
-      if (is_new) list.push_back({place.matrix, {}, 0});
+      if (is_new) list.push_back({place.matrix, {}, 0, place.all_experts});
       FileMatrix& matrix = list[at->second];
       matrix.layers.push_back({layer.name, layer.layer, place.rows, place.expert});
       for (const RowRange& rows : place.rows) matrix.rows = std::max(matrix.rows, rows.begin + rows.rows);
     }
   }
+  return list;
+}
+
+/// @param chosen whether one is wanted, by its layers
+std::vector<ExpertParameter> parameters_of(
+    const std::vector<FileMatrix>& matrices, const FileKind& kind,
+    const std::function<bool(const Projection&)>& chosen = [](const Projection&) { return true; }) {
+  std::vector<ExpertParameter> list;
+  for (const FileMatrix& matrix : matrices)
+    if (matrix.all_experts && std::any_of(matrix.layers.begin(), matrix.layers.end(),
+                                          [&](const FileLayer& layer) { return chosen(*layer.layer); }))
+      list.push_back(matrix.parameter(kind));
   return list;
 }
 
@@ -181,6 +206,7 @@ struct AdapterFile {
   double alpha = 0;                   ///< 0: the factor is 1
   std::set<std::int64_t> ranks = {};  ///< empty: any
   bool magnitudes = false;            ///< each adapter has some
+  bool takes_last = false;            ///< PeftConfig::version is a parameter version
 };
 
 AdapterFile read_gguf(const FilePath& path) {
@@ -204,6 +230,7 @@ AdapterFile read_peft(const FilePath& path, const DecoderConfig& config) {
   read.alpha = config_file.alpha;
   read.ranks = config_file.ranks;
   read.magnitudes = config_file.magnitudes;
+  read.takes_last = is_parameter_version(config_file.version);
   for (const auto& [name, tensor] : load_safetensors(weights)) read.tensors.emplace(name, tensor.to(f32));
   return read;
 }
@@ -273,14 +300,20 @@ Tensor as_matrix(const Tensor& half, const FileLayer& layer) {
 /// Reads a file and checks that it fits.
 std::vector<FoundAdapter> find_adapters(const FilePath& path, Decoder& decoder) {
   const FileKind kind(is_gguf(path), decoder.config);
-  const AdapterFile file = kind.gguf() ? read_gguf(path) : read_peft(path, decoder.config);
+  AdapterFile file = kind.gguf() ? read_gguf(path) : read_peft(path, decoder.config);
   const auto refuse = [&](const std::string& what) { throw FormatError(fmt::format("{}: {}", path.string(), what)); };
   if (!std::isfinite(file.alpha)) refuse("the adapters' factor (alpha) is no finite number");
   std::vector<FoundAdapter> found;
   std::map<Projection*, std::map<std::int64_t, FoundAdapter>> of_experts;
   std::set<std::string> known;
-  const auto alone = [&](const std::string& matrix) { return file.tensors.contains(kind.name_of(matrix, 'a')); };
-  for (const FileMatrix& matrix : matrices_of(decoder, kind, alone, [](const Projection&) { return false; })) {
+  const auto alone = [&](const std::string& matrix) {
+    return file.tensors.contains(kind.name_of(matrix, 'a')) ||
+           (!matrix.ends_with(".weight") && has_parameter(file.tensors, matrix));
+  };
+  const std::vector<FileMatrix> matrices = matrices_of(decoder, kind, alone, [](const Projection&) { return false; });
+  name_parameters(path.string(), file.tensors, parameters_of(matrices, kind), file.takes_last,
+                  [&](const std::string& matrix, char which) { return kind.name_of(matrix, which); });
+  for (const FileMatrix& matrix : matrices) {
     const auto a = file.tensors.find(kind.name_of(matrix.name, 'a')),
                b = file.tensors.find(kind.name_of(matrix.name, 'b'));
     if (a == file.tensors.end() && b == file.tensors.end()) continue;
@@ -352,7 +385,8 @@ void save_adapters(const FilePath& path, const Decoder& decoder) {
   NamedTensors tensors;
   PeftConfig peft{.in_by_out = architecture_of(decoder.config).in_by_out};
   const auto adapted = [](const Projection& layer) { return layer.has_adapter(); };
-  for (const FileMatrix& matrix : matrices_of(const_cast<Decoder&>(decoder), kind, alone, adapted)) {
+  const std::vector<FileMatrix> matrices = matrices_of(const_cast<Decoder&>(decoder), kind, alone, adapted);
+  for (const FileMatrix& matrix : matrices) {
     std::vector<AdapterPart> parts;
     std::int64_t experts = 1, adapted_rows = 0;
     Tensor magnitudes;
@@ -379,6 +413,21 @@ void save_adapters(const FilePath& path, const Decoder& decoder) {
       peft.alpha = parts[0].scale == 0 ? rank : parts[0].scale * rank;
     }
     const auto [a, b] = packed_adapter(parts, matrix.rows, peft.alpha);
+    if (matrix.all_experts) {
+      if (magnitudes.defined())
+        throw FormatError(
+            fmt::format("{}: PEFT has no adapters with magnitudes (DoRA) for experts that are one tensor; merge them, "
+                        "or train without magnitudes",
+                        path.string()));
+      const ExpertParameter parameter = matrix.parameter(kind);
+      const ExpertHalves halves = to_peft(parameter, by_expert(parameter, {a, b}, parts));
+      const bool inner = is_inner(parameters_of(matrices, kind, adapted), parameter);
+      tensors.emplace_back(parameter_key(parameter, inner, 'a'), halves.a);
+      tensors.emplace_back(parameter_key(parameter, inner, 'b'), halves.b);
+      peft.parameters.insert(parameter.target());
+      peft.rank_of_module[matrix.name] = b.size(1);
+      continue;
+    }
     const auto in_file = [&](const Tensor& half) {
       return experts == 1 ? half : half.reshape({experts, half.size(0) / experts, half.size(1)});
     };

@@ -9,6 +9,7 @@
 #include <etna/data/text_file.h>
 #include <etna/data/tokenizers/internal/json/json_fields.h>
 #include <etna/device/error.h>
+#include <etna/models/internal/parameter_adapter.h>
 
 namespace etna::models {
 
@@ -26,6 +27,8 @@ PeftConfig read_peft_config(const std::filesystem::path& path, bool in_by_out) {
   }
   PeftConfig read{.alpha = config["lora_alpha"].get<double>(), .in_by_out = in_by_out};
   read.magnitudes = config.value("use_dora", nlohmann::json()) == true;
+  if (const auto version = config.find("peft_version"); version != config.end() && version->is_string())
+    read.version = version->get<std::string>();
   const auto add_rank = [&](const char* key, const nlohmann::json& rank) {
     if (!rank.is_number_integer() || rank.get<double>() < 1)
       throw FormatError(
@@ -45,11 +48,15 @@ void write_peft_config(const std::filesystem::path& path, const PeftConfig& conf
   nlohmann::json pattern = nlohmann::json::object();
   for (const auto& [module, own] : config.rank_of_module)
     if (own != rank) pattern[module.substr(module.find('.') + 1)] = own;  // PEFT compares suffixes of names
-  const nlohmann::json fields = {
+  nlohmann::json fields = {
       {"peft_type", "LORA"},     {"task_type", "CAUSAL_LM"},         {"r", rank},
       {"rank_pattern", pattern}, {"lora_alpha", config.alpha},       {"lora_dropout", 0.0},
       {"bias", "none"},          {"target_modules", config.targets}, {"fan_in_fan_out", config.in_by_out},
       {"inference_mode", true},  {"use_dora", config.magnitudes}};
+  if (!config.parameters.empty()) {
+    fields["target_parameters"] = config.parameters;
+    fields["peft_version"] = kParameterVersion;
+  }
   std::ofstream out(path);
   out << fields.dump(2) << "\n";
   out.close();

@@ -10,10 +10,12 @@
 namespace etna::models {
 
 struct PeftConfig {
-  double alpha = 0;                    ///< factor times rank, the same for all adapters
-  bool magnitudes = false;             ///< DoRA
-  bool in_by_out = false;              ///< the model's own matrices are [in, out], like gpt2's
-  std::set<std::string> targets = {};  ///< suffixes of module names
+  double alpha = 0;                       ///< factor times rank, the same for all adapters
+  bool magnitudes = false;                ///< DoRA
+  bool in_by_out = false;                 ///< the model's own matrices are [in, out], like gpt2's
+  std::set<std::string> targets = {};     ///< suffixes of module names
+  std::set<std::string> parameters = {};  ///< suffixes of names of parameters that hold all experts
+  std::string version = {};               ///< of PEFT; empty: not said
   std::map<std::string, std::int64_t> rank_of_module = {};
   std::set<std::int64_t> ranks = {};  ///< the allowed ranks: the default, and those of modules with their own
 };
