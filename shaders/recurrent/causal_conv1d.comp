@@ -18,6 +18,7 @@ layout(constant_id = 2) const uint SILU = 0;
 layout(constant_id = 3) const uint BIAS = 0;
 layout(constant_id = 4) const uint STATE = 0;  // whether there is one
 layout(constant_id = 5) const uint COUNTS = 0;
+layout(constant_id = 6) const uint UPDATES = 0;  // whether the state becomes that behind the last step
 
 layout(push_constant, scalar) uniform Push {
   uvec2 x, weight, bias, state, rows, positions, counts, index_errors, y;
@@ -64,7 +65,7 @@ void main() {
     if (SILU != 0) sum = sum / (1.0 + exp(-sum));
     store_float(p.y, (row + step) * p.channels + channel, DTYPE, step < counted ? sum : 0.0);
   }
-  if (!keeps) return;
+  if (UPDATES == 0 || !keeps) return;
   bool whole = counted == last;  // then the new state is in registers: a step of one row loads nothing twice
   [[unroll]] for (uint k = 0; k + 1 < K; ++k) {
     float value = inputs[k + 1];

@@ -24,6 +24,7 @@ layout(constant_id = 6) const uint TILED = 0;      // head h has the key h % KEY
 layout(constant_id = 7) const uint GATES = 0;      // g and beta are what the gates are made of
 layout(constant_id = 8) const uint HEADS = 1;
 layout(constant_id = 9) const uint KEY_HEADS = 1;
+layout(constant_id = 10) const uint UPDATES = 0;  // whether the state becomes that behind the last step
 const uint ROWS = KEY == 0 ? 1 : (KEY + PARTS - 1) / PARTS;  // elements of a column that a thread owns
 
 layout(push_constant, scalar) uniform Push {
@@ -114,7 +115,7 @@ void main() {
     for (uint t = counted; t < p.steps; ++t)
       store_float(p.y, ((sequence * p.steps + t) * HEADS + head) * p.value + value, DTYPE, 0.0);
   }
-  if (STATE == 0 || counted == 0) return;
+  if (UPDATES == 0 || counted == 0) return;
   for (uint r = 0; r < ROWS && first + r < KEY; ++r)
     BufferF32(p.state).v[(at * KEY + first + r) * p.value + value] = column_of_state[r];
 }

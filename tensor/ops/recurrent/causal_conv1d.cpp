@@ -22,6 +22,7 @@ enum ConvolutionInput { kConvolutionX, kConvolutionWeight, kConvolutionBias, kCo
 
 struct CausalConv1dAttrs {
   bool silu = false;
+  bool updates = true;  ///< the state
 };
 
 std::vector<OutputSpec> causal_conv1d_infer(const OpCall& call) {
@@ -41,7 +42,7 @@ std::vector<OutputSpec> causal_conv1d_infer(const OpCall& call) {
   const DType row = row_dtype(x.dtype());
   check_places(call, places, x.size(0), {weight.size(1) - 1, channels}, row);
   std::vector<OutputSpec> specs = {{x.shape(), x.dtype()}};
-  if (places.state.defined())
+  if (places.state.defined() && call.as<CausalConv1dAttrs>().updates)
     specs.push_back({places.state.shape(), row, kConvolutionPlaces + static_cast<int>(kState)});
   return specs;
 }
@@ -62,10 +63,12 @@ TensorList causal_conv1d_reference(const OpCall& call) {
   if (call.as<CausalConv1dAttrs>().silu) sum = silu(sum);
   if (!places.state.defined()) return {sum.to(x.dtype())};
   const Tensor counted = counted_steps(places, steps, x.device());
+  const Tensor y = sum.where(counted.unsqueeze(2), 0.0).to(x.dtype());
+  if (!call.as<CausalConv1dAttrs>().updates) return {y};
   const Tensor count = counted.to(i64).sum(1, true);  // [B, 1]
   const Tensor at = (count + arange(0, before, 1, {i64, x.device()}).unsqueeze(0)).unsqueeze(2);
   const Tensor after = gather(all, 1, at.expand({batch, before, channels}));
-  return {sum.where(counted.unsqueeze(2), 0.0).to(x.dtype()), replaced_states(places, after, counted)};
+  return {y, replaced_states(places, after, counted)};
 }
 
 /// The inputs of a step and of those before it, and what they are multiplied by.
@@ -112,6 +115,7 @@ void causal_conv1d_cpu(const OpCall& call, std::span<Tensor> out) {
   const DType row = row_dtype(given.dtype());
   const Tensor x = given.to(row).contiguous(), weight = call.in[kConvolutionWeight].t().contiguous();
   const Tensor shift = bias.defined() ? bias.contiguous() : Tensor();
+  const bool updates = out.size() > 1;
   const std::vector<std::int64_t> counts = step_counts(places, batch, steps);
   const auto work = [&]<typename T>(T) {
     std::vector<T*> states(static_cast<std::size_t>(batch), nullptr);
@@ -119,7 +123,7 @@ void causal_conv1d_cpu(const OpCall& call, std::span<Tensor> out) {
     for (std::int64_t b = 0; b < batch; ++b) {
       T*& state = states[static_cast<std::size_t>(b)];
       if (places.state.defined() && counts[static_cast<std::size_t>(b)] > 0)
-        state = out[1].template host<T>() + state_row(call, places, b) * (weight.size(0) - 1) * channels;
+        state = places.state.template host<T>() + state_row(call, places, b) * (weight.size(0) - 1) * channels;
       each.push_back({x.template host<T>() + b * steps * channels, begins_at_zero(places, b) ? nullptr : state,
                       weight.template host<T>(), shift.defined() ? shift.template host<T>() : nullptr, channels,
                       weight.size(0), call.as<CausalConv1dAttrs>().silu});
@@ -136,7 +140,7 @@ void causal_conv1d_cpu(const OpCall& call, std::span<Tensor> out) {
         rows::write(out[0], r * channels, 1, channels, y.data());
       }
     });
-    for (std::size_t b = 0; b < states.size(); ++b)
+    for (std::size_t b = 0; updates && b < states.size(); ++b)
       if (states[b] != nullptr) each[b].update(counts[b], states[b]);
   };
   row == f64 ? work(double{}) : work(float{});
@@ -150,22 +154,22 @@ bool causal_conv1d_gpu(const OpCall& call, std::span<Tensor> out) {
   const auto [x, pitch] = pitched(call.in[kConvolutionX]);
   const Tensor weight = call.in[kConvolutionWeight].contiguous();
   const std::int64_t batch = x.size(0), steps = x.size(1), channels = x.size(2), chunks = (steps + kChunk - 1) / kChunk;
-  const bool kept = places.state.defined();
+  const bool kept = places.state.defined(), updates = out.size() > 1;
   const auto dense = [](const Tensor& t) { return t.defined() ? t.contiguous() : t; };
   gpu::Kernel(shaders::causal_conv1d, call)
       .on(out[0].device())
       .spec(x.dtype(), weight.size(1), call.as<CausalConv1dAttrs>().silu, call.in[kConvolutionBias].defined(), kept,
-            places.counts.defined())
+            places.counts.defined(), updates)
       .read(x)
       .read(weight)
       .read(dense(call.in[kConvolutionBias]))
-      .read_write(kept ? out[1] : Tensor())
+      .arguments(state_argument(places, updates))
       .read(dense(places.rows))
       .read(dense(places.positions))
       .read(dense(places.counts))
       .index_errors()
       .write(out[0])
-      .u32(batch, steps, channels, pitch, kept ? out[1].size(0) : 0)
+      .u32(batch, steps, channels, pitch, kept ? places.state.size(0) : 0)
       .dispatch(gpu::grid(batch * chunks * channels, 64));
   return true;
 }
@@ -184,7 +188,8 @@ Tensor causal_conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, 
   const DType row = recurrent::row_dtype(x.dtype());
   TensorList inputs = {x, weight.to(row), bias.defined() ? bias.to(row) : bias};
   recurrent::add_places(inputs, places);
-  return etna::apply(kCausalConv1d, std::span<const Tensor>(inputs), Attrs::of(CausalConv1dAttrs{silu}))[0];
+  return etna::apply(kCausalConv1d, std::span<const Tensor>(inputs),
+                     Attrs::of(CausalConv1dAttrs{silu, places.updated}))[0];
 }
 
 std::span<const OpDef* const> ops_in_causal_conv1d() {

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -31,6 +32,7 @@ enum LinearAttentionInput {
 };
 struct LinearFormAttrs {
   bool normalize = false, tiled = false;
+  bool updates = true;  ///< the state
 };
 /// q, k, v, decay and beta as the rule reads them.
 using LinearInputs = std::array<Tensor, kLinearStepBias>;
@@ -95,7 +97,8 @@ std::vector<OutputSpec> gated_linear_attention_infer(const OpCall& call) {
   const StateRows places = state_rows_of(call, kLinearPlaces);
   check_places(call, places, size.batch, {size.heads, size.key, size.value}, row);
   std::vector<OutputSpec> specs = {{v.shape(), q.dtype()}};
-  if (places.state.defined()) specs.push_back({places.state.shape(), row, kLinearPlaces + static_cast<int>(kState)});
+  if (places.state.defined() && call.as<LinearFormAttrs>().updates)
+    specs.push_back({places.state.shape(), row, kLinearPlaces + static_cast<int>(kState)});
   return specs;
 }
 
@@ -188,7 +191,7 @@ TensorList gated_linear_attention_reference(const OpCall& call) {
   if (!places.state.defined()) return {linear_attention_by_chunks(call, places)};
   places.state = places.state.clone();
   const Tensor y = linear_attention_by_chunks(call, places);
-  return {y, places.state};
+  return call.as<LinearFormAttrs>().updates ? TensorList{y, places.state} : TensorList{y};
 }
 
 /// One head of one sequence, on the CPU.
@@ -237,7 +240,7 @@ void gated_linear_attention_cpu(const OpCall& call, std::span<Tensor> out) {
   const DType row = row_dtype(call.in[kLinearQ].dtype());
   if (size.batch * size.steps * size.heads == 0) return;
   const LinearInputs all = prepared(call);
-  const bool tiled = call.as<LinearFormAttrs>().tiled;
+  const bool tiled = call.as<LinearFormAttrs>().tiled, updates = out.size() > 1;
   const auto dense = [&](LinearAttentionInput i) { return all[i].defined() ? all[i].contiguous() : all[i]; };
   const Tensor q = dense(kLinearQ), k = dense(kLinearK), v = dense(kLinearV), g = dense(kLinearDecay),
                beta = dense(kLinearBeta);
@@ -248,8 +251,8 @@ void gated_linear_attention_cpu(const OpCall& call, std::span<Tensor> out) {
     std::vector<T*> states(counts.size(), nullptr);
     for (std::size_t b = 0; b < counts.size(); ++b) {
       if (places.state.defined() && counts[b] > 0)
-        states[b] =
-            out[1].template host<T>() + state_row(call, places, static_cast<std::int64_t>(b)) * size.heads * cells;
+        states[b] = places.state.template host<T>() +
+                    state_row(call, places, static_cast<std::int64_t>(b)) * size.heads * cells;
     }
     const std::int64_t grain = std::max<std::int64_t>(1, rows::kGrain / std::max<std::int64_t>(1, size.steps * cells));
     cpu::parallel_for(size.batch * size.heads, grain, [&](std::int64_t begin, std::int64_t end) {
@@ -260,9 +263,13 @@ void gated_linear_attention_cpu(const OpCall& call, std::span<Tensor> out) {
         const std::int64_t count = counts[static_cast<std::size_t>(b)];
         const std::int64_t key_at = (b * size.steps * size.key_heads + group) * size.key,
                            at = b * size.steps * size.heads + h;
-        T* state = states[static_cast<std::size_t>(b)];
-        state = state == nullptr ? own.data() : state + h * cells;
-        if (begins_at_zero(places, b) && count > 0) std::fill_n(state, cells, T(0));
+        T* const first = states[static_cast<std::size_t>(b)];
+        T* const kept = first == nullptr ? nullptr : first + h * cells;
+        T* const state = kept != nullptr && updates ? kept : own.data();
+        if (begins_at_zero(places, b) && count > 0)
+          std::fill_n(state, cells, T(0));
+        else if (kept != nullptr && kept != state)
+          std::copy_n(kept, cells, state);
         const LinearHead<T> head{q.template host<T>() + key_at,
                                  k.template host<T>() + key_at,
                                  v.template host<T>() + at * size.value,
@@ -345,16 +352,17 @@ bool gated_linear_attention_gpu(const OpCall& call, std::span<Tensor> out) {
   if (out[0].dtype() == f64 || size.key > kMostKey) return false;
   if (out[0].numel() == 0) return true;
   const StateRows places = state_rows_of(call, kLinearPlaces);
-  if (size.steps >= kManySteps && size.key > 0 && size.key <= kMostChunkKey && run_chunks_gpu(call, out)) return true;
+  const bool delta = call.in[kLinearBeta].defined(), kept = places.state.defined(), updates = out.size() > 1;
+  const bool many = size.steps >= kManySteps && size.key > 0 && size.key <= kMostChunkKey && kept == updates;
+  if (many && run_chunks_gpu(call, out)) return true;
   const auto [q, q_pitch] = pitched(call.in[kLinearQ]);
   const auto [k, k_pitch] = pitched(call.in[kLinearK]);
   const auto [v, v_pitch] = pitched(call.in[kLinearV]);
-  const bool delta = call.in[kLinearBeta].defined(), kept = places.state.defined();
   const std::int64_t tiles = (size.value + kColumns - 1) / kColumns;
   gpu::Kernel(shaders::gated_linear_attention, call)
       .on(out[0].device())
       .spec(q.dtype(), size.key, delta, kept, places.counts.defined())
-      .spec(form.normalize, form.tiled, call.in[kLinearStepBias].defined(), size.heads, size.key_heads)
+      .spec(form.normalize, form.tiled, call.in[kLinearStepBias].defined(), size.heads, size.key_heads, updates)
       .read(q)
       .read(k)
       .read(v)
@@ -362,14 +370,14 @@ bool gated_linear_attention_gpu(const OpCall& call, std::span<Tensor> out) {
       .read(dense(call.in[kLinearBeta]))
       .read(dense(call.in[kLinearStepBias]))
       .read(dense(call.in[kLinearLogDecay]))
-      .read_write(kept ? out[1] : Tensor())
+      .arguments(state_argument(places, updates))
       .read(dense(places.rows))
       .read(dense(places.positions))
       .read(dense(places.counts))
       .index_errors()
       .write(out[0])
       .u32(size.steps, size.value)
-      .u32(q_pitch, k_pitch, v_pitch, kept ? out[1].size(0) : 0)
+      .u32(q_pitch, k_pitch, v_pitch, kept ? places.state.size(0) : 0)
       .dispatch({gpu::u32(tiles), gpu::u32(size.heads), gpu::u32(size.batch)});
   return true;
 }
@@ -386,7 +394,7 @@ Tensor linear_attention(const Tensor& q, const Tensor& k, const Tensor& v, const
   TensorList inputs = {q, k, v, g, beta, form.step_bias, form.log_decay};
   add_places(inputs, places);
   return etna::apply(kGatedLinearAttention, std::span<const Tensor>(inputs),
-                     Attrs::of(LinearFormAttrs{form.normalize, form.tiled}))[0];
+                     Attrs::of(LinearFormAttrs{form.normalize, form.tiled, places.updated}))[0];
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/kernel.h>
 
 // The places of states, which ops of layers with a state share.
 namespace etna::recurrent {
@@ -61,6 +62,13 @@ void check_places(const OpCall& call, const StateRows& places, std::int64_t batc
                                    str(Shape{batch})));
     }
   }
+}
+
+Arguments state_argument(const StateRows& places, bool updated) {
+  Arguments argument;
+  const Pointer state = gpu::pointer(places.state);
+  updated ? argument.read_write(state) : argument.read(state);
+  return argument;
 }
 
 std::vector<std::int64_t> step_counts(const StateRows& places, std::int64_t batch, std::int64_t steps) {

@@ -16,6 +16,7 @@ Sample beginning(const char* name, Shape x, std::int64_t taps, bool bias, bool s
 
 struct ConvolutionPlaces {
   std::vector<double> rows, positions, counts;  ///< counts empty: all steps count
+  bool updated = true;
 };
 
 /// @param states how many rows there are
@@ -40,7 +41,8 @@ Sample going_on(const char* name, Shape x, std::int64_t taps, std::int64_t state
   return sample
       .calls([=](const TensorList& in) {
         const Tensor state = in_state_dtype(in[3]).clone();
-        const Tensor y = causal_conv1d(in[0], in[1], in[2], true, {state, in[4], in[5], counted ? in[6] : Tensor()});
+        const Tensor y =
+            causal_conv1d(in[0], in[1], in[2], true, {state, in[4], in[5], counted ? in[6] : Tensor(), at.updated});
         return TensorList{y, state};
       })
       .gradients(Gradients::none);
@@ -62,6 +64,8 @@ std::vector<Sample> samples_in_causal_conv1d() {
       going_on("chunks of a prompt", {2, 19, 3}, 4, 2, {{1, 0}, {64, 0}, {17, 2}}),
       going_on("counts of none and of all", {3, 5, 2}, 4, 3, {{0, 1, 2}, {3, 2, 1}, {0, 5, 1}}),
       going_on("no steps behind a state", {2, 0, 3}, 4, 2, {{1, 0}, {3, 4}, {}}),
+      going_on("guesses behind states", {3, 3, 5}, 4, 4, {{2, 0, 3}, {5, 0, -1}, {}, false}),
+      going_on("a long look ahead", {2, 19, 3}, 4, 2, {{1, 0}, {64, 2}, {17, 19}, false}),
       going_on("one step without a state", {1, 3, 4}, 1, 1, {{0}, {3}, {}}),
   };
 }

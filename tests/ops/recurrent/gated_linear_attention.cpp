@@ -62,6 +62,7 @@ Sample layer(const char* name, const Heads& s, bool tiled) {
 struct HeadPlaces {
   std::int64_t states;
   std::vector<double> rows, positions, counts = {};  ///< counts empty: all steps count
+  bool updated = true;
 };
 
 Sample going_on(const char* name, const Heads& s, const HeadPlaces& at, bool is_delta) {
@@ -83,7 +84,7 @@ Sample going_on(const char* name, const Heads& s, const HeadPlaces& at, bool is_
   return sample
       .calls([=](const TensorList& in) {
         const Tensor state = state_of_row(in[5]).clone();
-        const StateRows places{state, in[6], in[7], counted ? in[9] : Tensor()};
+        const StateRows places{state, in[6], in[7], counted ? in[9] : Tensor(), at.updated};
         const Tensor y = is_delta ? gated_delta_rule(in[0], in[1], in[2], in[3], in[4], places)
                                   : state_space_scan(in[2], in[4], in[8], in[1], in[0], in[8], places);
         return TensorList{y, state};
@@ -116,6 +117,9 @@ std::vector<Sample> samples_in_gated_linear_attention() {
       going_on("chunks of prompts", {2, 40, 1, 2, 9, 5}, {2, {1, 0}, {64, 0}, {37, 2}}, true),
       going_on("counts of none and of all", {3, 5, 1, 1, 3, 2}, {3, {0, 1, 2}, {3, 2, 1}, {0, 5, 1}}, false),
       going_on("a step of scans", {2, 1, 1, 3, 7, 33}, {3, {2, 1}, {8, 9}}, false),
+      going_on("guesses behind states", {3, 4, 2, 4, 16, 18}, {4, {2, 0, 3}, {5, 0, -1}, {}, false}, true),
+      going_on("guesses behind scans", {2, 3, 1, 3, 7, 33}, {3, {2, 1}, {8, 9}, {}, false}, false),
+      going_on("a long look ahead", {2, 70, 1, 2, 9, 5}, {2, {1, 0}, {64, 2}, {70, 37}, false}, true),
       going_on("no steps behind a state", {2, 0, 1, 2, 3, 4}, {2, {1, 0}, {3, 4}}, true),
   };
 }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include <etna/device/arguments.h>
 #include <etna/tensor/op.h>
 
 /// Layers that keep a state of bounded size of what they have read, in place of all keys. Internal.
@@ -11,12 +12,13 @@ namespace etna {
 /// Positions that a causal convolution spans at most.
 inline constexpr std::int64_t kMostConvolution = 16;
 
-/// States of sequences, updated in place. A captured step reads the places at each replay.
+/// States of sequences. A captured step reads the places at each replay.
 struct StateRows {
   Tensor state = {};      ///< [S, ...] contiguous, f32 (f64 for f64); undefined: all begin, and nothing is kept
   Tensor rows = {};       ///< [B] i32: each sequence's row of `state`, all different
   Tensor positions = {};  ///< [B] i32: of the first of T new steps; 0: the state counts as 0; below 0: no step counts
   Tensor counts = {};     ///< [B] i32: how many of the steps count, the first ones; undefined: all
+  bool updated = true;    ///< in place; false: the steps begin from the state, which stays as it is
 };
 
 /// Depthwise convolution over the last K steps: y[t, c] = bias[c] + Σ weight[c, k] · x[t - K + 1 + k, c]. Steps before
@@ -64,6 +66,9 @@ void add_places(TensorList& inputs, const StateRows& places);
 StateRows state_rows_of(const OpCall& call, std::size_t first);
 /// Checks dtypes and shapes. @param wanted of one row of the state @param row its dtype
 void check_places(const OpCall& call, const StateRows& places, std::int64_t batch, const Shape& wanted, DType row);
+
+/// The state as an argument of a kernel. @param updated whether the kernel writes to it
+Arguments state_argument(const StateRows& places, bool updated);
 
 /// How many steps of each sequence count, on the CPU.
 std::vector<std::int64_t> step_counts(const StateRows& places, std::int64_t batch, std::int64_t steps);
