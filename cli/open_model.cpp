@@ -68,6 +68,7 @@ std::int64_t place_layers(const ModelOptions& options, const models::ModelSplit&
                                   .cache_tokens = (context + kCacheBlock - 1) / kCacheBlock * kCacheBlock * slots,
                                   .cache = cache_dtype(options.cache),
                                   .slots = slots,
+                                  .guesses = guesses_of(options),
                                   .logits = options.logits};
   if (!automatic) wanted.gpu_layers = std::stoll(options.gpu_layers);
   const models::LayerPlan plan = models::plan_layers(sizes, wanted);

@@ -52,8 +52,6 @@ const Decoder& causal(const Decoder& model) {
 KvCacheOptions beside_layers(const GeneratorOptions& generator, const Decoder& model) {
   KvCacheOptions options = generator.cache;
   options.host_layers = model.host_layers();
-  if (generator.guesses > 0 && model.config.has_state())
-    throw Error("Generator: layers that keep a state cannot take a wrong guess back; set guesses to 0");
   // Of each slot and of a text that is only read, and as many of prefixes.
   if (options.states == 0) options.states = (generator.slots + 1) * (options.reuse_prefixes ? 2 : 1);
   return options;
@@ -107,6 +105,9 @@ Generator::Generator(const Decoder& model, const GeneratorOptions& options)
   draws_ = zeros({slots}, {i32, device});
   if (options_.guesses > 0) {
     guessed_ = zeros({2, slots, 1 + options_.guesses}, {i32, device});
+    if (cache_.keeps_states())
+      steps_->holding = holding_states(model.own_config, cache_.states(), slots, 1 + options_.guesses);
+    steps_->right = zeros({slots}, {i32, device});
   }
   if (options_.draft != nullptr) {
     draft_ = std::make_unique<Draft>(*options_.draft, model,
@@ -218,11 +219,14 @@ void Generator::write_state_row(const Slot& slot) {
   state_rows_.select(0, &slot - slots_.data()).fill_(static_cast<double>(cache_.state_row(slot.cached)));
 }
 
-/// The cache for the first slots.
-DecoderCache Generator::slots_cache(std::int64_t rows) {
-  return with_states(
+/// The cache for the first slots. @param tokens that a step reads, [rows, T], all but the first of them guesses
+DecoderCache Generator::slots_cache(const Tensor& tokens) {
+  const std::int64_t rows = tokens.size(0);
+  DecoderCache cache = with_states(
       {&cache_.layers(), {first_slots(table_, rows), first_slots(positions_, rows)}, first_slots(adapters_, rows)},
       first_slots(state_rows_, rows));
+  if (cache.states != nullptr && tokens.size(1) > 1) cache.states = steps_->holding.data();
+  return cache;
 }
 
 /// The adapter of one sequence, [1]; undefined where the model has none.
@@ -242,7 +246,7 @@ void Generator::check_adapter(std::int64_t adapter) const {
 
 /// Runs the blocks on the CPU before a captured step, which reads their result in a tensor that stays.
 void Generator::extend_on_host(const Tensor& tokens) {
-  const Tensor x = model_.extend_on_host(tokens, slots_cache(tokens.size(0)));
+  const Tensor x = model_.extend_on_host(tokens, slots_cache(tokens));
   Tensor& kept = steps_->from_host[{tokens.size(0), tokens.size(1)}];
   if (kept.defined())
     kept.copy_(x);
@@ -252,7 +256,7 @@ void Generator::extend_on_host(const Tensor& tokens) {
 
 /// Decoder::extend() within a captured step.
 Tensor Generator::extended(const Tensor& tokens) {
-  const DecoderCache cache = slots_cache(tokens.size(0));
+  const DecoderCache cache = slots_cache(tokens);
   const auto from_host = steps_->from_host.find({tokens.size(0), tokens.size(1)});
   return from_host == steps_->from_host.end() ? model_.extend(tokens, cache)
                                               : model_.extend_rest(from_host->second, cache);

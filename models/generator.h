@@ -99,8 +99,8 @@ class Generator {
 
   /// @param model must outlive this object, and be on options.device
   /// @throws Error for an invalid number of slots or guesses or an invalid cache size, for a draft with another
-  /// vocabulary, with too short a context for the guesses, or without guesses, for guesses where layers of the model or
-  /// of the draft keep a state, and for a head for further tokens that the model does not have
+  /// vocabulary, with too short a context for the guesses, or without guesses, and for a head for further tokens that
+  /// the model does not have
   Generator(const Decoder& model, const GeneratorOptions& options = {});
   ~Generator();
   Generator(const Generator&) = delete;
@@ -219,6 +219,7 @@ class Generator {
   bool can_guess() const;
   std::vector<std::int64_t> find_guesses(std::vector<std::int32_t>& read);
   void check_guesses(bool greedy);
+  void take_up(const Tensor& right);
   void guess(std::vector<GeneratedToken>& tokens);
   bool give(Slot& slot, GeneratedToken token, std::vector<GeneratedToken>& tokens);
   void finish(Slot& slot, StopReason reason, const std::string& error = {});
@@ -254,7 +255,7 @@ class Generator {
   void write_sampling(const Slot& slot);
   void write_counts(const Slot& slot);
   void write_row(std::size_t slot);
-  DecoderCache slots_cache(std::int64_t rows);
+  DecoderCache slots_cache(const Tensor& tokens);
   void check_adapter(std::int64_t adapter) const;
   Tensor adapter_row(std::int64_t adapter) const;
   void widen(std::int64_t blocks);

@@ -8,6 +8,7 @@
 #include <etna/models/internal/generator_slots.h>
 #include <etna/models/internal/look_up.h>
 #include <etna/models/internal/mtp_draft.h>
+#include <etna/models/internal/state_mixers.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/random/random.h>
 
@@ -83,6 +84,30 @@ void Generator::check_guesses(bool greedy) {
   (*step)();
 }
 
+/// Where layers keep a state, it takes up the tokens that were right: the step has left it as it was, and has held back
+/// what it would have taken up. @param right [slots] i32, how many tokens of each slot
+void Generator::take_up(const Tensor& right) {
+  if (!cache_.keeps_states()) return;
+  const auto hosted = static_cast<std::size_t>(model_.host_layers());
+  const auto run = [this](std::size_t first, std::size_t last, const DecoderCache& cache) {
+    for (std::size_t i = first; i < last; ++i) take_up_held(model_.blocks[i], cache);
+  };
+  const auto cache_on = [this](Device device, const Tensor& counts) {
+    return DecoderCache{.layers = &cache_.layers(),
+                        .places = {{}, positions_.to(device)},
+                        .states = steps_->holding.data(),
+                        .state_rows = state_rows_.to(device),
+                        .counts = counts.to(device)};
+  };
+  if (hosted > 0) run(0, hosted, cache_on(kCPU, right));
+  steps_->right.copy_(right);
+  if (!steps_->take_up)
+    steps_->take_up =
+        Steps::step([=, this] { run(hosted, model_.blocks.size(), cache_on(options_.device, steps_->right)); },
+                    {.device = options_.device, .name = "take up guesses"}, can_capture());
+  (*steps_->take_up)();
+}
+
 /// Reads each sequence's last token and the guesses after it. A sampled token is accepted if all guesses before it
 /// match the sampled ones.
 void Generator::guess(std::vector<GeneratedToken>& tokens) {
@@ -120,6 +145,7 @@ void Generator::guess(std::vector<GeneratedToken>& tokens) {
   }
   // What may fail comes before a sequence is given tokens.
   const Tensor counted = from_vector(count, options_.device);
+  take_up(counted);
   tokens_.copy_(from_vector(next));
   positions_.add_(counted * active_);
   draws_.add_(counted);

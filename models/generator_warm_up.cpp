@@ -92,7 +92,10 @@ void Generator::warm_up_steps() {
         if (mtp_)
           mtp_->guess(guessed_.select(0, 0).slice(1, 1, 1 + options_.guesses), greedy, cache_.layers(),
                       {table_, positions_});
-        if (options_.guesses > 0) check_guesses(greedy);
+        if (options_.guesses > 0) {
+          check_guesses(greedy);
+          take_up(zeros({options_.slots}, {i32, options_.device}));
+        }
       }
     }
     if (w >= most) break;

@@ -208,7 +208,8 @@ LayerPlan plan_layers(const ModelSizes& sizes, const LayerPlanOptions& options) 
     return sizes.layers[at] + bytes(halves) -
            (options.host_experts && at < sizes.experts.size() ? sizes.experts[at] : 0);
   };
-  const std::uint64_t states = config.has_state() ? StateCache::bytes(config, 2 * (options.slots + 1)) : 0;
+  std::uint64_t states = config.has_state() ? StateCache::bytes(config, 2 * (options.slots + 1)) : 0;
+  if (options.guesses > 0) states += held_bytes(config, options.slots * (1 + options.guesses));
   const std::uint64_t fixed = sizes.others + working + captured + states;
   std::uint64_t needed = fixed;
   for (std::int64_t i = 0; i < config.layers; ++i) needed += layer_bytes(i) + cache_of(i);

@@ -139,6 +139,7 @@ struct LayerPlanOptions {
   std::int64_t cache_tokens = 0;                          ///< positions of the cache; 0: the model's context
   DType cache = DType::f16;                               ///< u8 for Q8_0
   std::int64_t slots = 1;                                 ///< sequences at once
+  std::int64_t guesses = 0;                               ///< tokens that are guessed in each step
   std::int64_t chunk = 2048;                              ///< tokens of a prompt read at once
   std::int64_t logits = 0;                                ///< rows of logits at once; 0: one a sequence
   std::uint64_t available = 0;                            ///< bytes; 0: available_memory(device)

@@ -16,7 +16,48 @@ std::pair<Shape, Shape> state_shapes(const DecoderConfig& config, MixerKind mixe
           alone ? Shape{0} : Shape{rows, s.heads, s.key_size, s.value_size}};
 }
 
+/// Elements of a token that a state takes up: the convolution's inputs and, of each head, what its decay and the factor
+/// of what it writes are made of.
+std::int64_t held_elements(const DecoderConfig& config, MixerKind mixer) {
+  const std::int64_t of_head = mixer == MixerKind::convolution ? 0 : mixer == MixerKind::delta ? 2 : 1;
+  return config.state_channels(mixer) + of_head * config.state.heads;
+}
+
 }  // namespace
+
+std::vector<LayerState> holding_states(const DecoderConfig& config, const LayerState* states, std::int64_t sequences,
+                                       std::int64_t tokens) {
+  std::vector<LayerState> all(states, states + config.layers);
+  for (std::int64_t i = 0; i < config.layers; ++i) {
+    LayerState& state = all[static_cast<std::size_t>(i)];
+    if (!state.inputs.defined()) continue;
+    state.held = zeros({sequences, tokens, held_elements(config, config.layer(i).mixer)}, {f32, state.inputs.device()});
+  }
+  return all;
+}
+
+void copy_states(std::span<LayerState> layers, const Tensor& from, const Tensor& to) {
+  Tensor sources = from, targets = to;
+  for (LayerState& layer : layers) {
+    for (Tensor* state : {&layer.inputs, &layer.memory}) {
+      if (!state->defined() || state->numel() == 0) continue;
+      if (sources.device() != state->device()) {  // once: layers on the CPU come first
+        sources = sources.to(state->device());
+        targets = targets.to(state->device());
+      }
+      state->index_put_({Index(targets)}, index_select(*state, 0, sources));
+    }
+  }
+}
+
+std::uint64_t held_bytes(const DecoderConfig& config, std::int64_t tokens) {
+  std::int64_t elements = 0;
+  for (std::int64_t i = 0; i < config.layers; ++i) {
+    const LayerConfig layer = config.layer(i);
+    if (layer.has_state()) elements += held_elements(config, layer.mixer);
+  }
+  return static_cast<std::uint64_t>(checked_product(elements, tokens, "StateCache")) * sizeof(float);
+}
 
 StateCache::StateCache(const DecoderConfig& config, Device device, std::int64_t rows, std::int64_t host_layers)
     : rows_(rows) {
@@ -44,17 +85,7 @@ void StateCache::copy(std::span<const std::int32_t> from, std::span<const std::i
   const auto tensor = [](std::span<const std::int32_t> rows) {
     return from_vector(std::vector<std::int32_t>(rows.begin(), rows.end()));
   };
-  Tensor sources = tensor(from), targets = tensor(to);
-  for (LayerState& layer : layers_) {
-    for (Tensor* state : {&layer.inputs, &layer.memory}) {
-      if (!state->defined() || state->numel() == 0) continue;
-      if (sources.device() != state->device()) {  // once: layers on the CPU come first
-        sources = sources.to(state->device());
-        targets = targets.to(state->device());
-      }
-      state->index_put_({Index(targets)}, index_select(*state, 0, sources));
-    }
-  }
+  copy_states(layers_, tensor(from), tensor(to));
 }
 
 std::uint64_t StateCache::bytes(const DecoderConfig& config, std::int64_t rows) {

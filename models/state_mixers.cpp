@@ -5,6 +5,7 @@
 
 #include <etna/models/internal/state_cache.h>
 #include <etna/tensor/capture.h>
+#include <etna/tensor/internal/fusion.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/normalization/internal/norm.h>
 
@@ -12,10 +13,28 @@
 namespace etna::models {
 namespace {
 
-/// The places of one of a layer's states; none where the rows are all that there is.
-StateRows places_in(const DecoderCache* cache, std::int64_t layer, Tensor LayerState::*state) {
+/// None where the rows are all that there is. @param updated whether the states take up the rows at once
+StatePlaces places_in(const DecoderCache* cache, std::int64_t layer, bool updated) {
   if (cache == nullptr || cache->layers == nullptr || cache->states == nullptr) return {};
-  return {cache->states[layer].*state, cache->state_rows, cache->places.positions, cache->counts};
+  const auto places = [&](const Tensor& state) {
+    return StateRows{state, cache->state_rows, cache->places.positions, cache->counts, updated};
+  };
+  const LayerState& own = cache->states[layer];
+  return {places(own.inputs), own.memory.defined() ? places(own.memory) : StateRows()};
+}
+
+/// Keeps what the state of a layer would take up, side by side, where it waits with that.
+/// @return the places of its states
+StatePlaces hold(const DecoderCache* cache, std::int64_t layer, const TensorList& parts) {
+  const bool holds = cache != nullptr && cache->states != nullptr && cache->states[layer].held.defined();
+  if (holds) {
+    std::int64_t at = 0;
+    for (const Tensor& part : parts) {
+      cache->states[layer].held.slice(-1, at, at + part.size(-1)).copy_(part);
+      at += part.size(-1);
+    }
+  }
+  return places_in(cache, layer, !holds);
 }
 
 /// Rows up to which one kernel multiplies them with several matrices.
@@ -66,10 +85,32 @@ DeltaMixer::DeltaMixer(Weights& weights, const std::string& name, const DecoderC
   register_module("output", output);
 }
 
+/// What heads find, [B, T, heads, value_size]. @param rows in front of the convolution, [B, T, channels]
+/// @param decay, beta [B, T, heads]
+Tensor DeltaMixer::attend(const Tensor& rows, const Tensor& decay_rows, const Tensor& beta_rows,
+                          const StatePlaces& places) const {
+  const StateConfig& s = config_.state;
+  const std::int64_t keys = s.key_rows(), all = 2 * keys + s.value_rows();
+  const Tensor mixed = kernel.forward(rows, true, places.inputs);
+  const auto heads_of = [&](std::int64_t begin, std::int64_t end, std::int64_t heads) {
+    return mixed.slice(-1, begin, end).reshape({rows.size(0), rows.size(1), heads, -1});
+  };
+  return gated_delta_rule(heads_of(0, keys, s.key_heads), heads_of(keys, 2 * keys, s.key_heads),
+                          heads_of(2 * keys, all, s.heads), decay_rows, beta_rows, places.memory,
+                          {true, s.tiled, step_bias, log_decay});
+}
+
+void DeltaMixer::take_up_held(const DecoderCache& cache) const {
+  const StateConfig& s = config_.state;
+  const TensorList parts =
+      cache.states[index_].held.split({config_.state_channels(MixerKind::delta), s.heads, s.heads}, -1);
+  attend(parts[0], parts[1], parts[2], places_in(&cache, index_, true));
+}
+
 Tensor DeltaMixer::forward(const Tensor& x, const DecoderCache* cache) const {
   const StateConfig& s = config_.state;
   const ProjectionMode mode = state_mode(cache);
-  const std::int64_t batch = x.size(0), steps = x.size(1), keys = s.key_rows(), all = 2 * keys + s.value_rows();
+  const std::int64_t batch = x.size(0), steps = x.size(1), all = 2 * s.key_rows() + s.value_rows();
   // While a text is generated, one dispatch computes all four products of a few rows. Narrow ones are first: a GPU
   // computes them beside the others.
   enum { kBetaPart, kDecayPart, kRowsPart, kGatePart };
@@ -84,14 +125,8 @@ Tensor DeltaMixer::forward(const Tensor& x, const DecoderCache* cache) const {
     std::int64_t at = 0;
     for (std::size_t i = 0; i < parts.size(); at += sizes[i++]) parts[i] = joined.slice(-1, at, at + sizes[i]);
   }
-  const Tensor rows = kernel.forward(parts[kRowsPart], true, places_in(cache, index_, &LayerState::inputs));
-  const auto heads_of = [&](std::int64_t begin, std::int64_t end, std::int64_t heads) {
-    return rows.slice(-1, begin, end).reshape({batch, steps, heads, -1});
-  };
-  const Tensor y =
-      gated_delta_rule(heads_of(0, keys, s.key_heads), heads_of(keys, 2 * keys, s.key_heads),
-                       heads_of(2 * keys, all, s.heads), parts[kDecayPart], parts[kBetaPart],
-                       places_in(cache, index_, &LayerState::memory), {true, s.tiled, step_bias, log_decay});
+  const StatePlaces places = hold(cache, index_, {parts[kRowsPart], parts[kDecayPart], parts[kBetaPart]});
+  const Tensor y = attend(parts[kRowsPart], parts[kDecayPart], parts[kBetaPart], places);
   const Tensor normed = normalization::gated_rms_norm(y, norm.weight, norm.eps, parts[kGatePart].reshape(y.shape()));
   return output(normed.reshape({batch, steps, s.value_rows()}), mode);
 }
@@ -154,22 +189,37 @@ Tensor MambaMixer::gated(const Tensor& y, const Tensor& gate) const {
   return s.norm_before_gate ? normed(y) * silu(gate) : normed(y * silu(gate));
 }
 
+/// What heads find, [B, T, heads, value_size]. @param rows in front of the convolution, [B, T, channels]
+/// @param time [B, T, heads], before softplus
+Tensor MambaMixer::scan(const Tensor& rows, const Tensor& time, const StatePlaces& places) const {
+  const StateConfig& s = config_.state;
+  const std::int64_t values = s.value_rows(), keys = s.key_rows(), channels = values + 2 * keys;
+  const Tensor mixed = kernel.forward(rows, true, places.inputs);
+  const auto heads_of = [&](std::int64_t begin, std::int64_t end, std::int64_t heads) {
+    return mixed.slice(-1, begin, end).reshape({rows.size(0), rows.size(1), heads, -1});
+  };
+  Tensor passed = positive_steps(time, step_bias);
+  if (s.least_step > 0 || s.largest_step < 1e30) passed = clamp(passed, s.least_step, s.largest_step);
+  return state_space_scan(heads_of(0, values, s.heads), passed, -exp(log_decay),
+                          heads_of(values, values + keys, s.key_heads), heads_of(values + keys, channels, s.key_heads),
+                          skip, places.memory);
+}
+
+void MambaMixer::take_up_held(const DecoderCache& cache) const {
+  const TensorList parts =
+      cache.states[index_].held.split({config_.state_channels(MixerKind::mamba), config_.state.heads}, -1);
+  scan(parts[0], parts[1], places_in(&cache, index_, true));
+}
+
 Tensor MambaMixer::forward(const Tensor& x, const DecoderCache* cache) const {
   const StateConfig& s = config_.state;
   const ProjectionMode mode = state_mode(cache);
-  const std::int64_t batch = x.size(0), steps = x.size(1), values = s.value_rows(), keys = s.key_rows(),
-                     channels = values + 2 * keys;
+  const std::int64_t batch = x.size(0), steps = x.size(1), values = s.value_rows(),
+                     channels = config_.state_channels(MixerKind::mamba);
   const Tensor parts = scaled(input(s.input_scale == 1 ? x : x * s.input_scale, mode));
-  const Tensor rows =
-      kernel.forward(parts.slice(-1, values, values + channels), true, places_in(cache, index_, &LayerState::inputs));
-  const auto heads_of = [&](std::int64_t begin, std::int64_t end, std::int64_t heads) {
-    return rows.slice(-1, begin, end).reshape({batch, steps, heads, -1});
-  };
-  Tensor time = positive_steps(parts.slice(-1, values + channels, parts.size(-1)), step_bias);
-  if (s.least_step > 0 || s.largest_step < 1e30) time = clamp(time, s.least_step, s.largest_step);
-  const Tensor y = state_space_scan(
-      heads_of(0, values, s.heads), time, -exp(log_decay), heads_of(values, values + keys, s.key_heads),
-      heads_of(values + keys, channels, s.key_heads), skip, places_in(cache, index_, &LayerState::memory));
+  const Tensor rows = parts.slice(-1, values, values + channels),
+               time = parts.slice(-1, values + channels, parts.size(-1));
+  const Tensor y = scan(rows, time, hold(cache, index_, {rows, time}));
   const Tensor result = output(gated(y.reshape({batch, steps, values}), parts.slice(-1, 0, values)), mode);
   return s.output_scale == 1 ? result : result * s.output_scale;
 }
@@ -188,8 +238,20 @@ ConvolutionMixer::ConvolutionMixer(Weights& weights, const std::string& name, co
 Tensor ConvolutionMixer::forward(const Tensor& x, const DecoderCache* cache) const {
   const ProjectionMode mode = state_mode(cache);
   const TensorList parts = input(x, mode).chunk(3, -1);
-  const Tensor y = kernel.forward(parts[0] * parts[2], false, places_in(cache, index_, &LayerState::inputs));
+  const Tensor rows = parts[0] * parts[2];
+  const Tensor y = kernel.forward(rows, false, hold(cache, index_, {rows}).inputs);
   return output(parts[1] * y, mode);
+}
+
+void ConvolutionMixer::take_up_held(const DecoderCache& cache) const {
+  kernel.forward(cache.states[index_].held, false, places_in(&cache, index_, true).inputs);
+}
+
+void take_up_held(const DecoderBlock& block, const DecoderCache& cache) {
+  const fusion::OnCpu on_cpu(block.device());
+  if (block.delta) block.delta->take_up_held(cache);
+  if (block.mamba) block.mamba->take_up_held(cache);
+  if (block.convolution) block.convolution->take_up_held(cache);
 }
 
 }  // namespace etna::models

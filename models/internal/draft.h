@@ -25,7 +25,8 @@ struct DraftOptions {
 /// A draft model for speculative decoding: a smaller decoder with a cache of its own that guesses the next tokens
 /// (Leviathan et al. 2023, Chen et al. 2023). It samples with the random numbers that the target will use, so that
 /// equal probabilities yield equal tokens. Guesses may be wrong: if its context is shorter than a text, it only reads
-/// the text's end.
+/// the text's end. Where its layers keep a state, this takes up the tokens of the text only; further steps begin from a
+/// copy, which takes up the guesses.
 class Draft {
  public:
   /// @param model must outlive this object @param target the decoder that it guesses for
@@ -54,7 +55,7 @@ class Draft {
   struct Place {
     KvCache::Id cached = -1;  ///< -1: no text
     std::int64_t first = 0;   ///< token of the text at position 0
-    std::int64_t read = 0;    ///< positions of the text whose keys and values are cached
+    std::int64_t read = 0;    ///< positions of the text whose keys and values are cached, and which a state has
     std::int64_t length = 0;  ///< of the text from `first` on while guesses are made for it; else 0
     std::int64_t blocks = 0;  ///< in the block table on the device
   };
@@ -63,6 +64,10 @@ class Draft {
   void start(std::size_t slot, std::span<const std::int32_t> text);
   bool reserve(std::size_t slot, std::int64_t length);
   bool read(std::size_t slot, std::span<const std::int32_t> text, std::int64_t end);
+  bool read_chunk(std::size_t slot, std::span<const std::int32_t> text, std::int64_t end);
+  void write_inputs();
+  void run(Tensor guesses, bool greedy);
+  DecoderCache first_cache(const CachePlaces& places, std::int64_t slot, std::int64_t slots, const Tensor& counts = {});
   void widen(std::int64_t blocks);
   void write_row(std::size_t slot);
   std::int64_t most() const;
@@ -72,13 +77,15 @@ class Draft {
   const SamplingInputs sampling_;
   KvCache cache_;
   std::vector<Place> places_;
+  const std::int64_t first_rows_;     ///< tokens that the first step of all reads
   std::vector<std::int32_t> inputs_;  ///< inputs_there_ for the next step, on the host
   std::int64_t width_ = 0;
   std::int64_t room_ = 0;  ///< tokens that this step may still read
   Tensor table_;
-  /// i32: the last two tokens of each slot's text; then, for each step, the position of the first token that it reads
-  /// in every slot.
+  /// i32: the last tokens of each slot's text; then, for each step, the position of the first token that it reads in
+  /// every slot; then how many tokens the first step reads in every slot.
   Tensor inputs_there_;
+  Tensor state_rows_, ahead_rows_;  ///< [slots] i32: states of texts, and of guesses; undefined where layers keep none
   std::map<std::pair<bool, std::int64_t>, std::unique_ptr<Step>> steps_;  ///< by greedy and the block table's width
 };
 

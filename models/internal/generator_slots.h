@@ -9,6 +9,7 @@
 #include <etna/models/generator.h>
 #include <etna/models/grammar/grammar.h>
 #include <etna/models/internal/mask_table.h>
+#include <etna/models/internal/state_cache.h>
 #include <etna/tensor/capture.h>
 
 /// The state of a Generator's sequences and steps. Internal.
@@ -105,6 +106,10 @@ struct Generator::Steps {
   Tensor mask_rows;                         ///< [slots] i32, rows of the masks; -1: none
   std::vector<std::int32_t> rows;           ///< the same on the host
   bool new_rows = false;                    ///< the device does not have them yet
+  /// Of layers that keep a state, while a step reads guesses; empty where none does.
+  std::vector<LayerState> holding;
+  Tensor right;                   ///< [slots] i32: of each slot, how many of the rows that are held were right
+  std::unique_ptr<Step> take_up;  ///< null until a step had guesses
   /// By rows and tokens of each: what the blocks on the CPU gave.
   std::map<std::pair<std::int64_t, std::int64_t>, Tensor> from_host;
 };

@@ -13,7 +13,19 @@ namespace etna::models {
 struct LayerState {
   Tensor inputs;  ///< [S, kernel - 1, channels] f32: the convolution's last inputs; undefined where nothing is kept
   Tensor memory;  ///< [S, heads, key_size, value_size] f32; undefined where the convolution is all
+  /// [B, T, ...] f32: what the state would take up of a step, which may have read wrong guesses. The state stays as it
+  /// is until take_up_held(). Undefined: it takes up each step at once.
+  Tensor held = {};
 };
+
+/// The same states for steps of B sequences of T tokens that may be wrong guesses.
+std::vector<LayerState> holding_states(const DecoderConfig& config, const LayerState* states, std::int64_t sequences,
+                                       std::int64_t tokens);
+/// Bytes of what they hold of so many tokens, in all layers.
+std::uint64_t held_bytes(const DecoderConfig& config, std::int64_t tokens);
+
+/// Copies rows of the states of layers on the device, all at once. @param from, to [N] i32, the latter all different
+void copy_states(std::span<LayerState> layers, const Tensor& from, const Tensor& to);
 
 /// A number of rows, in all layers of a decoder. A sequence has one, and so has a prefix that others may reuse.
 class StateCache {

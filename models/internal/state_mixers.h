@@ -8,6 +8,15 @@
 /// The parts of blocks that keep a state in place of keys and values. Internal.
 namespace etna::models {
 
+/// The places of a layer's states.
+struct StatePlaces {
+  StateRows inputs, memory;
+};
+
+/// The states of a block take up the first rows that the last step held back, if they keep any.
+/// @param cache as that step's, with how many of each sequence as `counts`
+void take_up_held(const DecoderBlock& block, const DecoderCache& cache);
+
 /// The weights of a depthwise convolution, and its place in a cache.
 class StateConvolution : public nn::Module {
  public:
@@ -26,6 +35,7 @@ class DeltaMixer : public nn::Module {
   DeltaMixer(Weights& weights, const std::string& name, const DecoderConfig& config, std::int64_t layer);
   /// @param x [B, T, width] @param cache as for DecoderAttention::forward()
   Tensor forward(const Tensor& x, const DecoderCache* cache) const;
+  void take_up_held(const DecoderCache& cache) const;
 
   Projection qkv, gate, beta, decay;
   StateConvolution kernel;
@@ -34,6 +44,8 @@ class DeltaMixer : public nn::Module {
   Projection output;
 
  private:
+  Tensor attend(const Tensor& rows, const Tensor& decay, const Tensor& beta, const StatePlaces& places) const;
+
   const DecoderConfig& config_;
   const std::int64_t index_;
 };
@@ -45,6 +57,7 @@ class MambaMixer : public nn::Module {
   MambaMixer(Weights& weights, const std::string& name, const DecoderConfig& config, std::int64_t layer);
   /// As DeltaMixer::forward().
   Tensor forward(const Tensor& x, const DecoderCache* cache) const;
+  void take_up_held(const DecoderCache& cache) const;
 
   /// What rows of `input`, and its input, are multiplied by, [rows, 1] or [1]; undefined where all are 1.
   Tensor row_factors() const;
@@ -57,6 +70,7 @@ class MambaMixer : public nn::Module {
 
  private:
   Tensor scaled(const Tensor& rows) const;
+  Tensor scan(const Tensor& rows, const Tensor& time, const StatePlaces& places) const;
   Tensor gated(const Tensor& y, const Tensor& gate) const;
 
   const DecoderConfig& config_;
@@ -70,6 +84,7 @@ class ConvolutionMixer : public nn::Module {
   ConvolutionMixer(Weights& weights, const std::string& name, const DecoderConfig& config, std::int64_t layer);
   /// As DeltaMixer::forward().
   Tensor forward(const Tensor& x, const DecoderCache* cache) const;
+  void take_up_held(const DecoderCache& cache) const;
 
   Projection input;
   StateConvolution kernel;
