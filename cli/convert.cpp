@@ -84,7 +84,7 @@ int convert(const ConvertOptions& options) try {
   }
   const fs::path path = model_path(options.model);
   if (models::is_encoder(path)) return convert_encoder(options, path, format);
-  const models::Model model = models::load_model(path, {.trainable = calibrated});
+  const models::Model model = models::load_model(path, {.trainable = calibrated, .mtp_for_gguf = !calibrated});
   if (!options.adapter.empty()) {
     require_plain_files(options.adapter);
     models::load_adapters(options.adapter, *model.decoder);

@@ -73,7 +73,8 @@ class Decoder : public nn::UnaryModule {
   void merge_adapters();
   /// Adds the head that guesses further tokens, with which a generator guesses (GeneratorOptions::mtp).
   /// @param weights where they are called "blocks.N.", N being the number of blocks, and "blocks.N.mtp."
-  /// @throws FormatError where some layer keeps a state, or shares keys; Error for a part of a model
+  /// @throws FormatError where no layer has attention alone, or where blocks read more than one residual stream; Error
+  /// for a part of a model
   void add_mtp(Weights& weights);
   /// @throws Error naming what was called, where this is a part of a model
   void require_whole(const char* what) const;

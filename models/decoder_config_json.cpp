@@ -357,7 +357,8 @@ DecoderConfig decoder_config_json_read_config(const Json& whole) {
   c.width = required(json, key("hidden_size"));
   const bool lists_layers = a.states.single && field(json, key("num_hidden_layers")) == nullptr;
   c.layers = lists_layers ? listed_layers(json) : required(json, key("num_hidden_layers"));
-  c.next_layers = read<std::int64_t>(json, "num_nextn_predict_layers", 0);
+  c.next_layers =
+      read<std::int64_t>(json, "num_nextn_predict_layers", read<std::int64_t>(json, "mtp_num_hidden_layers", 0));
   if (!a.states.no_attention) {
     c.heads = size("num_attention_heads", a.heads);
     c.kv_heads = if_given(json, key("num_key_value_heads"), a.kv_heads > 0 ? a.kv_heads : c.heads);

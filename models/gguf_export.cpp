@@ -134,7 +134,8 @@ void set_states(io::GgufWriter& to, const DecoderConfig& c) {
   whole("ssm.group_count", s.key_heads);
 }
 
-void set_config(io::GgufWriter& to, const DecoderConfig& c, const DecoderConfig& standard) {
+/// @param next_layers behind the others, which predict further tokens
+void set_config(io::GgufWriter& to, const DecoderConfig& c, const DecoderConfig& standard, std::int64_t next_layers) {
   const auto key = [&](const char* last) { return c.architecture + "." + last; };
   const auto whole = [&](const char* last, std::int64_t value) {
     to.set(key(last), static_cast<std::uint32_t>(value));
@@ -144,7 +145,8 @@ void set_config(io::GgufWriter& to, const DecoderConfig& c, const DecoderConfig&
   if (!c.name.empty()) to.set("general.name", c.name);
   whole("context_length", c.context);
   whole("embedding_length", c.width);
-  whole("block_count", c.layers);
+  whole("block_count", c.layers + next_layers);
+  if (next_layers > 0) whole("nextn_predict_layers", next_layers);
   whole("attention.head_count", c.heads);
   const Architecture& architecture = architecture_of(c);
   const bool latent = c.latent.size > 0, sizes = architecture.sizes_by_layer;
@@ -270,7 +272,7 @@ void save_gguf_model(const FilePath& path, const Decoder& decoder, const data::T
   check_design(config, standard);
   const GgufTensors tensors(decoder, config, format);
   io::GgufWriter to(path);
-  set_config(to, config, standard);
+  set_config(to, config, standard, tensors.next_layers());
   if (embedding != nullptr) set_embedding(to, config.architecture, *embedding, config.width);
   set_vocabulary(to, fields);
   tensors.set_activations(to);

@@ -7,6 +7,7 @@
 
 #include <etna/models/internal/decoder_parts.h>
 #include <etna/models/internal/head_order.h>
+#include <etna/models/internal/mtp_head.h>
 #include <etna/models/internal/state_mixers.h>
 #include <etna/models/internal/weight_names.h>
 #include <etna/tensor/ops.h>
@@ -56,6 +57,7 @@ GgufTensors::GgufTensors(const Decoder& decoder, const DecoderConfig& config, co
   }
   few_parts();
   for (std::size_t i = 0; i < decoder.blocks.size(); ++i) block(static_cast<std::int64_t>(i), decoder.blocks[i]);
+  if (next_layers() > 0) mtp(decoder.config.layers, *decoder.mtp);
   if (config.positions == PositionKind::rotary) divisors();
 }
 
@@ -93,6 +95,15 @@ void GgufTensors::block(std::int64_t index, const DecoderBlock& b) {
     if (n != nullptr) norm(name + part, *n);
   few_parts(name, b);
   if (b.ffn) feed_forward(name, prefix, *b.ffn);
+}
+
+void GgufTensors::mtp(std::int64_t index, const MtpHead& head) {
+  block(index, head.block);
+  const std::string name = fmt::format("blocks.{}.mtp.", index);
+  matrix(name + "combine", {&head.combine});
+  norm(name + "next_norm", head.next_norm);
+  norm(name + "hidden_norm", head.hidden_norm);
+  norm(name + "norm", head.norm);
 }
 
 void GgufTensors::feed_forward(const std::string& name, const std::string& prefix, const DecoderFeedForward& ffn) {

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
+#include <etna/models/internal/architecture.h>
 #include <etna/models/internal/cache_node.h>
 #include <etna/models/internal/decoder_parts.h>
 #include <etna/models/internal/file_config.h>
@@ -48,8 +49,15 @@ bool is_of_experts(const DecoderConfig& config, std::string_view name) {
   return name.starts_with(kModel) && is_expert_matrix(config, std::string(name.substr(kModel.size())));
 }
 
+/// Whether a tensor is of a head for further tokens that is no block.
+bool is_of_next_head(const DecoderConfig& config, std::string_view name) {
+  constexpr std::string_view kModel = "model.";
+  const std::string_view prefix = architecture_of(config).next_prefix;
+  return !prefix.empty() && name.substr(name.starts_with(kModel) ? kModel.size() : 0).starts_with(prefix);
+}
+
 void add_tensor(ModelSizes& sizes, std::string_view name, std::uint64_t bytes) {
-  const std::int64_t layer = layer_in(name, sizes.config.layers);
+  const std::int64_t layer = is_of_next_head(sizes.config, name) ? -1 : layer_in(name, sizes.config.layers);
   if (layer < 0) {
     sizes.others += bytes;
     return;

@@ -77,9 +77,12 @@ DecoderConfig config_to_load(DecoderConfig config, const LoadOptions& options) {
 }
 
 /// Reads the head for further tokens where it is asked for.
-void add_mtp(const FilePath& path, Decoder& decoder, Weights& weights, const LoadOptions& options) {
-  if (!options.mtp) return;
-  if (decoder.config.next_layers == 0)
+void add_mtp(const FilePath& path, Decoder& decoder, StoredWeights& weights, const LoadOptions& options) {
+  const DecoderConfig& config = decoder.config;
+  const bool converts = options.mtp_for_gguf && config.next_layers > 0 && architecture_of(config).next_in_gguf &&
+                        weights.has(fmt::format("blocks.{}.mtp.combine.weight", config.layers));
+  if (!options.mtp && !converts) return;
+  if (config.next_layers == 0)
     throw FormatError(fmt::format("{}: there is no layer for further tokens (MTP) behind the last one", path.string()));
   try {
     decoder.add_mtp(weights);
@@ -119,9 +122,10 @@ Model load_gguf_model(const FilePath& path, const LoadOptions& options) {
 }
 
 Model load_folder(const FilePath& path, const LoadOptions& options) {
-  const DecoderConfig config = config_to_load(folder_config(path), options);
+  DecoderConfig config = config_to_load(folder_config(path), options);
   const io::ShardedSafetensors file(path);
   const HasTensor has = names_of(file);
+  config.next_layers = next_layers_in(config, has);
   const bool sees = has_vision(path);
   const ExpertRules& experts = architecture_of(config).experts;
   StoredWeights weights(path.string(),
@@ -304,7 +308,7 @@ Model model_in(const FilePath& path, const LoadOptions& options) {
 Model load_model(const FilePath& path, const LoadOptions& options) {
   if (options.trainable && options.split.is_split())
     throw Error("load_model: a model that is divided over ranks can only generate; set trainable or split, not both");
-  if (options.mtp && (options.trainable || options.split.is_split()))
+  if ((options.mtp || options.mtp_for_gguf) && (options.trainable || options.split.is_split()))
     throw Error(
         "load_model: a head for further tokens (MTP) guesses for a whole model that is not trained; leave it out");
   Model model = model_in(path, options);

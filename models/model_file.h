@@ -38,6 +38,8 @@ struct LoadOptions {
   /// Read also the first layer behind the last, which predicts a further token, so that the model may guess by itself
   /// (GeneratorOptions::mtp). Not for training.
   bool mtp = false;
+  /// The same for save_gguf_model(), where there is one that llama.cpp reads in GGUF files of the architecture.
+  bool mtp_for_gguf = false;
   /// Which part of the model to read, where the ranks of a group generate with it together: each rank then holds about
   /// 1/ranks of the weights. Its `block` is set here. Not for training.
   ModelSplit split = {};
@@ -74,7 +76,8 @@ data::VocabularyFields vocabulary_of(const io::GgufFile& file);
 
 struct EmbeddingSettings;
 
-/// Writes a decoder as a GGUF file, as llama.cpp names and orders things.
+/// Writes a decoder as a GGUF file, as llama.cpp names and orders things, with its head for further tokens where
+/// llama.cpp reads one of the architecture.
 /// @param format of matrices whose rows are whole blocks of it; null: as they are. Others become F16, vectors F32
 /// @param tokenizer null: the file gets none @param embedding how it makes embeddings; null: the file does not say
 /// @throws FormatError for what a GGUF file cannot say: a tokenizer whose rule for words has no name there

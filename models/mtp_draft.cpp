@@ -45,7 +45,9 @@ void MtpDraft::run(Tensor guesses, bool greedy, std::vector<PagedCache>& layers,
       const Tensor next = model_.embedded(guesses.slice(1, i - 1, i));
       last = head.extend(last.unsqueeze(1), next, {&layers, {places.table, position}}).select(1, 0);
     }
-    const Tensor logits = model_.logits_of(head.norm(last));
+    const Tensor normed = head.norm(last);
+    const Tensor logits = model_.logits_of(normed);
+    if (head.reads_normed) last = normed;
     const Tensor drawn =
         greedy ? argmax(logits, -1).to(i32)
                : sample_tokens(logits, {sampling_.numbers, sampling_.seeds,

@@ -319,6 +319,7 @@ constexpr Architecture kAll[] = {
      .gguf_names = kSeedOssGguf,
      .attention_bias = AttentionBias::query_key_value,
      .rotary_part = 0.5,
+     .next_in_gguf = true,
      .experts = {.there = true,
                  .width = "moe_intermediate_size",
                  .shared = "n_shared_experts",

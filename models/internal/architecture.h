@@ -134,6 +134,10 @@ struct Architecture {
   double norm_offset = 0;         ///< added to the weights of norms
   bool asks_classifiers = false;  ///< a classifier of one label is asked as Qwen3-Reranker is
   int target_words = 1;           ///< of a module's name, that tell it from others in its block
+  /// What names of a head for further tokens begin with; empty: it is one more block. Its block is "layers.0." there.
+  std::string_view next_prefix = {};
+  /// For its second guess, such a head reads its result behind its norm; else in front of it.
+  bool next_reads_normed = false;
 
   // ---- config.json
   PartNames keys = {};  ///< llama's keys, and those that stand for them; "": it has none
@@ -150,6 +154,7 @@ struct Architecture {
   std::int64_t feed_forward_per_width = 0;
 
   // ---- metadata of GGUF files
+  bool next_in_gguf = false;        ///< llama.cpp reads the head for further tokens
   bool sizes_by_layer = false;      ///< of keys' heads and feed-forward layers; read_gguf() reads them
   bool says_epsilon_twice = false;  ///< of norms of either kind, whichever there are
   /// Pairs of rope that do not turn are divisors of 1e30 in GGUF files, of layers without a window.

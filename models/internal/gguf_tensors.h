@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include <etna/data/tokenizers/tokenizer.h>
 #include <etna/models/decoder.h>
 #include <etna/models/internal/architecture.h>
 #include <etna/tensor/io/gguf.h>
@@ -30,6 +31,8 @@ class GgufTensors {
   void set_activations(io::GgufWriter& to) const;
   void declare(io::GgufWriter& to) const;
   void write(io::GgufWriter& to) const;
+  /// Layers behind the others, of a head for further tokens.
+  std::int64_t next_layers() const { return decoder_.mtp && architecture_.next_in_gguf ? 1 : 0; }
 
  private:
   /// A tensor of the file: its rows in order, from one or several layers.
@@ -50,6 +53,7 @@ class GgufTensors {
   };
 
   void block(std::int64_t index, const DecoderBlock& b);
+  void mtp(std::int64_t index, const MtpHead& head);
   void attention(const std::string& name, std::int64_t index, const DecoderAttention& a);
   void latent(const std::string& name, const LatentProjections& l);
   void unused_keys(const std::string& name, std::int64_t index);

@@ -7,13 +7,23 @@
 namespace etna::models {
 
 inline constexpr std::pair<std::string_view, std::string_view> kDeltaNames[] = {
-    {"delta.qkv", "linear_attn.in_proj_qkv"},       {"delta.gate", "linear_attn.in_proj_z"},
-    {"delta.beta", "linear_attn.in_proj_b"},        {"delta.decay", "linear_attn.in_proj_a"},
-    {"delta.kernel", "linear_attn.conv1d"},         {"delta.log_decay", "linear_attn.A_log"},
-    {"delta.step_bias", "linear_attn.dt_bias"},     {"delta.norm", "linear_attn.norm"},
-    {"delta.output", "linear_attn.out_proj"},       {"ffn.shared.gate", "mlp.shared_expert.gate_proj"},
-    {"ffn.shared.up", "mlp.shared_expert.up_proj"}, {"ffn.shared.down", "mlp.shared_expert.down_proj"},
-    {"ffn.shared_gate", "mlp.shared_expert_gate"}};
+    {"delta.qkv", "linear_attn.in_proj_qkv"},
+    {"delta.gate", "linear_attn.in_proj_z"},
+    {"delta.beta", "linear_attn.in_proj_b"},
+    {"delta.decay", "linear_attn.in_proj_a"},
+    {"delta.kernel", "linear_attn.conv1d"},
+    {"delta.log_decay", "linear_attn.A_log"},
+    {"delta.step_bias", "linear_attn.dt_bias"},
+    {"delta.norm", "linear_attn.norm"},
+    {"delta.output", "linear_attn.out_proj"},
+    {"ffn.shared.gate", "mlp.shared_expert.gate_proj"},
+    {"ffn.shared.up", "mlp.shared_expert.up_proj"},
+    {"ffn.shared.down", "mlp.shared_expert.down_proj"},
+    {"ffn.shared_gate", "mlp.shared_expert_gate"},
+    {"mtp.next_norm", "pre_fc_norm_embedding"},
+    {"mtp.hidden_norm", "pre_fc_norm_hidden"},
+    {"mtp.combine", "fc"},
+    {"mtp.norm", "norm"}};
 
 inline constexpr std::pair<std::string_view, std::string_view> kLfm2Names[] = {
     {"norm", "embedding_norm"},

@@ -59,6 +59,8 @@ class StoredWeights : public Weights {
 
   Matrix matrix(const std::string& name, std::int64_t rows, std::int64_t columns) override;
   Tensor vector(const std::string& name, std::int64_t size) override;
+  /// Whether the file has the weight.
+  bool has(const std::string& name) const { return find_(locate_(name).front().name).has_value(); }
   /// Makes matrix() and vector() return the part of a rank. @param split its `block` is set here, by the formats of
   /// matrices whose columns are divided @param config must outlive this
   /// @return the split, with which the decoder is made @throws FormatError as decoder_part(), naming the file

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <etna/models/internal/architecture.h>
+#include <etna/models/internal/mtp_head.h>
 
 namespace etna::models {
 namespace {
@@ -49,9 +50,8 @@ std::string with_experts(const DecoderConfig& config, const Parts& parts) {
     return expert ? "ffn.experts" + own.substr(3) : parts.part;
   }
   const bool matrix = parts.part == "ffn.gate" || parts.part == "ffn.up" || parts.part == "ffn.down";
-  // A block behind the last one is as that (MtpHead).
-  const std::int64_t layer = std::min<std::int64_t>(std::stoll(parts.block), config.layers - 1);
-  return matrix && config.layer(layer).experts ? "ffn.experts" + parts.part.substr(3) : parts.part;
+  const std::int64_t index = std::stoll(parts.block), layer = index < config.layers ? index : mtp_source(config);
+  return matrix && layer >= 0 && config.layer(layer).experts ? "ffn.experts" + parts.part.substr(3) : parts.part;
 }
 
 /// The matrices of experts in files of Hugging Face: a tensor of each, whose name has its number for "{}", or one of
@@ -146,6 +146,17 @@ bool is_of_next_layer(const DecoderConfig& config, const std::string& name, cons
   return false;
 }
 
+/// What names of the head for further tokens begin with in a folder of Hugging Face, "mtp." or "model.mtp."; empty
+/// where there is none, or where it is one more block.
+std::string next_prefix_of(const Architecture& architecture, const HasTensor& has) {
+  if (architecture.next_prefix.empty()) return {};
+  for (const char* outer : {"", "model."}) {
+    std::string prefix = outer + std::string(architecture.next_prefix);
+    if (has(prefix + hugging_face_part(architecture, "mtp.combine") + ".weight")) return prefix;
+  }
+  return {};
+}
+
 /// Whether a tensor is of keys or values of a layer that attends to another one's.
 /// @param blocks "model.layers." @param parts what its name begins with behind the layer
 bool is_of_shared_keys(const DecoderConfig& config, const std::string& name, const std::string& blocks,
@@ -186,6 +197,8 @@ StoredWeights::Locate gguf_places(const DecoderConfig& config, const HasTensor& 
     const auto place = [&](const std::string& part) {
       return StoredPlace{gguf_name_of(a, {parts.block, part, parts.kind})};
     };
+    // A head for further tokens may have the model's last norm.
+    if (parts.part == "mtp.norm" && !has(place(parts.part).name)) return {{gguf_name_of(a, {"", "norm", parts.kind})}};
     const std::string part = with_experts(config, parts);
     if (const StoredPlaces rows = packed_gguf_places(config, parts, has, place(part).name); !rows.empty()) return rows;
     if (is_of_qkv(parts.part)) return qkv_places(config, parts.part, has, place);
@@ -240,7 +253,9 @@ UnusedTensor hugging_face_unused(const DecoderConfig& config, const HasTensor& h
   const bool buffer = name.ends_with("rotary_emb.inv_freq") ||
                       std::any_of(a.buffers.begin(), a.buffers.end(), [&](auto end) { return name.ends_with(end); });
   const std::string prefix = hugging_face_prefix(config, has), blocks = fmt::format("{}{}.", prefix, a.blocks);
+  const std::string next = next_prefix_of(a, has);
   if (buffer || (config.tied && head) || is_of_next_layer(config, name, blocks) ||
+      (!next.empty() && name.starts_with(next)) ||
       is_of_shared_keys(config, name, blocks, {"self_attn.k_proj.", "self_attn.v_proj.", "self_attn.k_norm."}))
     return UnusedTensor::known;
   // Without a prefix, names that begin otherwise may be those of other parts.
@@ -248,15 +263,23 @@ UnusedTensor hugging_face_unused(const DecoderConfig& config, const HasTensor& h
   return part ? UnusedTensor::part : UnusedTensor::other;
 }
 
+std::int64_t next_layers_in(const DecoderConfig& config, const HasTensor& has) {
+  const Architecture& a = architecture_of(config);
+  return a.next_prefix.empty() ? config.next_layers : next_prefix_of(a, has).empty() ? 0 : 1;
+}
+
 StoredWeights::Locate hugging_face_places(const DecoderConfig& config, const std::string& prefix,
                                           const HasTensor& has) {
-  return [&config, has, prefix, &a = architecture_of(config)](const std::string& name) -> StoredPlaces {
+  const Architecture& a = architecture_of(config);
+  return [&config, has, prefix, &a, next = next_prefix_of(a, has)](const std::string& name) -> StoredPlaces {
     const Parts parts = parts_of(name);
     if (parts.part == "output") {
       const bool inner = prefix.starts_with("language_model.");
       return {{(inner ? "language_model." : "") + hugging_face_part(a, "output") + parts.kind}};
     }
-    const std::string block = parts.block.empty() ? prefix : fmt::format("{}{}.{}.", prefix, a.blocks, parts.block);
+    std::string block = parts.block.empty() ? prefix : fmt::format("{}{}.{}.", prefix, a.blocks, parts.block);
+    if (!next.empty() && !parts.block.empty() && std::stoll(parts.block) >= config.layers)
+      block = parts.part.starts_with("mtp.") ? next : next + "layers.0.";
     const bool matrix = !parts.block.empty() && parts.kind == ".weight" && parts.part.find("norm") == std::string::npos;
     const bool turned = a.in_by_out && matrix;
     const auto place = [&](const std::string& part) {

@@ -28,6 +28,8 @@ StoredWeights::Locate gguf_places(const DecoderConfig& config, const HasTensor& 
 /// @param prefix of the names of the decoder's tensors
 StoredWeights::Locate hugging_face_places(const DecoderConfig& config, const std::string& prefix, const HasTensor& has);
 std::string hugging_face_prefix(const DecoderConfig& config, const HasTensor& has);
+/// DecoderConfig::next_layers of a folder of Hugging Face, whose config.json may not say it.
+std::int64_t next_layers_in(const DecoderConfig& config, const HasTensor& has);
 StoredWeights::Locate llama2c_places();
 /// Of a checkpoint: the decoder's own names, or those that GPT-2 had in older ones ("blocks.0.qkv.weight").
 StoredWeights::Locate checkpoint_places(const DecoderConfig& config, const HasTensor& has);

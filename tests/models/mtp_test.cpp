@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
+#include <fstream>
 #include <map>
 
 #include <fmt/format.h>
@@ -9,6 +11,7 @@
 #include <etna/autograd/autograd.h>
 #include <etna/models/generator.h>
 #include <etna/models/internal/mtp_head.h>
+#include <etna/models/internal/state_mixers.h>
 #include <etna/models/model_file.h>
 #include <etna/tensor/io/gguf.h>
 #include <etna/tensor/io/safetensors.h>
@@ -35,12 +38,15 @@ std::unique_ptr<Decoder> model_with_head(const DecoderConfig& config) {
   return model;
 }
 
+/// Of gated delta nets, some with experts.
+DecoderConfig delta_config(std::size_t design = 0) { return state_config_of(state_designs()[design].second); }
+
 /// A model whose next token follows from the last one alone, and a head that knows how.
-std::unique_ptr<Decoder> predictable_model() {
-  auto model = model_with_head(small_config("llama"));
+std::unique_ptr<Decoder> predictable_model(const DecoderConfig& config = small_config("llama")) {
+  auto model = model_with_head(config);
   const NoGrad no_grad;
   const auto silence = [](DecoderBlock& block) {
-    block.attention->output.weight.zero_();
+    (block.attention ? block.attention->output : block.delta->output).weight.zero_();
     block.ffn->down.weight.zero_();
   };
   for (DecoderBlock& block : model->blocks) silence(block);
@@ -78,8 +84,10 @@ GeneratorOptions mtp_generator(Device device, std::int64_t guesses, std::int64_t
 class Mtp : public OnDevice {};
 
 TEST(MtpHead, LeavesTheTextAsItIs) {
-  for (const char* architecture : {"llama", "deepseek3", "glm4moe"}) {
-    const auto model = model_with_head(small_config(architecture));
+  for (const DecoderConfig& config :
+       {small_config("llama"), small_config("deepseek3"), small_config("glm4moe"), delta_config(), delta_config(1)}) {
+    const std::string& architecture = config.architecture;
+    const auto model = model_with_head(config);
     for (const double temperature : {0.0, 1.0}) {
       const GenerationOptions options = mtp_options(60, temperature);
       Generator plain(*model, mtp_generator(kCPU, 0));
@@ -97,7 +105,7 @@ TEST(MtpHead, LeavesTheTextAsItIs) {
 }
 
 TEST_P(Mtp, GuessesRightWhatItsHeadKnows) {
-  const auto model = predictable_model();
+  const auto model = predictable_model(GetParam().is_cpu() ? small_config("llama") : delta_config());
   model->to(GetParam());
   for (const double temperature : tried<double>({1.0, 0.0})) {
     Generator plain(*model, mtp_generator(GetParam(), 0));
@@ -114,7 +122,7 @@ TEST_P(Mtp, GuessesRightWhatItsHeadKnows) {
 /// What the head reads in steps is what it reads of the whole text: where it is the model's last block over what the
 /// model says of a position, guesses do not depend on how the text was cut into steps.
 TEST(MtpHead, ReadsEveryPositionWithItsHiddenState) {
-  const auto model = model_with_head(small_config("llama"));
+  const auto model = model_with_head(delta_config());
   const NoGrad no_grad;
   const MtpText prompt = some_text(50, 97);
   Generator plain(*model, mtp_generator(kCPU, 0));
@@ -144,9 +152,53 @@ TEST(MtpHead, ReadsEveryPositionWithItsHiddenState) {
   EXPECT_EQ(generator.times().guessed_right, right);
 }
 
+/// Two guesses for each step: the second one is behind the head's own result, which Qwen3-Next's heads read normed.
+TEST(MtpHead, ReadsItsResultForTheSecondGuess) {
+  const NoGrad no_grad;
+  for (const DecoderConfig& config : {small_config("llama"), delta_config()}) {
+    const auto model = model_with_head(config);
+    const MtpHead& head = *model->mtp;
+    EXPECT_EQ(head.reads_normed, config.has_state());
+    MtpText all = some_text(30, 97);
+    const auto first = std::ssize(all);
+    Generator plain(*model, mtp_generator(kCPU, 0)), generator(*model, mtp_generator(kCPU, 2));
+    const MtpText text = mtp_text_of(plain, all, mtp_options(50));
+    all.insert(all.end(), text.begin(), text.end());
+    // The best tokens behind the last of so many, by the whole text before it.
+    const auto guess = [&](std::int64_t known) {
+      KvCache cache(head.config, kCPU, {.tokens = 128, .dtype = f32});
+      const KvCache::Id id = cache.start({}).id;
+      cache.reserve(id, known + 1);
+      const auto read = [&](const Tensor& hidden, const Tensor& next, std::int32_t at) {
+        return head.extend(hidden, model->embedded(next),
+                           {&cache.layers(), {from_vector(cache.row(id, 2), {1, 2}), from_vector(MtpText{at})}});
+      };
+      const auto best = [&](const Tensor& x) { return argmax(model->logits_of(head.norm(x)), -1).to(i32); };
+      const Tensor tokens = from_vector(all, {1, std::ssize(all)});
+      const Tensor x = read(model->hidden(tokens.slice(1, 0, known - 1)), tokens.slice(1, 1, known), 0);
+      const Tensor last = x.slice(1, known - 2, known - 1), one = best(last);
+      const Tensor two =
+          best(read(head.reads_normed ? head.norm(last) : last, one, static_cast<std::int32_t>(known) - 1));
+      return std::pair{one.to_vector<std::int32_t>()[0], two.to_vector<std::int32_t>()[0]};
+    };
+    std::int64_t guessed = 0, right = 0;
+    for (std::int64_t known = first + 1; known < first + 40; ++known) {
+      const auto [one, two] = guess(known);
+      const auto is = [&](std::int64_t i, std::int32_t token) { return all[static_cast<std::size_t>(i)] == token; };
+      const std::int64_t both = !is(known, one) ? 0 : is(known + 1, two) ? 2 : 1;
+      guessed += 2;
+      right += both;
+      known += both;
+    }
+    EXPECT_EQ(mtp_text_of(generator, some_text(30, 97), mtp_options(40)), MtpText(text.begin(), text.begin() + 40));
+    EXPECT_EQ(generator.times().guessed, guessed);
+    EXPECT_EQ(generator.times().guessed_right, right);
+  }
+}
+
 /// Sequences that are read in chunks, join and leave while others guess, and take one token a step for a penalty.
 TEST(MtpHead, ServesSequencesThatJoinAndLeave) {
-  const auto model = model_with_head(small_config("llama"));
+  const auto model = model_with_head(delta_config());
   std::vector<MtpText> prompts, wanted;
   std::vector<GenerationOptions> options;
   Generator plain(*model, mtp_generator(kCPU, 0));
@@ -195,9 +247,9 @@ TEST(MtpHead, RefusesWhatDoesNotGoTogether) {
   EXPECT_THAT(mtp_refusal([&] { Generator(*with, {.mtp = true}); }), HasSubstr("but guesses is 0"));
   EXPECT_THAT(mtp_refusal([&] { Generator(*with, {.guesses = 2, .draft = without.get(), .mtp = true}); }),
               HasSubstr("leave out the other"));
-  const auto other = small_model(state_config_of(state_designs()[0].second));
+  const auto other = small_model(delta_config(6));
   LoudWeights weights;
-  EXPECT_THAT(mtp_refusal([&] { other->add_mtp(weights); }), HasSubstr("behind layers of attention alone"));
+  EXPECT_THAT(mtp_refusal([&] { other->add_mtp(weights); }), HasSubstr("models of 'mamba2' have none such"));
 }
 
 /// A model of three layers, of which the last one is a head's.
@@ -267,6 +319,153 @@ TEST(MtpFile, OfHuggingFaceHasItsNames) {
             (dequantize(loaded.decoder->blocks[1].attention->query->blocks()) * 0.5).to_vector<float>());
   Generator plain(*loaded.decoder, mtp_generator(kCPU, 0)), generator(*loaded.decoder, mtp_generator(kCPU, 2));
   EXPECT_EQ(mtp_text_of(generator, {1, 2, 3}, mtp_options(30)), mtp_text_of(plain, {1, 2, 3}, mtp_options(30)));
+}
+
+/// A folder of Qwen3.5 or Qwen3-Next with random weights, by the names of its own code.
+class DeltaFolder {
+ public:
+  explicit DeltaFolder(StateJson json, const char* head = "mtp.") : json_(std::move(json)) {
+    const bool packed = json_["model_type"] == "qwen3_next";
+    matrix("model.embed_tokens", {97, 32});
+    norm("model.norm", 32);
+    matrix("lm_head", {97, 32});
+    for (const std::int64_t layer : {0, 1, 2}) {
+      const std::string at = fmt::format("model.layers.{}.", layer);
+      block(at, layer == 1);
+      if (layer == 1) continue;
+      matrix(at + (packed ? "linear_attn.in_proj_qkvz" : "linear_attn.in_proj_qkv"), {packed ? 96 : 64, 32});
+      matrix(at + (packed ? "linear_attn.in_proj_ba" : "linear_attn.in_proj_b"), {packed ? 8 : 4, 32});
+      if (!packed) matrix(at + "linear_attn.in_proj_z", {32, 32});
+      if (!packed) matrix(at + "linear_attn.in_proj_a", {4, 32});
+      put(at + "linear_attn.conv1d.weight", randn({64, 1, 4}) * 0.5);
+      put(at + "linear_attn.A_log", rand({4}));
+      put(at + "linear_attn.dt_bias", rand({4}));
+      put(at + "linear_attn.norm.weight", rand({8}) + 0.5);
+      matrix(at + "linear_attn.out_proj", {32, 32});
+    }
+    const std::string at = head;
+    if (at.empty()) return;
+    matrix(at + "fc", {32, 64});
+    for (const char* name : {"norm", "pre_fc_norm_embedding", "pre_fc_norm_hidden"}) norm(at + name, 32);
+    block(at + "layers.0.", true);
+  }
+
+  void save(const TemporaryFolder& folder) const {
+    std::ofstream(folder / "config.json") << json_.dump();
+    save_safetensors(folder / "model.safetensors", NamedTensors(tensors_.begin(), tensors_.end()));
+  }
+  Tensor& operator[](const std::string& name) { return tensors_.at(name); }
+
+ private:
+  void put(const std::string& name, const Tensor& values) { tensors_[name] = values; }
+  void matrix(const std::string& name, const Shape& shape) {
+    put(name + ".weight", randn(shape) * (1.6 / std::sqrt(static_cast<double>(shape[1]))));
+  }
+  /// Files have the difference from 1.
+  void norm(const std::string& name, std::int64_t size) { put(name + ".weight", rand({size}) - 0.5); }
+  void block(const std::string& at, bool attention) {
+    norm(at + "input_layernorm", 32);
+    norm(at + "post_attention_layernorm", 32);
+    if (attention) {
+      matrix(at + "self_attn.q_proj", {64, 32});
+      matrix(at + "self_attn.k_proj", {16, 32});
+      matrix(at + "self_attn.v_proj", {16, 32});
+      matrix(at + "self_attn.o_proj", {32, 32});
+      norm(at + "self_attn.q_norm", 8);
+      norm(at + "self_attn.k_norm", 8);
+    }
+    const bool experts = json_.contains("num_experts");
+    const std::string one = at + (experts ? "mlp.shared_expert." : "mlp.");
+    matrix(one + "gate_proj", {experts ? 24 : 48, 32});
+    matrix(one + "up_proj", {experts ? 24 : 48, 32});
+    matrix(one + "down_proj", {32, experts ? 24 : 48});
+    if (!experts) return;
+    matrix(at + "mlp.gate", {4, 32});
+    matrix(at + "mlp.shared_expert_gate", {1, 32});
+    put(at + "mlp.experts.gate_up_proj", randn({4, 32, 32}) * 0.3);
+    put(at + "mlp.experts.down_proj", randn({4, 32, 16}) * 0.4);
+  }
+
+  StateJson json_;
+  std::map<std::string, Tensor> tensors_;
+};
+
+StateJson delta_folder_json(const char* type) {
+  StateJson json = family_json(type);
+  json["linear_value_head_dim"] = 8;
+  if (std::string_view(type) == "qwen3_5_text") return json;
+  json.update({{"num_experts", 4},
+               {"num_experts_per_tok", 2},
+               {"moe_intermediate_size", 16},
+               {"shared_expert_intermediate_size", 24}});
+  return json;
+}
+
+std::vector<float> mtp_values(const Projection& projection) {
+  return dequantize(projection.blocks()).to_vector<float>();
+}
+
+TEST(MtpFile, OfQwen35HasNamesOfItsOwn) {
+  const TemporaryFolder folder;
+  for (const char* type : {"qwen3_5_text", "qwen3_5_moe_text", "qwen3_next"}) {
+    SCOPED_TRACE(type);
+    for (const char* prefix : {"mtp.", "model.mtp."}) {
+      DeltaFolder files(delta_folder_json(type), prefix);
+      files.save(folder);
+      EXPECT_FALSE(load_model(folder.path()).decoder->mtp);
+      const ModelSizes sizes = model_sizes(folder.path());
+      EXPECT_EQ(sizes.layers[0], sizes.layers[2]);
+      const Model loaded = load_model(folder.path(), {.mtp = true});
+      ASSERT_TRUE(loaded.decoder->mtp);
+      const MtpHead& head = *loaded.decoder->mtp;
+      EXPECT_EQ(std::ssize(loaded.decoder->blocks), 3);
+      const std::string at = prefix;
+      EXPECT_EQ(mtp_values(head.combine), files[at + "fc.weight"].to_vector<float>());
+      for (const auto& [norm, name] : {std::pair{&head.next_norm, "pre_fc_norm_embedding"},
+                                       {&head.hidden_norm, "pre_fc_norm_hidden"},
+                                       {&head.norm, "norm"},
+                                       {&*head.block.ffn_norm, "layers.0.post_attention_layernorm"}})
+        EXPECT_EQ(norm->weight.to_vector<float>(), (files[at + name + ".weight"] + 1.0).to_vector<float>()) << name;
+      const Tensor queries = files[at + "layers.0.self_attn.q_proj.weight"].reshape({4, 2, 8, 32});
+      EXPECT_EQ(mtp_values(*head.block.attention->query), queries.select(1, 0).contiguous().to_vector<float>());
+      EXPECT_EQ(mtp_values(*head.block.attention->gate), queries.select(1, 1).contiguous().to_vector<float>());
+      EXPECT_EQ(static_cast<bool>(head.block.ffn->router), std::string_view(type) != "qwen3_5_text");
+      Generator plain(*loaded.decoder, mtp_generator(kCPU, 0)), generator(*loaded.decoder, mtp_generator(kCPU, 2));
+      EXPECT_EQ(mtp_text_of(generator, {1, 2, 3}, mtp_options(30)), mtp_text_of(plain, {1, 2, 3}, mtp_options(30)));
+      EXPECT_GT(generator.times().guessed, 10);
+      files[at + "fc.weight"] = randn({32, 32});
+      files.save(folder);
+      EXPECT_THAT(mtp_refusal([&] { load_model(folder.path(), {.mtp = true}); }),
+                  HasSubstr(at + "fc.weight' is [32, 32]; the model's sizes require [32, 64]"));
+    }
+    DeltaFolder(delta_folder_json(type), "").save(folder);
+    EXPECT_THAT(mtp_refusal([&] { load_model(folder.path(), {.mtp = true}); }),
+                HasSubstr("no layer for further tokens"));
+  }
+}
+
+/// Written where llama.cpp knows it.
+TEST(MtpFile, OfQwen35IsWrittenToGguf) {
+  const TemporaryFolder folder;
+  const FilePath file = folder / "model.gguf";
+  for (const char* type : {"qwen3_5_text", "qwen3_5_moe_text"}) {
+    SCOPED_TRACE(type);
+    DeltaFolder(delta_folder_json(type)).save(folder);
+    const Model model = load_model(folder.path(), {.mtp_for_gguf = true});
+    save_gguf_model(file, *model.decoder, nullptr);
+    const io::GgufFile written(file);
+    EXPECT_EQ(written.integer(model.decoder->config.architecture + ".block_count"), 4);
+    EXPECT_EQ(written.integer(model.decoder->config.architecture + ".nextn_predict_layers"), 1);
+    const Model again = load_model(file, {.mtp = true});
+    EXPECT_EQ(again.decoder->mtp->norm.weight.to_vector<float>(), model.decoder->mtp->norm.weight.to_vector<float>());
+    Generator before(*model.decoder, mtp_generator(kCPU, 3)), after(*again.decoder, mtp_generator(kCPU, 3));
+    EXPECT_EQ(mtp_text_of(after, {1, 2, 3}, mtp_options(40)), mtp_text_of(before, {1, 2, 3}, mtp_options(40)));
+    EXPECT_EQ(after.times().guessed, before.times().guessed);
+    EXPECT_EQ(after.times().guessed_right, before.times().guessed_right);
+  }
+  DeltaFolder(delta_folder_json("qwen3_next")).save(folder);
+  save_gguf_model(file, *load_model(folder.path(), {.mtp_for_gguf = true}).decoder, nullptr);
+  EXPECT_THAT(mtp_refusal([&] { load_model(file, {.mtp = true}); }), HasSubstr("no layer for further tokens"));
 }
 
 ETNA_ON_EVERY_DEVICE(Mtp);
