@@ -118,7 +118,6 @@ std::vector<Sample> samples_in_gated_linear_attention() {
       going_on("counts of none and of all", {3, 5, 1, 1, 3, 2}, {3, {0, 1, 2}, {3, 2, 1}, {0, 5, 1}}, false),
       going_on("a step of scans", {2, 1, 1, 3, 7, 33}, {3, {2, 1}, {8, 9}}, false),
       going_on("guesses behind states", {3, 4, 2, 4, 16, 18}, {4, {2, 0, 3}, {5, 0, -1}, {}, false}, true),
-      going_on("guesses behind scans", {2, 3, 1, 3, 7, 33}, {3, {2, 1}, {8, 9}, {}, false}, false),
       going_on("a long look ahead", {2, 70, 1, 2, 9, 5}, {2, {1, 0}, {64, 2}, {70, 37}, false}, true),
       going_on("no steps behind a state", {2, 0, 1, 2, 3, 4}, {2, {1, 0}, {3, 4}}, true),
   };
