@@ -40,12 +40,17 @@ Tensor planes_of(const codecs::Pixels& pixels, ImageMode mode) {
 
 }  // namespace
 
-Tensor decode_image(std::span<const std::byte> bytes, ImageMode mode) {
+void codecs::check_pixels(std::uint64_t height, std::uint64_t width, std::uint64_t most) {
+  if (height * width > most)
+    throw FormatError(fmt::format("has {} x {} pixels; at most {} are read", width, height, most));
+}
+
+Tensor decode_image(std::span<const std::byte> bytes, ImageMode mode, std::uint64_t most_pixels) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  if (text.starts_with("\x89PNG\r\n\x1a\n")) return planes_of(codecs::decode_png(bytes), mode);
+  if (text.starts_with("\x89PNG\r\n\x1a\n")) return planes_of(codecs::decode_png(bytes, most_pixels), mode);
   if (text.starts_with("\xff\xd8\xff")) {
     const int channels = mode == ImageMode::unchanged ? 0 : mode == ImageMode::gray ? 1 : 3;
-    return planes_of(codecs::decode_jpeg(bytes, channels), mode);
+    return planes_of(codecs::decode_jpeg(bytes, channels, most_pixels), mode);
   }
   throw FormatError("is neither a PNG nor a JPEG file, by its first bytes");
 }
@@ -77,11 +82,13 @@ Tensor read_image(const FilePath& path, ImageMode mode) {
   return read_picture(path, [&](std::span<const std::byte> bytes) { return decode_image(bytes, mode); });
 }
 
-Tensor read_upright_image(const FilePath& path, ImageMode mode) {
+Tensor decode_upright_image(std::span<const std::byte> bytes, ImageMode mode, std::uint64_t most_pixels) {
   const GradMode off(false);
-  return read_picture(path, [&](std::span<const std::byte> bytes) {
-    return upright(decode_image(bytes, mode), codecs::exif_orientation(bytes));
-  });
+  return upright(decode_image(bytes, mode, most_pixels), codecs::exif_orientation(bytes));
+}
+
+Tensor read_upright_image(const FilePath& path, ImageMode mode) {
+  return read_picture(path, [&](std::span<const std::byte> bytes) { return decode_upright_image(bytes, mode); });
 }
 
 void write_png(const FilePath& path, const Tensor& image) {

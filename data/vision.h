@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include <etna/data/dataset.h>
@@ -20,12 +21,16 @@ enum class ImageMode { unchanged, gray, rgb };
 /// Reads a PNG or JPEG file; its first bytes tell which.
 /// @throws FormatError for a file that is missing, damaged, cut short, of another format, or has more than 2^28 pixels
 Tensor read_image(const FilePath& path, ImageMode mode = ImageMode::unchanged);
-/// The same from memory. @throws FormatError with text that fits after "FILE: "
-Tensor decode_image(std::span<const std::byte> bytes, ImageMode mode = ImageMode::unchanged);
+/// The same from memory. @param most_pixels up to 2^28 @throws FormatError with text that fits after "FILE: "
+Tensor decode_image(std::span<const std::byte> bytes, ImageMode mode = ImageMode::unchanged,
+                    std::uint64_t most_pixels = std::uint64_t{1} << 28);
 
 /// A picture as it is to be looked at: JPEG files of cameras may say in their EXIF part that it lies on its side or
 /// upside down, or is mirrored. @throws FormatError as read_image()
 Tensor read_upright_image(const FilePath& path, ImageMode mode = ImageMode::unchanged);
+/// The same from memory. @throws FormatError as decode_image()
+Tensor decode_upright_image(std::span<const std::byte> bytes, ImageMode mode = ImageMode::unchanged,
+                            std::uint64_t most_pixels = std::uint64_t{1} << 28);
 
 /// Writes u8 [C, H, W] or [H, W], atomically. @throws DtypeError, ShapeError for another tensor; FormatError if the
 /// file cannot be written

@@ -18,10 +18,12 @@ struct Pixels {
   std::vector<std::uint8_t> values;
 };
 
-/// @throws FormatError with text that fits after "FILE: "
-Pixels decode_png(std::span<const std::byte> bytes);
+/// @param most pixels @throws FormatError with text that fits after "FILE: "
+Pixels decode_png(std::span<const std::byte> bytes, std::uint64_t most = kMostPixels);
 /// @param channels 1 or 3: what libjpeg should make; 0: what the file has
-Pixels decode_jpeg(std::span<const std::byte> bytes, int channels);
+Pixels decode_jpeg(std::span<const std::byte> bytes, int channels, std::uint64_t most = kMostPixels);
+/// @throws FormatError for a picture of too many
+void check_pixels(std::uint64_t height, std::uint64_t width, std::uint64_t most);
 /// The EXIF orientation of a JPEG file, 1 to 8; 1 where it says none, and for other files.
 int exif_orientation(std::span<const std::byte> bytes);
 std::string encode_png(const Pixels& pixels);

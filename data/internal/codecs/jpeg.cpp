@@ -86,7 +86,7 @@ struct Decompressor {
 
 }  // namespace
 
-Pixels decode_jpeg(std::span<const std::byte> bytes, int channels) {
+Pixels decode_jpeg(std::span<const std::byte> bytes, int channels, std::uint64_t most) {
   JpegSession session{};
   jpeg_std_error(&session.errors);
   session.errors.error_exit = jpeg_on_error;
@@ -99,9 +99,10 @@ Pixels decode_jpeg(std::span<const std::byte> bytes, int channels) {
     throw FormatError("is a JPEG file in CMYK, which is not read; convert it to RGB");
   const std::uint64_t count = std::uint64_t{jpeg.image_width} * jpeg.image_height;
   // The shortest code is one bit for a block of 64 pixels and each channel; four bits are generous.
-  if (count > kMostPixels || count / 64 / 16 > bytes.size())
+  if (count / 64 / 16 > bytes.size())
     throw FormatError(fmt::format("claims {} x {} pixels in a JPEG file of {} bytes", jpeg.image_width,
                                   jpeg.image_height, bytes.size()));
+  check_pixels(jpeg.image_height, jpeg.image_width, most);
   if (channels == 0) channels = jpeg.num_components == 1 ? 1 : 3;
   jpeg.out_color_space = channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
   decompressor.watch();  // jpeg_create_decompress() cleared it
@@ -115,7 +116,7 @@ Pixels decode_jpeg(std::span<const std::byte> bytes, int channels) {
 
 #else
 
-Pixels decode_jpeg(std::span<const std::byte>, int) {
+Pixels decode_jpeg(std::span<const std::byte>, int, std::uint64_t) {
   throw FormatError(
       "is a JPEG file, and this build of Etna has no libjpeg (Debian: libjpeg-dev); install it and "
       "configure again");

@@ -114,7 +114,7 @@ std::vector<png_bytep> rows_of(const Pixels& pixels) {
 
 }  // namespace
 
-Pixels decode_png(std::span<const std::byte> bytes) {
+Pixels decode_png(std::span<const std::byte> bytes, std::uint64_t most) {
   PngSession session{bytes.data(), bytes.size(), nullptr, ""};
   const auto fail = [&] { return FormatError(fmt::format("is a damaged PNG file: {}", session.message)); };
   Reader reader(session);
@@ -122,9 +122,10 @@ Pixels decode_png(std::span<const std::byte> bytes) {
   if (!read_header(reader.png, reader.info, size)) throw fail();
   const std::uint64_t count = std::uint64_t{size.height} * size.width;
   // Deflate makes at most 1032 bytes of one, and a row holds at least a bit for a pixel.
-  if (count > kMostPixels || count / 8 / 1032 > bytes.size())
+  if (count / 8 / 1032 > bytes.size())
     throw FormatError(
         fmt::format("claims {} x {} pixels in a PNG file of {} bytes", size.width, size.height, bytes.size()));
+  check_pixels(size.height, size.width, most);
   Pixels pixels{size.height, size.width, size.channels, {}};
   pixels.values.resize(static_cast<std::size_t>(count) * static_cast<std::size_t>(size.channels));
   std::vector<png_bytep> rows = rows_of(pixels);
@@ -161,7 +162,7 @@ namespace {
 }
 }  // namespace
 
-Pixels decode_png(std::span<const std::byte>) { refuse_without_libpng("is"); }
+Pixels decode_png(std::span<const std::byte>, std::uint64_t) { refuse_without_libpng("is"); }
 std::string encode_png(const Pixels&) { refuse_without_libpng("should be"); }
 
 #endif
