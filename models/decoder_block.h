@@ -46,6 +46,8 @@ struct ImageRows {
   std::vector<Tensor> deep =
       {};                    ///< [N, width] each: added to what the first blocks give (DeepStack, Meng et al. 2024)
   std::int64_t columns = 1;  ///< of the grid that the rows are, line after line
+  /// Images of one number, above 0, have the same rows: prompts with them share what the cache has. 0: nobody knows.
+  std::int64_t content = 0;
 };
 
 /// Images in a prompt.

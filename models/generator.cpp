@@ -271,7 +271,7 @@ void Generator::finish(Slot& slot, StopReason reason, const std::string& error) 
   if (std::ssize(ended_) > kMaxEnded) ended_.erase(ended_.begin());
   // The model has not read the last token that the host has seen, or reads it in a queued step.
   std::vector<std::int32_t> cached(old.tokens);
-  if (old.dropped > 0 || old.options.images != nullptr || reason == StopReason::failed) cached.clear();
+  if (old.dropped > 0 || reason == StopReason::failed) cached.clear();
   const std::int64_t written = std::min<std::int64_t>(old.position, static_cast<std::int64_t>(cached.size()));
   cache_.finish(old.cached, std::span(cached).first(static_cast<std::size_t>(written)));
   if (draft_) draft_->leave(static_cast<std::size_t>(index), old.tokens);

@@ -55,8 +55,8 @@ struct GenerationOptions {
   std::int64_t adapter = -1;  ///< index of stack_adapters(); -1: none. Sequences of one step may differ
   /// Log-probabilities with each token: -1: none; else of the token and of this many most probable ones, up to 20.
   std::int64_t logprobs = -1;
-  /// Images in the prompt, whose rows are on the device of the embedding. Other prompts do not reuse what the cache has
-  /// of this one. Not together with `endless`, and not where the model is divided over ranks.
+  /// Images in the prompt. Prompts reuse what the cache has of others with the same images (ImageRows::content). Not
+  /// together with `endless`, and not where the model is divided over ranks.
   std::shared_ptr<const PromptImages> images = {};
 };
 

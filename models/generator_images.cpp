@@ -58,7 +58,27 @@ Tensor pair_positions(const RopeConfig& rope, const PromptImages& images, std::i
   return from_vector(all, {count, size});
 }
 
+/// By how much the positions of a text's end are moved.
+std::int64_t shift_of(const PromptImages& images) {
+  std::int64_t shift = 0;
+  for (const ImageRows& image : images.images)
+    shift += row_count(image) - std::max(row_count(image) / image.columns, image.columns);
+  return shift;
+}
+
 }  // namespace
+
+CachedPrompt cached_prompt(const DecoderConfig& config, std::int64_t adapter, const PromptImages* images) {
+  CachedPrompt prompt{.adapter = adapter, .contents = {}};
+  if (images == nullptr) return prompt;
+  if (!config.rope.pairs_by_place.empty()) prompt.shift = shift_of(*images);
+  for (std::size_t i = 0; i < images->images.size(); ++i) {
+    const ImageRows& image = images->images[i];
+    prompt.contents.push_back({images->places[i], images->places[i] + row_count(image), image.content});
+    prompt.known = prompt.known && image.content > 0;
+  }
+  return prompt;
+}
 
 std::int64_t whole_images(const PromptImages& images, std::int64_t at, std::int64_t count) {
   for (std::size_t i = 0; i < images.images.size(); ++i) {
@@ -115,10 +135,13 @@ std::optional<ImageChunk> Generator::image_chunk(const PromptImages* images, std
     const ImageRows& image = images->images[i];
     const std::int64_t begin = images->places[i], end = begin + row_count(image);
     std::fill(image_of.begin() + begin, image_of.begin() + end, static_cast<std::int32_t>(i + 1));
-    if (begin < at) continue;
+    if (end <= at) continue;
+    // The first rows may be in the cache.
+    const std::int64_t first = std::max(begin, at);
     for (std::size_t level = 0; level <= levels; ++level) {
-      rows[level].push_back(no_rows(begin - written));
-      rows[level].push_back((level == 0 ? image.rows : image.deep[level - 1]).to(device, f32));
+      const Tensor& all = level == 0 ? image.rows : image.deep[level - 1];
+      rows[level].push_back(no_rows(first - written));
+      rows[level].push_back(all.slice(0, first - begin, end - begin).to(device, f32));
     }
     written = end;
   }

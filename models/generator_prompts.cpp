@@ -83,8 +83,8 @@ Generator::Slot& Generator::take_slot(std::span<const std::int32_t> prompt, cons
                             slots_.size()));
   const NoGrad no_grad;
   if (!busy()) width_ = 0;  // long sequences have ended
-  // Tokens in the places of images do not tell one image from another.
-  const KvCache::Started started = cache_.start(prompt, options.adapter, options.images == nullptr);
+  const KvCache::Started started =
+      cache_.start(prompt, cached_prompt(model_.config, options.adapter, options.images.get()));
   try {
     cache_.reserve(started.id, length);
   } catch (...) {
@@ -312,8 +312,7 @@ void Generator::check_range(Slot& slot) {
   const double least = slot.range[0].get(), most = slot.range[1].get();
   slot.range.clear();
   check_logits_range(least, most, model_.config.vocabulary > 1, "the prompt");
-  if (slot.dropped == 0 && slot.options.images == nullptr)
-    cache_.share(slot.cached, std::span(slot.tokens).first(static_cast<std::size_t>(slot.prompt)));
+  if (slot.dropped == 0) cache_.share(slot.cached, std::span(slot.tokens).first(static_cast<std::size_t>(slot.prompt)));
 }
 
 Tensor Generator::logits(std::span<const std::int32_t> tokens, std::int64_t adapter, const PromptImages* images) {

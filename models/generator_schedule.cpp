@@ -66,7 +66,7 @@ void Generator::read_again(Slot& slot) {
   std::vector<std::int32_t> tokens(slot.tokens.begin(), slot.tokens.begin() + sinks);
   tokens.insert(tokens.end(), slot.tokens.end() - std::min(rest, known - sinks), slot.tokens.end());
   cache_.finish(slot.cached, {});
-  const KvCache::Started started = cache_.start(tokens, slot.options.adapter);
+  const KvCache::Started started = cache_.start(tokens, {.adapter = slot.options.adapter});
   slot.cached = started.id;
   write_state_row(slot);
   slot.dropped = known - static_cast<std::int64_t>(tokens.size());

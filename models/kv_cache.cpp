@@ -100,14 +100,26 @@ KvCache::Sequence& KvCache::find(Id id) {
 
 const KvCache::Sequence& KvCache::find(Id id) const { return const_cast<KvCache*>(this)->find(id); }
 
-KvCache::Started KvCache::start(std::span<const std::int32_t> prompt, std::int64_t adapter, bool reuses) {
-  Node* at = &contents_->roots[adapter];
-  Sequence sequence{.root = at, .prefix = {}, .own = {}};
+std::vector<std::int32_t> cache_key(std::span<const std::int32_t> tokens, std::size_t first,
+                                    std::span<const CachedContent> contents) {
+  const std::span<const std::int32_t> own = tokens.subspan(first, kCacheBlock);
+  std::vector<std::int32_t> key(own.begin(), own.end());
+  const auto begin = static_cast<std::int64_t>(first);
+  for (const CachedContent& content : contents) {
+    if (content.end <= begin || content.begin >= begin + kCacheBlock) continue;
+    key.push_back(static_cast<std::int32_t>(content.number));
+    key.push_back(static_cast<std::int32_t>(content.number >> 32));
+  }
+  return key;
+}
+
+KvCache::Started KvCache::start(std::span<const std::int32_t> prompt, const CachedPrompt& more) {
+  Node* at = &contents_->roots[{more.adapter, more.shift}];
+  Sequence sequence{.root = at, .contents = more.contents, .known = more.known, .prefix = {}, .own = {}};
   ++clock_;
-  reuses = reuses && options_.reuse_prefixes;
+  const bool reuses = more.known && options_.reuse_prefixes;
   for (std::size_t first = 0; reuses && first + kCacheBlock < prompt.size(); first += kCacheBlock) {
-    const auto child = at->children.find({prompt.begin() + static_cast<std::ptrdiff_t>(first),
-                                          prompt.begin() + static_cast<std::ptrdiff_t>(first + kCacheBlock)});
+    const auto child = at->children.find(cache_key(prompt, first, more.contents));
     if (child == at->children.end()) break;
     at = child->second.get();
     sequence.prefix.push_back(at);
@@ -206,15 +218,13 @@ void KvCache::finish(Id id, std::span<const std::int32_t> tokens) {
   std::size_t first = sequence.prefix.size() * kCacheBlock;
   for (const std::int32_t block : sequence.own) {
     const std::size_t end = first + kCacheBlock;
-    const bool whole = options_.reuse_prefixes && at != nullptr && end <= tokens.size();
+    const bool whole = options_.reuse_prefixes && sequence.known && at != nullptr && end <= tokens.size();
     if (!whole) {
       free_.push_back(block);
       at = nullptr;
       continue;
     }
-    std::vector<std::int32_t> key(tokens.begin() + static_cast<std::ptrdiff_t>(first),
-                                  tokens.begin() + static_cast<std::ptrdiff_t>(end));
-    const auto [place, added] = at->children.try_emplace(std::move(key));
+    const auto [place, added] = at->children.try_emplace(cache_key(tokens, first, sequence.contents));
     if (added) {
       place->second = std::make_unique<Node>();
       Node& node = *place->second;
@@ -237,15 +247,14 @@ void KvCache::finish(Id id, std::span<const std::int32_t> tokens) {
 
 void KvCache::share(Id id, std::span<const std::int32_t> tokens) {
   Sequence& sequence = find(id);
-  if (!options_.reuse_prefixes) return;
+  if (!options_.reuse_prefixes || !sequence.known) return;
   ++clock_;
   for (Node* node : sequence.prefix) node->used = clock_;
   Node* at = sequence.prefix.empty() ? sequence.root : sequence.prefix.back();
   while (!sequence.own.empty()) {
     const std::size_t first = sequence.prefix.size() * kCacheBlock, end = first + kCacheBlock;
     if (end > tokens.size()) break;
-    const auto [place, added] = at->children.try_emplace(
-        {tokens.begin() + static_cast<std::ptrdiff_t>(first), tokens.begin() + static_cast<std::ptrdiff_t>(end)});
+    const auto [place, added] = at->children.try_emplace(cache_key(tokens, first, sequence.contents));
     if (!added) break;  // another sequence had the same tokens; this one keeps its own blocks
     place->second = std::make_unique<Node>();
     Node& node = *place->second;

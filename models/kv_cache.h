@@ -40,6 +40,19 @@ struct KvCacheStats {
   std::string str() const;
 };
 
+/// What stands in the place of tokens [begin, end) of a prompt, such as an image. Prefixes with another number differ.
+struct CachedContent {
+  std::int64_t begin = 0, end = 0, number = 0;
+};
+
+/// How a prompt differs from its tokens.
+struct CachedPrompt {
+  std::int64_t adapter = -1;                 ///< -1: none. Keys and values depend on it
+  std::int64_t shift = 0;                    ///< by which its positions differ from those in the cache
+  std::vector<CachedContent> contents = {};  ///< ascending
+  bool known = true;                         ///< else no prefix is reused, nor kept
+};
+
 /// The cache is full: the sequences use all blocks.
 struct CacheFull : Error {
   using Error::Error;
@@ -61,10 +74,9 @@ class KvCache {
     Id id;
     std::int64_t reused;  ///< positions already in the cache; always fewer than the prompt's tokens
   };
-  /// @param adapter of the sequence, -1: none. Prefixes are of one adapter, since keys and values depend on it
-  /// @param reuses a prefix; not where the prompt is more than its tokens
+  /// @param more of the prompt: only prompts that are alike in it share prefixes
   /// @throws CacheFull where layers keep a state and sequences have all of them
-  Started start(std::span<const std::int32_t> prompt, std::int64_t adapter = -1, bool reuses = true);
+  Started start(std::span<const std::int32_t> prompt, const CachedPrompt& more = {});
   /// Allocates blocks for positions 0 ... length - 1. @throws CacheFull, without changing anything
   void reserve(Id id, std::int64_t length);
   /// Frees the blocks after this length.
@@ -105,7 +117,8 @@ class KvCache {
   /// Gives sequences the states of others.
   void copy_states(std::span<const Id> from, std::span<const Id> to);
 
-  /// Writes all prefixes that prompts can reuse to a safetensors file. @param model which model they belong to
+  /// Writes all prefixes that prompts can reuse, but for those with images, to a safetensors file.
+  /// @param model which model they belong to
   /// @throws FormatError if the file cannot be written, an existing one is then unchanged; and where layers keep a
   /// state
   void save(const FilePath& path, const std::string& model) const;

@@ -38,17 +38,19 @@ void KvCache::save(const FilePath& path, const std::string& model) const {
   const auto adapter_of = [&](const Node& root) {
     const auto own = std::find_if(contents_->roots.begin(), contents_->roots.end(),
                                   [&](const auto& other) { return &other.second == &root; });
-    return static_cast<std::int32_t>(own->first);
+    return static_cast<std::int32_t>(own->first.first);
   };
   std::vector<const Node*> nodes;
   const auto visit = [&](const auto& self, const Node& node) -> void {
     for (const auto& [tokens, child] : node.children) {
+      if (tokens.size() > static_cast<std::size_t>(kCacheBlock)) continue;  // of an image, whose number is this cache's
       nodes.push_back(child.get());
       self(self, *child);
     }
   };
   std::map<const Node*, std::int32_t> places;
-  for (const auto& [adapter, root] : contents_->roots) {
+  for (const auto& [kind, root] : contents_->roots) {
+    if (kind.second != 0) continue;  // of prompts with images
     visit(visit, root);
     places.emplace(&root, -1);
   }
@@ -138,16 +140,13 @@ std::int64_t KvCache::load(const FilePath& path, const std::string& model) {
 /// Adds blocks of a file as far as there are free ones. @param blocks of each layer @return blocks added
 std::int64_t KvCache::insert(std::span<const std::int32_t> parents, std::span<const std::int32_t> adapters,
                              std::span<const std::int32_t> tokens, const std::vector<PagedCache>& blocks) {
-  const auto key_of = [&](std::size_t i) {
-    const auto begin = tokens.begin() + static_cast<std::ptrdiff_t>(i * kCacheBlock);
-    return std::vector<std::int32_t>(begin, begin + kCacheBlock);
-  };
+  const auto key_of = [&](std::size_t i) { return cache_key(tokens, i * kCacheBlock); };
   // Which blocks are new, and where they go. Nothing changes until all are written.
   std::vector<Node*> known(parents.size());
   std::vector<std::int32_t> from, to;
   std::vector<std::size_t> added;
   const auto parent_of = [&](std::size_t i) {
-    return parents[i] < 0 ? &contents_->roots[adapters[i]] : known[static_cast<std::size_t>(parents[i])];
+    return parents[i] < 0 ? &contents_->roots[{adapters[i], 0}] : known[static_cast<std::size_t>(parents[i])];
   };
   for (std::size_t i = 0; i < parents.size(); ++i) {
     Node* parent = parent_of(i);

@@ -67,8 +67,7 @@ void KvCache::list_state(Sequence& sequence, std::span<const std::int32_t> token
   if (row < 0) return;
   Node* at = sequence.kept_length <= std::ssize(tokens) ? sequence.root : nullptr;
   for (std::int64_t first = 0; at != nullptr && first < sequence.kept_length; first += kCacheBlock) {
-    const auto begin = tokens.begin() + first;
-    const auto child = at->children.find({begin, begin + kCacheBlock});
+    const auto child = at->children.find(cache_key(tokens, static_cast<std::size_t>(first), sequence.contents));
     at = child == at->children.end() ? nullptr : child->second.get();
   }
   if (at == nullptr || at->parent == nullptr || at->state >= 0) return states_->give_back(row);

@@ -5,6 +5,8 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include <etna/models/internal/state_cache.h>
@@ -24,11 +26,15 @@ CachedRows cached_rows_of(const DecoderConfig& config, std::int64_t layer);
 /// Bytes of the keys and values of a block of positions in one layer; 0 where it attends to another layer's.
 std::int64_t cache_block_bytes(const DecoderConfig& config, std::int64_t layer, DType dtype);
 
+/// Tokens [first, first + kCacheBlock) of a text as a node's key: behind them, what stands in their places.
+std::vector<std::int32_t> cache_key(std::span<const std::int32_t> tokens, std::size_t first,
+                                    std::span<const CachedContent> contents = {});
+
 /// A whole block of a prefix: the tokens in it, behind those of its parents.
 struct KvCache::Node {
   using Rank = std::array<std::int64_t, 3>;  ///< the least is evicted first
   Node* parent = nullptr;
-  std::map<std::vector<std::int32_t>, std::unique_ptr<Node>> children;
+  std::map<std::vector<std::int32_t>, std::unique_ptr<Node>> children;  ///< by cache_key()
   std::int32_t block = -1;
   std::int32_t state = -1;  ///< row of the state behind the block, where it was kept
   std::int64_t users = 0;   ///< sequences
@@ -37,7 +43,9 @@ struct KvCache::Node {
 };
 
 struct KvCache::Sequence {
-  Node* root;                     ///< of its adapter
+  Node* root;  ///< of its adapter and shift
+  std::vector<CachedContent> contents;
+  bool known = true;              ///< CachedPrompt::known
   std::vector<Node*> prefix;      ///< shared blocks, never written
   std::vector<std::int32_t> own;  ///< blocks behind them
   std::int32_t state = -1;        ///< row of its state, where layers keep one
@@ -47,7 +55,8 @@ struct KvCache::Sequence {
 
 struct KvCache::Contents {
   std::map<Id, Sequence> sequences;
-  std::map<std::int64_t, Node> roots;  ///< by adapter; -1: of sequences without one
+  /// By adapter, -1: of sequences without one; and by shift.
+  std::map<std::pair<std::int64_t, std::int64_t>, Node> roots;
   /// Blocks that nothing needs: without users and without blocks behind them. A block is of no use without those before
   /// it, so only the last ones of prefixes can be evicted.
   std::map<Node::Rank, Node*> evictable;

@@ -37,6 +37,9 @@ std::int64_t captured_prompt_rows(std::int64_t tokens);
 /// or else with the image. @param count of tokens
 std::int64_t whole_images(const PromptImages& images, std::int64_t at, std::int64_t count);
 
+/// How a prompt differs from its tokens. @param images in it; null: none
+CachedPrompt cached_prompt(const DecoderConfig& config, std::int64_t adapter, const PromptImages* images);
+
 /// Which captured step it is: everything that changes what is captured.
 struct StepKind {
   bool guesses = false, greedy = false, counts = false, bias = false, grammar = false;

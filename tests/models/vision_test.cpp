@@ -190,6 +190,39 @@ TEST(VisionFile, SizesThatMakeNoTowerAreRefused) {
   EXPECT_EQ(error(fine, R"(, "mm_tokens_per_image": 4)"), "");
   for (const char* bad :
        {R"("hidden_size": 0)", R"("hidden_size": -1)", R"("num_attention_heads": 7)", R"("patch_size": 0)",
+TEST(VisionPrompt, PrefixesOfTheSameImageAreShared) {
+  const VisionFixture fixture("gemma3");
+  const Model model = load_model(fixture.folder);
+  Generator generator(*model.decoder, {.cache = {.tokens = 1024, .dtype = f32}});
+  const std::vector<std::int32_t> tokens(210, 5);
+  // The image begins in the first block and ends in the second one.
+  const auto text = [&](Generator& generates, std::int64_t content, double value) {
+    GenerationOptions options{.max_tokens = 4, .sampling = {.temperature = 0}};
+    const ImageRows image{.rows = ones({20, 32}) * value, .content = content};
+    if (content >= 0) options.images = std::make_shared<const PromptImages>(PromptImages{{image}, {50}, true});
+    const Generator::Id id = generates.join(tokens, options);
+    std::vector<std::int32_t> all;
+    while (generates.busy())
+      for (const GeneratedToken& token : generates.step()) all.push_back(token.token);
+    return std::make_pair(all, generates.reused(id));
+  };
+  const std::int64_t far = std::int64_t{1} << 32;
+  const auto [first, none] = text(generator, 7, 3);
+  EXPECT_EQ(none, 0);
+  EXPECT_EQ(text(generator, 7, 3), std::make_pair(first, std::int64_t{192}));
+  for (const std::int64_t other : {std::int64_t{8}, far + 7, std::int64_t{0}, std::int64_t{-1}})
+    EXPECT_EQ(text(generator, other, -2).second, 0) << other;
+  EXPECT_EQ(text(generator, 7, 3).first, first);
+  EXPECT_EQ(text(generator, -1, 0).second, 192);
+  // Numbers of images are those of one program.
+  const TemporaryFolder folder;
+  generator.save_cache(folder / "prefixes");
+  Generator fresh(*model.decoder, {.cache = {.tokens = 1024, .dtype = f32}});
+  EXPECT_EQ(fresh.load_cache(folder / "prefixes"), 3);
+  EXPECT_EQ(text(fresh, 7, 3), std::make_pair(first, std::int64_t{0}));
+  EXPECT_EQ(text(fresh, -1, 0).second, 192);
+}
+
         R"("patch_size": 15)", R"("image_size": 1e9)", R"("num_channels": 4)", R"("num_hidden_layers": 99999999)",
         R"("hidden_act": "no such")", R"("layer_norm_eps": "x")", R"("image_size": 9223372036854775807)"}) {
     EXPECT_TRUE(error(fine + ", " + bad).starts_with("config.json")) << bad << ": " << error(fine + ", " + bad);
