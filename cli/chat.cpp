@@ -240,6 +240,7 @@ Command add_chat(CLI::App& app) {
   add_sampling_options(*chat, *options);
   add_receipt_option(*chat, options->receipt, options->force);
   return {chat, [options] {
+            options->sees = !options->images.empty();
             return run_on_ranks(*options, [options] { return cli::chat(*options); }, {.reads_lines = true});
           }};
 }

@@ -28,6 +28,8 @@ struct ModelOptions {
   bool strict = false, quiet = false, force = false;
   std::vector<std::string> stacked;  ///< files of adapters of which each sequence chooses one
   bool all_slots = false;            ///< GeneratorOptions::all_slots
+  std::string mmproj;                ///< the file of the vision tower; empty: the model's folder
+  bool sees = false;                 ///< the vision tower is on the device, too
 
   /// Whether the model guesses by a head of its own, in place of a draft model.
   bool mtp() const { return draft == "mtp"; }
@@ -36,7 +38,6 @@ struct ModelOptions {
 
 struct TextOptions : ModelOptions {
   std::vector<std::string> images;  ///< files of pictures in the prompt
-  std::string mmproj;               ///< the file of the vision tower; empty: the model's folder
   std::string prompt, prompt_file, system, format;
   std::int64_t max_tokens = 256;
   bool endless = false, no_special = false;
@@ -59,6 +60,12 @@ struct LoadedModel {
 
 /// --image and --mmproj.
 void add_image_options(CLI::App& app, TextOptions& options);
+/// --mmproj.
+void add_mmproj_option(CLI::App& app, ModelOptions& options);
+/// The file or the folder that has the vision tower of a model. @throws FormatError for a model that sees nothing
+std::filesystem::path vision_path(const ModelOptions& options);
+/// The tower on the model's device. @throws FormatError as vision_path(), and for a tower of another model
+std::unique_ptr<models::VisionModel> open_vision(const ModelOptions& options, const LoadedModel& model);
 /// The pictures of a prompt, and the tower that reads them.
 class Pictures {
  public:
@@ -78,7 +85,8 @@ class Pictures {
  private:
   const TextOptions& options_;
   std::vector<Tensor> pictures_;
-  std::unique_ptr<models::VisionModel> vision_;  ///< null where there are no pictures
+  std::vector<std::shared_ptr<models::SeenPicture>> seen_;  ///< the same, once the tower is there
+  std::unique_ptr<models::VisionModel> vision_;             ///< null where there are no pictures
 };
 
 /// What load_model() takes: of a training run's folder, the best checkpoint.

@@ -69,7 +69,8 @@ std::int64_t place_layers(const ModelOptions& options, const models::ModelSplit&
                                   .cache = cache_dtype(options.cache),
                                   .slots = slots,
                                   .guesses = guesses_of(options),
-                                  .logits = options.logits};
+                                  .logits = options.logits,
+                                  .vision = options.sees ? models::vision_bytes(vision_path(options), context) : 0};
   if (!automatic) wanted.gpu_layers = std::stoll(options.gpu_layers);
   const models::LayerPlan plan = models::plan_layers(sizes, wanted);
   if (plan.host_layers() == 0) return 0;

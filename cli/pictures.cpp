@@ -18,8 +18,31 @@ void add_image_options(CLI::App& app, TextOptions& options) {
                  "text; may be given several times")
       ->take_all()
       ->allow_extra_args(false);
+  add_mmproj_option(app, options);
+}
+
+void add_mmproj_option(CLI::App& app, ModelOptions& options) {
   app.add_option("--mmproj", options.mmproj,
                  "the vision tower of a model in a GGUF file: llama.cpp's mmproj file of it");
+}
+
+std::filesystem::path vision_path(const ModelOptions& options) {
+  const bool apart = !options.mmproj.empty();
+  const std::filesystem::path path = apart ? std::filesystem::path(options.mmproj) : model_path(options.model);
+  require_plain_files(path);
+  if (models::has_vision(path)) return path;
+  throw FormatError(
+      fmt::format("{}: has no vision tower that runs here, so it sees no images{}", path.string(),
+                  apart ? "" : "; that of a model in a GGUF file is in a file of its own, which --mmproj names"));
+}
+
+std::unique_ptr<models::VisionModel> open_vision(const ModelOptions& options, const LoadedModel& model) {
+  const std::filesystem::path path = vision_path(options);
+  auto vision = models::load_vision(path, {.device = model.device});
+  const std::int64_t made = vision->tower.config.decoder_width, width = model.model.decoder->config.width;
+  if (made == width) return vision;
+  throw FormatError(fmt::format("{}: its rows for images have {} numbers, those of {} have {}; it is of another model",
+                                path.string(), made, options.model, width));
 }
 
 Pictures::Pictures(const TextOptions& options) : options_(options) {
@@ -32,24 +55,15 @@ Pictures::Pictures(const TextOptions& options) : options_(options) {
 void Pictures::open(const LoadedModel& model) {
   if (empty()) return;
   if (distributed::is_distributed()) throw Error("a model that is divided over processes reads no images");
-  const bool apart = !options_.mmproj.empty();
-  const std::filesystem::path path = apart ? std::filesystem::path(options_.mmproj) : model_path(options_.model);
-  require_plain_files(path);
-  if (!models::has_vision(path)) {
-    throw FormatError(
-        fmt::format("{}: has no vision tower that runs here, so it sees no images{}", path.string(),
-                    apart ? "" : "; that of a model in a GGUF file is in a file of its own, which --mmproj names"));
-  }
-  vision_ = models::load_vision(path, {.device = model.device});
-  const std::int64_t made = vision_->tower.config.decoder_width, width = model.model.decoder->config.width;
-  if (made != width) {
-    throw FormatError(
-        fmt::format("{}: its rows for images have {} numbers, those of {} have {}; it is of another model",
-                    path.string(), made, options_.model, width));
-  }
+  vision_ = open_vision(options_, model);
   // Before the tower works on what would not fit.
-  std::int64_t rows = 0;
-  for (const Tensor& picture : pictures_) rows += vision_->row_count(picture);
+  std::int64_t rows = 0, content = 1;
+  for (const Tensor& picture : pictures_) {
+    seen_.push_back(std::make_shared<models::SeenPicture>(vision_->seen(picture)));
+    seen_.back()->content = content;
+    content += std::ssize(seen_.back()->grids);
+    rows += vision_->row_count(*seen_.back());
+  }
   if (rows > model.room())
     throw Error(fmt::format("the images take {} tokens, {} fit at once; give smaller ones, or a larger --context", rows,
                             model.room()));
@@ -67,8 +81,11 @@ bool Pictures::is_marked(const std::string& text) const {
 
 models::PicturePrompt Pictures::prompt(const data::Tokenizer& tokenizer, std::span<const data::TextPart> parts,
                                        bool add_special) const {
-  if (vision_) return vision_->prompt(tokenizer, parts, pictures_, add_special);
-  return {tokenizer.encode_parts(parts, add_special), nullptr};
+  if (!vision_) return {tokenizer.encode_parts(parts, add_special), nullptr};
+  models::PicturePlaces placed = vision_->places(tokenizer, parts, seen_, vision_->marker(), add_special);
+  for (const auto& picture : seen_)
+    while (!vision_->read(*picture)) {}
+  return {std::move(placed.tokens), vision_->images(seen_, placed.places)};
 }
 
 }  // namespace etna::cli

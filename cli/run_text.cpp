@@ -123,7 +123,10 @@ Command add_run(CLI::App& app) {
   run->add_flag("--endless", options->endless, "where the context is full, go on without the middle of the text");
   add_sampling_options(*run, *options);
   add_receipt_option(*run, options->receipt, options->force);
-  return {run, [options] { return run_on_ranks(*options, [options] { return run_text(*options); }); }};
+  return {run, [options] {
+            options->sees = !options->images.empty();
+            return run_on_ranks(*options, [options] { return run_text(*options); });
+          }};
 }
 
 }  // namespace etna::cli

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -313,8 +314,8 @@ class VisionTower : public nn::Module {
     std::vector<Tensor> deep;  ///< the same, behind each of VisionConfig::deep_layers
   };
   /// @param patches [B, lines · columns, 3 · patch_size²], line after line: a patch's red, green and blue lines
-  /// @throws ShapeError for another size, and for lines and columns that are no whole squares
-  Output forward(const Tensor& patches, std::int64_t lines) const;
+  /// @param between called behind each block @throws ShapeError for lines and columns that are no whole squares
+  Output forward(const Tensor& patches, std::int64_t lines, const std::function<void()>& between = {}) const;
 
   const VisionConfig config;
   Projection patch_embedding;
@@ -337,6 +338,29 @@ struct PicturePrompt {
 /// A vision tower from files, which turns pictures and text into prompts.
 ///     auto vision = models::load_vision("gemma-3-4b-it");
 ///     auto prompt = vision->prompt(tokenizer, "What is this?", {data::read_image("cat.jpg", data::ImageMode::rgb)});
+/// A part of a picture as a tower reads it.
+struct PatchGrid {
+  Tensor patches;  ///< [lines · columns, 3 · patch_size²] f32, on the CPU; undefined once they were read
+  std::int64_t lines = 0, columns = 0;
+};
+
+/// A picture, cut and scaled for a tower, and its rows as far as VisionModel::read() has made them.
+struct SeenPicture {
+  std::vector<PatchGrid> grids;
+  std::int64_t tile_lines = 0, tile_columns = 0;  ///< of PictureFit::tiles; 0: there is only the whole
+  std::int64_t content = 0;                       ///< ImageRows::content of the first grid; others count on. 0: unknown
+  std::vector<ImageRows> rows = {};               ///< of the first grids
+
+  bool is_read() const { return rows.size() == grids.size(); }
+};
+using SeenPictures = std::span<const std::shared_ptr<SeenPicture>>;
+
+/// A prompt whose pictures may not be read yet.
+struct PicturePlaces {
+  std::vector<std::int32_t> tokens;
+  std::vector<std::int64_t> places;  ///< of each part of each picture, as PromptImages
+};
+
 ///     generator.generate(prompt.tokens, {.images = prompt.images}, print);
 class VisionModel {
  public:
@@ -355,8 +379,6 @@ class VisionModel {
   /// The same of marked() text, in which special tokens are ordinary text.
   PicturePrompt prompt(const data::Tokenizer& tokenizer, const std::string& text, std::span<const Tensor> pictures,
                        bool add_special = true) const;
-  /// How many rows rows() would give, without their computation. @throws as rows()
-  std::int64_t row_count(const Tensor& picture) const;
   /// What a decoder reads in the place of a picture: of PictureFit::tiles, line after line, and last that of all of it.
   /// @param picture u8 [3, H, W] @throws ShapeError, DtypeError
   std::vector<ImageRows> rows(const Tensor& picture) const;
@@ -364,6 +386,17 @@ class VisionModel {
   VisionTower tower;
 
  private:
+  /// The parts of prompt(). seen(), places() and row_count() do without the tower, and may run in several threads.
+  SeenPicture seen(const Tensor& picture) const;
+  std::int64_t row_count(const SeenPicture& picture) const;
+  /// Computes the rows of a picture's next grid. @param between as VisionTower::forward() @return whether all are there
+  bool read(SeenPicture& picture, const std::function<void()>& between = {}) const;
+  /// @param marker in the place of marker() @throws as prompt()
+  PicturePlaces places(const data::Tokenizer& tokenizer, std::span<const data::TextPart> parts, SeenPictures pictures,
+                       std::string_view marker, bool add_special = true) const;
+  /// Of pictures that are read; null for none.
+  std::shared_ptr<const PromptImages> images(SeenPictures pictures, const std::vector<std::int64_t>& places) const;
+
   const Device device_;
 };
 

@@ -17,6 +17,7 @@
 #include <etna/models/internal/generator_slots.h>
 #include <etna/models/internal/latent_prompts.h>
 #include <etna/models/internal/state_cache.h>
+#include <etna/models/internal/vision_names.h>
 #include <etna/tensor/io/checkpoint.h>
 #include <etna/tensor/io/gguf.h>
 #include <etna/tensor/io/internal/llama2c.h>
@@ -139,7 +140,8 @@ ModelSizes model_sizes(const FilePath& path) {
   if (fs::is_directory(path, ignored)) {
     ModelSizes sizes = sizes_for(folder_config(path));
     const io::ShardedSafetensors file(path);
-    for (const std::string& name : file.names()) add_tensor(sizes, name, file.bytes(name).size());
+    for (const std::string& name : file.names())
+      if (!is_of_vision(name)) add_tensor(sizes, name, file.bytes(name).size());
     return sizes;
   }
   require_plain_file(path);
@@ -203,7 +205,7 @@ LayerPlan plan_layers(const ModelSizes& sizes, const LayerPlanOptions& options) 
   const std::uint64_t decoded = bytes(std::min(largest, kDecodedAtOnce) * kHalf);
   const std::uint64_t working = prompt_bytes(config, chunk, std::min(tokens, config.context)) +
                                 bytes(3 * std::max(options.logits, options.slots) * config.vocabulary * kFloat) +
-                                decoded;
+                                decoded + options.vision;
   // Where all layers are on the GPU.
   const std::uint64_t captured =
       prompt_bytes(config, std::min(chunk, most_captured_prompt(config, options.device))) + decoded;

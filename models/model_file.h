@@ -132,8 +132,13 @@ struct ModelSizes {
 /// @throws FormatError as decoder_part()
 ModelSizes part_sizes(const ModelSizes& sizes, const ModelSplit& split);
 
-/// Reads the headers of a model's files, and no weights. @throws FormatError as load_model()
+/// Reads the headers of a model's files, and no weights. Those of a vision tower do not count.
+/// @throws FormatError as load_model()
 ModelSizes model_sizes(const FilePath& path);
+
+/// About what the vision tower in such a file or folder takes on a device: its weights, and what it keeps at once of a
+/// picture, the largest one that it takes or that gives a decoder so many rows. @throws FormatError as load_vision()
+std::uint64_t vision_bytes(const FilePath& path, std::int64_t rows);
 
 struct LayerPlanOptions {
   Device device = {};
@@ -145,6 +150,7 @@ struct LayerPlanOptions {
   std::int64_t guesses = 0;                               ///< tokens that are guessed in each step
   std::int64_t chunk = 2048;                              ///< tokens of a prompt read at once
   std::int64_t logits = 0;                                ///< rows of logits at once; 0: one a sequence
+  std::uint64_t vision = 0;                               ///< bytes of a vision tower on the GPU: vision_bytes()
   std::uint64_t available = 0;                            ///< bytes; 0: available_memory(device)
 };
 

@@ -25,7 +25,7 @@ PatchGrid grid_of(const VisionConfig& config, const Tensor& picture) {
   const Tensor values =
       data::transforms::normalize(config.mean, config.deviation)(data::transforms::to_float()(picture));
   const Tensor patches = values.reshape({3, lines, side, columns, side}).permute({1, 3, 0, 2, 4});
-  return {patches.reshape({lines * columns, 3 * side * side}), lines};
+  return {patches.reshape({lines * columns, 3 * side * side}).contiguous(), lines, columns};
 }
 
 /// To the longest edge, with an even number for the other one.
@@ -53,10 +53,10 @@ PictureSize to_tiles(PictureSize size, std::int64_t tile) {
   return {height, whole(static_cast<std::int64_t>(static_cast<double>(height) * ratio))};
 }
 
-PicturePatches tiles_of(const VisionConfig& config, const Tensor& picture) {
+SeenPicture tiles_of(const VisionConfig& config, const Tensor& picture) {
   const std::int64_t tile = config.image_size;
   Tensor x = scaled_to(config, picture, to_longest_edge({picture.size(1), picture.size(2)}, config.longest_edge));
-  PicturePatches patches;
+  SeenPicture patches;
   if (config.splits) {
     x = scaled_to(config, x, to_tiles({x.size(1), x.size(2)}, tile));
     const std::int64_t lines = x.size(1) / tile, columns = x.size(2) / tile;
@@ -96,7 +96,7 @@ PictureSize to_area(const VisionConfig& config, PictureSize size) {
 
 }  // namespace
 
-PicturePatches patches_of(const VisionConfig& config, const Tensor& picture) {
+SeenPicture patches_of(const VisionConfig& config, const Tensor& picture) {
   if (!picture.defined() || picture.dim() != 3 || picture.size(0) != 3 || picture.numel() == 0)
     throw ShapeError(
         fmt::format("VisionModel: takes a picture [3, H, W] with sizes above 0, got {}; read it with "

@@ -130,7 +130,8 @@ Tensor VisionTower::positions(std::int64_t lines, std::int64_t columns, Device d
   return (between(by_line.before) * (1.0 - down) + between(by_line.behind) * down).flatten(0, 1);
 }
 
-VisionTower::Output VisionTower::forward(const Tensor& patches, std::int64_t lines) const {
+VisionTower::Output VisionTower::forward(const Tensor& patches, std::int64_t lines,
+                                         const std::function<void()>& between) const {
   const std::int64_t count = patches.dim() == 3 ? patches.size(1) : 0, side = config.merge;
   const std::int64_t columns = lines > 0 ? count / lines : 0;
   if (columns < 1 || patches.size(2) != patch_embedding.in || lines * columns != count || lines % side != 0 ||
@@ -155,6 +156,7 @@ VisionTower::Output VisionTower::forward(const Tensor& patches, std::int64_t lin
     const std::size_t level = output.deep.size();
     if (level < deep.size() && config.deep_layers[level] == static_cast<std::int64_t>(i))
       output.deep.push_back(deep[level].forward(x, lines));
+    if (between) between();
   }
   output.rows = projector.forward(norm ? (*norm)(x) : x, lines);
   return output;

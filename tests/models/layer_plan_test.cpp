@@ -62,6 +62,15 @@ TEST(LayerPlan, TakesAllThatFit) {
   EXPECT_EQ(none.needed(), 0u) << "neither do the embeddings go there";
 }
 
+TEST(LayerPlan, LeavesRoomForAVisionTower) {
+  const auto layers = [](std::uint64_t vision, std::uint64_t available) {
+    return plan_layers(sizes_of_forty(), {.device = kVulkan, .vision = vision, .available = available}).gpu_layers;
+  };
+  EXPECT_EQ(layers(100 * kMiB, 300 * kMiB), layers(0, 300 * kMiB) - 10);
+  EXPECT_EQ(layers(100 * kMiB, 1000 * kMiB), 40);
+  EXPECT_EQ(layers(400 * kMiB, 300 * kMiB), 0);
+}
+
 TEST(LayerPlan, TakesAsManyAsAsked) {
   const Device gpu = kVulkan;
   const auto asked = [&](std::int64_t layers) {

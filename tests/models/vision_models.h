@@ -3,11 +3,14 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include <etna/data/vision.h>
 #include <etna/device/error.h>
+
+#include "some_tokenizer.h"
 
 namespace etna::models {
 
@@ -42,5 +45,24 @@ struct VisionFixture {
   std::filesystem::path folder;
   nlohmann::json expected;
 };
+
+inline const std::vector<std::string> kImageTokens = {
+    "<start_of_image>", "<end_of_image>", "<image_soft_token>", "<fake_token_around_image>",
+    "<global-img>",     "<image>",        "<row_1_col_1>",      "<row_1_col_2>",
+    "<row_2_col_1>",    "<row_2_col_2>",  "<|vision_start|>",   "<|vision_end|>",
+    "<|image_pad|>"};
+
+/// Bytes, some words, and the special tokens for images.
+inline data::ModelTokenizer seeing_tokenizer(const std::string& chat_template = {}) {
+  data::VocabularyFields fields = some_fields();
+  fields.chat_template = chat_template;
+  fields.add_space_prefix = false;
+  for (const std::string& token : kImageTokens) {
+    fields.tokens.push_back(token);
+    fields.types.push_back(3);
+    fields.scores.push_back(-1000);
+  }
+  return data::ModelTokenizer(fields);
+}
 
 }  // namespace etna::models

@@ -10,30 +10,11 @@
 #include <etna/tensor/ops.h>
 
 #include "data/temporary_folder.h"
-#include "some_tokenizer.h"
 #include "vision_models.h"
 
 // Vision towers, and the prompts that their rows stand in.
 namespace etna::models {
 namespace {
-
-const std::vector<std::string> kImageTokens = {
-    "<start_of_image>", "<end_of_image>", "<image_soft_token>", "<fake_token_around_image>",
-    "<global-img>",     "<image>",        "<row_1_col_1>",      "<row_1_col_2>",
-    "<row_2_col_1>",    "<row_2_col_2>",  "<|vision_start|>",   "<|vision_end|>",
-    "<|image_pad|>"};
-
-/// Bytes, some words, and the special tokens for images.
-data::ModelTokenizer seeing_tokenizer() {
-  data::VocabularyFields fields = some_fields();
-  fields.add_space_prefix = false;
-  for (const std::string& token : kImageTokens) {
-    fields.tokens.push_back(token);
-    fields.types.push_back(3);
-    fields.scores.push_back(-1000);
-  }
-  return data::ModelTokenizer(fields);
-}
 
 /// A prompt as text, with the spellings of special tokens, and the number of an image's rows before their token.
 std::string spelled(const data::Tokenizer& tokenizer, const PicturePrompt& prompt) {
@@ -87,7 +68,7 @@ TEST(VisionPrompt, TilesHaveTheirLineAndColumn) {
                 rows + fake + "a");
   const Tensor small = zeros({3, 4, 4}, u8);
   EXPECT_EQ(vision->prompt(tokenizer, "a", {&small, 1}).images->images.size(), 5u) << "2 x 2 tiles, and the whole";
-  EXPECT_EQ(vision->row_count(small), 20);
+  EXPECT_EQ(vision->row_count(vision->seen(small)), 20);
 }
 
 TEST(VisionPrompt, WrongCountsAndTokenizersAreRefused) {
@@ -164,32 +145,6 @@ TEST(VisionPrompt, NothingOfOneWithImagesIsReused) {
   EXPECT_EQ(text(first), std::make_pair(seen, std::int64_t{0}));
 }
 
-TEST(VisionFile, ModelsThatSeeNothingSaySo) {
-  const TemporaryFolder folder;
-  std::filesystem::create_directory(folder / "text");
-  std::ofstream(folder / "text" / "config.json") << R"({"model_type": "llama"})";
-  EXPECT_FALSE(has_vision(folder / "text"));
-  EXPECT_NE(message_of([&] { load_vision(folder / "text"); }).find("whose vision does not run here"),
-            std::string::npos);
-  EXPECT_TRUE(has_vision(VisionFixture("gemma3").folder));
-  EXPECT_FALSE(has_vision(folder / "missing"));
-  EXPECT_NE(message_of([&] { load_vision(folder / "missing"); }).find("there is no such file"), std::string::npos);
-  std::ofstream(folder / "some.bin") << "no model";
-  EXPECT_NE(message_of([&] { load_vision(folder / "some.bin"); }).find("neither a folder"), std::string::npos);
-}
-
-TEST(VisionFile, SizesThatMakeNoTowerAreRefused) {
-  const auto error = [](const std::string& vision, const std::string& more = "", const std::string& preprocessor = "") {
-    return message_of([&] {
-      vision_config(R"({"model_type": "gemma3", "text_config": {"hidden_size": 32}, "vision_config": {)" + vision +
-                        "}" + more + "}",
-                    preprocessor, "config.json");
-    });
-  };
-  const std::string fine = R"("hidden_size": 16, "num_attention_heads": 2, "image_size": 56, "patch_size": 14)";
-  EXPECT_EQ(error(fine, R"(, "mm_tokens_per_image": 4)"), "");
-  for (const char* bad :
-       {R"("hidden_size": 0)", R"("hidden_size": -1)", R"("num_attention_heads": 7)", R"("patch_size": 0)",
 TEST(VisionPrompt, PrefixesOfTheSameImageAreShared) {
   const VisionFixture fixture("gemma3");
   const Model model = load_model(fixture.folder);
@@ -268,6 +223,51 @@ Mmproj mmproj_of(const VisionFixture& fixture) {
         put("v.patch_embd.weight.1", values.select(2, 1));
       } else if (take("embeddings.patch_embedding") || take("patch_embed.proj")) {
         put("v.patch_embd" + kind, values);
+TEST(VisionFile, ModelsThatSeeNothingSaySo) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "text");
+  std::ofstream(folder / "text" / "config.json") << R"({"model_type": "llama"})";
+  EXPECT_FALSE(has_vision(folder / "text"));
+  EXPECT_NE(message_of([&] { load_vision(folder / "text"); }).find("whose vision does not run here"),
+            std::string::npos);
+  EXPECT_TRUE(has_vision(VisionFixture("gemma3").folder));
+  EXPECT_FALSE(has_vision(folder / "missing"));
+  EXPECT_NE(message_of([&] { load_vision(folder / "missing"); }).find("there is no such file"), std::string::npos);
+  std::ofstream(folder / "some.bin") << "no model";
+  EXPECT_NE(message_of([&] { load_vision(folder / "some.bin"); }).find("neither a folder"), std::string::npos);
+}
+
+TEST(VisionFile, ForecastsCountTheTowerApart) {
+  for (const char* name : {"gemma3", "qwen3_vl"}) {
+    const FilePath folder = VisionFixture(name).folder;
+    std::uint64_t all = 0;
+    for (const auto& [tensor, values] : load_safetensors(folder / "model.safetensors"))
+      all += static_cast<std::uint64_t>(values.numel()) * item_size(values.dtype());
+    const std::uint64_t tower = all - model_sizes(folder).total();
+    EXPECT_GT(tower, all / 4) << name;
+    const std::uint64_t least = vision_bytes(folder, 1), more = vision_bytes(folder, 20);
+    EXPECT_GT(least, tower) << name;
+    if (std::string(name) == "qwen3_vl")
+      EXPECT_GT(more, least) << "pictures are as large as the context has room for";
+    else
+      EXPECT_EQ(more, least);
+    EXPECT_EQ(vision_bytes(folder, 1 << 30), vision_bytes(folder, 1 << 20)) << "pictures end somewhere";
+  }
+  EXPECT_THROW(vision_bytes(TemporaryFolder() / "missing", 1), FormatError);
+}
+
+TEST(VisionFile, SizesThatMakeNoTowerAreRefused) {
+  const auto error = [](const std::string& vision, const std::string& more = "", const std::string& preprocessor = "") {
+    return message_of([&] {
+      vision_config(R"({"model_type": "gemma3", "text_config": {"hidden_size": 32}, "vision_config": {)" + vision +
+                        "}" + more + "}",
+                    preprocessor, "config.json");
+    });
+  };
+  const std::string fine = R"("hidden_size": 16, "num_attention_heads": 2, "image_size": 56, "patch_size": 14)";
+  EXPECT_EQ(error(fine, R"(, "mm_tokens_per_image": 4)"), "");
+  for (const char* bad :
+       {R"("hidden_size": 0)", R"("hidden_size": -1)", R"("num_attention_heads": 7)", R"("patch_size": 0)",
       } else if (take("embeddings.position_embedding") || take("pos_embed")) {
         put("v.position_embd" + kind, values);
       } else if (take("post_layernorm") || take("merger.norm")) {
