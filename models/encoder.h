@@ -270,6 +270,9 @@ struct VisionConfig {
   bool splits = true;                                                 ///< tiles: not only the single one
   std::int64_t longest_edge = 0;                                      ///< tiles: pixels, before it is cut
   std::int64_t least_pixels = 0, most_pixels = 0;                     ///< area
+  /// Square: pan and scan also cuts it along its longer side, from such a ratio of sides on. 0 parts: never.
+  std::int64_t pan_parts = 0, pan_pixels = 256;  ///< at most, and of each at least
+  double pan_ratio = 1.2;
 
   bool both_ways = false;  ///< as PromptImages
 
@@ -335,9 +338,6 @@ struct PicturePrompt {
   std::shared_ptr<const PromptImages> images;  ///< null where there are none
 };
 
-/// A vision tower from files, which turns pictures and text into prompts.
-///     auto vision = models::load_vision("gemma-3-4b-it");
-///     auto prompt = vision->prompt(tokenizer, "What is this?", {data::read_image("cat.jpg", data::ImageMode::rgb)});
 /// A part of a picture as a tower reads it.
 struct PatchGrid {
   Tensor patches;  ///< [lines · columns, 3 · patch_size²] f32, on the CPU; undefined once they were read
@@ -361,6 +361,9 @@ struct PicturePlaces {
   std::vector<std::int64_t> places;  ///< of each part of each picture, as PromptImages
 };
 
+/// A vision tower from files, which turns pictures and text into prompts.
+///     auto vision = models::load_vision("gemma-3-4b-it");
+///     auto prompt = vision->prompt(tokenizer, "What is this?", {data::read_image("cat.jpg", data::ImageMode::rgb)});
 ///     generator.generate(prompt.tokens, {.images = prompt.images}, print);
 class VisionModel {
  public:
@@ -383,9 +386,6 @@ class VisionModel {
   /// @param picture u8 [3, H, W] @throws ShapeError, DtypeError
   std::vector<ImageRows> rows(const Tensor& picture) const;
 
-  VisionTower tower;
-
- private:
   /// The parts of prompt(). seen(), places() and row_count() do without the tower, and may run in several threads.
   SeenPicture seen(const Tensor& picture) const;
   std::int64_t row_count(const SeenPicture& picture) const;
@@ -397,6 +397,9 @@ class VisionModel {
   /// Of pictures that are read; null for none.
   std::shared_ptr<const PromptImages> images(SeenPictures pictures, const std::vector<std::int64_t>& places) const;
 
+  VisionTower tower;
+
+ private:
   const Device device_;
 };
 

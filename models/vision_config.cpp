@@ -130,6 +130,11 @@ void read_preprocessor(std::string_view text, const std::string& name, VisionCon
   const VisionJson* size = part.find("size");
   const VisionJson none = VisionJson::object();
   const data::JsonPart of_size(size != nullptr && size->is_object() ? *size : none, "size", name, kVisionUse);
+  if (c.fit == PictureFit::square && part.flag("do_pan_and_scan", false)) {
+    c.pan_parts = part.integer("pan_and_scan_max_num_crops", 4);
+    c.pan_pixels = part.integer("pan_and_scan_min_crop_size", c.pan_pixels);
+    c.pan_ratio = part.number("pan_and_scan_min_ratio_to_activate", c.pan_ratio);
+  }
   if (c.fit == PictureFit::tiles) {
     c.splits = part.flag("do_image_splitting", c.splits);
     c.longest_edge = of_size.integer("longest_edge", c.longest_edge);
@@ -220,6 +225,11 @@ void VisionConfig::check() const {
   if (mean.size() != 3 || deviation.size() != 3 ||
       std::any_of(deviation.begin(), deviation.end(), [](double d) { return !(d > 0); }))
     refuse("means and deviations of channels must be three each, and these above 0");
+  if (pan_parts != 0 && (pan_parts < 2 || pan_parts > kMostTiles || pan_pixels < 1 || !(pan_ratio >= 1)))
+    refuse(
+        fmt::format("pictures are cut into {} parts of {} pixels from a ratio of {} on; wanted 2 to {}, 1 or more, "
+                    "and 1 or more",
+                    pan_parts, pan_pixels, pan_ratio, kMostTiles));
   if (fit == PictureFit::tiles && (longest_edge < 1 || longest_edge > kMostTiles * image_size))
     refuse(
         fmt::format("longest_edge is {}; it must be from 1 to {} tiles of {}", longest_edge, kMostTiles, image_size));

@@ -29,7 +29,15 @@ PlacedText text_of(const VisionFamily& family, const SeenPicture& picture) {
     placed.before_rows.emplace_back(text.substr(text.rfind('<')));
   };
   if (!family.text.before.empty()) {
+    // The words with which Gemma 3 was trained.
+    const bool parts = picture.grids.size() > 1;
+    if (parts) placed.text += "Here is the original image ";
     add(family.text.before);
+    for (std::size_t part = 1; part < picture.grids.size(); ++part) {
+      placed.text += family.text.after;
+      placed.text += part == 1 ? " and here are some crops to help you see better " : " ";
+      add(family.text.before);
+    }
   } else {
     const std::string around(family.text.after);
     for (std::int64_t line = 1; line <= picture.tile_lines; ++line) {
@@ -44,6 +52,11 @@ PlacedText text_of(const VisionFamily& family, const SeenPicture& picture) {
   return placed;
 }
 
+/// The rows that patches become.
+std::int64_t rows_of(const VisionConfig& config, const PatchGrid& grid) {
+  return grid.lines * grid.columns / (config.merge * config.merge);
+}
+
 /// The id of a special token. @return -1 where there is none
 std::int32_t special_id(const data::Tokenizer& tokenizer, const std::string& spelling) {
   const std::vector<std::int32_t> ids = tokenizer.encode(spelling, data::SpecialTokens::recognize);
@@ -52,11 +65,6 @@ std::int32_t special_id(const data::Tokenizer& tokenizer, const std::string& spe
 
 std::size_t count_of(std::string_view text, std::string_view part) {
   std::size_t count = 0;
-/// The rows that patches become.
-std::int64_t rows_of(const VisionConfig& config, const PatchGrid& grid) {
-  return grid.lines * grid.columns / (config.merge * config.merge);
-}
-
   for (std::size_t at = text.find(part); at != std::string_view::npos; at = text.find(part, at + part.size())) ++count;
   return count;
 }
@@ -181,14 +189,6 @@ PicturePlaces VisionModel::places(const data::Tokenizer& tokenizer, std::span<co
   return prompt;
 }
 
-PicturePrompt VisionModel::prompt(const data::Tokenizer& tokenizer, const std::string& text,
-                                  std::span<const Tensor> pictures, bool add_special) const {
-  const data::TextPart part{marked(text, pictures.size()), data::SpecialTokens::as_text};
-  return prompt(tokenizer, std::span(&part, 1), pictures, add_special);
-}
-
-bool has_vision(const FilePath& path) try {
-  std::error_code ignored;
 std::shared_ptr<const PromptImages> VisionModel::images(SeenPictures pictures,
                                                         const std::vector<std::int64_t>& places) const {
   if (pictures.empty()) return nullptr;
@@ -210,12 +210,12 @@ PicturePrompt VisionModel::prompt(const data::Tokenizer& tokenizer, std::span<co
   return {std::move(placed.tokens), images(all, placed.places)};
 }
 
-  if (!std::filesystem::is_directory(path, ignored))
-    return is_file(path) && begins_as_gguf(path) && io::GgufFile(path).string("general.architecture", "") == "clip";
-  if (!is_file(path / "config.json")) return false;
-  const std::string name = (path / "config.json").string();
-  const nlohmann::json config = data::parse_json_object(read_text(path / "config.json"), name, "config");
-  const std::string type = data::JsonPart(config, "config", name).text("model_type", "");
+PicturePrompt VisionModel::prompt(const data::Tokenizer& tokenizer, const std::string& text,
+                                  std::span<const Tensor> pictures, bool add_special) const {
+  const data::TextPart part{marked(text, pictures.size()), data::SpecialTokens::as_text};
+  return prompt(tokenizer, std::span(&part, 1), pictures, add_special);
+}
+
 namespace {
 
 /// What a tower keeps at once of a picture's largest part: patches, the stream and its norm, queries, keys and values
@@ -248,6 +248,14 @@ std::uint64_t vision_bytes(const FilePath& path, std::int64_t rows) {
   return weights + picture_bytes(vision_config(file), rows);
 }
 
+bool has_vision(const FilePath& path) try {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(path, ignored))
+    return is_file(path) && begins_as_gguf(path) && io::GgufFile(path).string("general.architecture", "") == "clip";
+  if (!is_file(path / "config.json")) return false;
+  const std::string name = (path / "config.json").string();
+  const nlohmann::json config = data::parse_json_object(read_text(path / "config.json"), name, "config");
+  const std::string type = data::JsonPart(config, "config", name).text("model_type", "");
   return find_vision_hugging_face(type) != nullptr && data::json_field(config, "vision_config") != nullptr;
 } catch (const FormatError&) {
   return false;  // whoever reads it says what is wrong

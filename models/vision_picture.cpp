@@ -72,6 +72,22 @@ SeenPicture tiles_of(const VisionConfig& config, const Tensor& picture) {
   return patches;
 }
 
+/// The parts of a picture along its longer side, none where it is nearly a square or they would be too small (pan and
+/// scan).
+std::vector<Tensor> pan(const VisionConfig& config, const Tensor& picture) {
+  const int along = picture.size(2) >= picture.size(1) ? 2 : 1;
+  const std::int64_t longer = picture.size(along), shorter = picture.size(3 - along);
+  const double ratio = static_cast<double>(longer) / static_cast<double>(shorter);
+  if (config.pan_parts == 0 || ratio < config.pan_ratio) return {};
+  const std::int64_t wanted = std::min(longer / config.pan_pixels, static_cast<std::int64_t>(std::floor(ratio + 0.5)));
+  const std::int64_t count = std::clamp<std::int64_t>(wanted, 2, config.pan_parts), size = (longer + count - 1) / count;
+  if (std::min(size, shorter) < config.pan_pixels) return {};
+  std::vector<Tensor> parts;
+  for (std::int64_t at = 0; at < longer; at += size)
+    parts.push_back(picture.slice(along, at, std::min(at + size, longer)));
+  return parts;
+}
+
 /// To whole squares of patches, with an area between the least and the largest one.
 PictureSize to_area(const VisionConfig& config, PictureSize size) {
   const auto unit = static_cast<double>(config.patch_size * config.merge);
@@ -108,7 +124,9 @@ SeenPicture patches_of(const VisionConfig& config, const Tensor& picture) {
   if (config.fit == PictureFit::tiles) return tiles_of(config, x);
   const PictureSize size = config.fit == PictureFit::area ? to_area(config, {x.size(1), x.size(2)})
                                                           : PictureSize{config.image_size, config.image_size};
-  return {{grid_of(config, scaled_to(config, x, size))}};
+  SeenPicture seen{.grids = {grid_of(config, scaled_to(config, x, size))}};
+  for (const Tensor& part : pan(config, x)) seen.grids.push_back(grid_of(config, scaled_to(config, part, size)));
+  return seen;
 }
 
 }  // namespace etna::models

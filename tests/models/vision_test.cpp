@@ -56,6 +56,51 @@ TEST(VisionPrompt, GemmasImageStandsBetweenItsMarks) {
   EXPECT_EQ(vision->prompt(tokenizer, "the river", {}).images, nullptr);
 }
 
+TEST(VisionPrompt, LongPicturesAreCutByPanAndScan) {
+  const VisionFixture fixture("gemma3");
+  const TemporaryFolder folder;
+  for (const char* name : {"config.json", "model.safetensors"})
+    std::filesystem::copy(fixture.folder / name, folder / name);
+  nlohmann::json settings;
+  std::ifstream(fixture.folder / "preprocessor_config.json") >> settings;
+  const auto write = [&](std::int64_t parts) {
+    settings["do_pan_and_scan"] = true;
+    settings["pan_and_scan_max_num_crops"] = parts;
+    settings["pan_and_scan_min_crop_size"] = 20;
+    settings["pan_and_scan_min_ratio_to_activate"] = 1.5;
+    std::ofstream(folder / "preprocessor_config.json") << settings.dump();
+  };
+  write(3);
+  const auto vision = load_vision(folder.path()), whole = load_vision(fixture.folder);
+  manual_seed(1);
+  const Tensor wide = (rand({3, 30, 100}) * 255.0).to(u8);
+  const std::vector<ImageRows> rows = vision->rows(wide);
+  ASSERT_EQ(rows.size(), 4u);
+  EXPECT_TRUE(equal(rows[0].rows, whole->rows(wide)[0].rows));
+  for (std::int64_t i = 0; i < 3; ++i) {
+    const Tensor part = wide.slice(2, 34 * i, std::min<std::int64_t>(34 * (i + 1), 100)).contiguous();
+    EXPECT_TRUE(equal(rows[static_cast<std::size_t>(i + 1)].rows, whole->rows(part)[0].rows)) << i;
+  }
+  const auto parts_of = [&](std::int64_t height, std::int64_t width) {
+    return vision->seen(zeros({3, height, width}, u8)).grids.size() - 1;
+  };
+  EXPECT_EQ(parts_of(100, 30), 3u) << "a tall one";
+  EXPECT_EQ(parts_of(50, 100), 2u);
+  EXPECT_EQ(parts_of(50, 74), 0u) << "nearly a square";
+  EXPECT_EQ(parts_of(19, 100), 0u) << "too small parts";
+  EXPECT_EQ(parts_of(20, 30), 0u) << "too small parts";
+  EXPECT_EQ(parts_of(20, 1000), 3u);
+  const data::ModelTokenizer tokenizer = seeing_tokenizer();
+  const std::string image = "\n\n<start_of_image>16x<image_soft_token><end_of_image>\n\n";
+  EXPECT_EQ(spelled(tokenizer, vision->prompt(tokenizer, "a<start_of_image>b", {&wide, 1}, false)),
+            "aHere is the original image " + image + " and here are some crops to help you see better " + image + " " +
+                image + " " + image + "b");
+  for (const std::int64_t bad : {1, -2, 33}) {
+    write(bad);
+    EXPECT_NE(message_of([&] { load_vision(folder.path()); }).find("pictures are cut into"), std::string::npos) << bad;
+  }
+}
+
 TEST(VisionPrompt, TilesHaveTheirLineAndColumn) {
   const VisionFixture fixture("smolvlm");
   if (!fixture.reads_png()) GTEST_SKIP() << "this build has no libpng";
@@ -178,51 +223,6 @@ TEST(VisionPrompt, PrefixesOfTheSameImageAreShared) {
   EXPECT_EQ(text(fresh, -1, 0).second, 192);
 }
 
-        R"("patch_size": 15)", R"("image_size": 1e9)", R"("num_channels": 4)", R"("num_hidden_layers": 99999999)",
-        R"("hidden_act": "no such")", R"("layer_norm_eps": "x")", R"("image_size": 9223372036854775807)"}) {
-    EXPECT_TRUE(error(fine + ", " + bad).starts_with("config.json")) << bad << ": " << error(fine + ", " + bad);
-  }
-  for (const char* bad : {R"(, "mm_tokens_per_image": 5)", R"(, "mm_tokens_per_image": -4)"})
-    EXPECT_TRUE(error(fine, bad).starts_with("config.json")) << bad;
-  for (const char* bad : {R"({"image_mean": [1]})", R"({"image_std": [0, 1, 1]})", R"({"image_std": "x"})",
-                          R"({"resample": 5})", "nothing", "[]"})
-    EXPECT_TRUE(error(fine, R"(, "mm_tokens_per_image": 4)", bad).starts_with("config.json")) << bad;
-}
-
-/// What is in a GGUF file.
-struct Mmproj {
-  NamedTensors tensors;
-  GgufOptions options;
-  void set(const std::string& key, const io::GgufValue& value) {
-    std::erase_if(options.metadata, [&](const auto& entry) { return entry.first == key; });
-    options.metadata.emplace_back(key, value);
-  }
-};
-
-/// A folder's tower as llama.cpp's converter writes it.
-Mmproj mmproj_of(const VisionFixture& fixture) {
-  const VisionConfig config = load_vision(fixture.folder)->tower.config;
-  const std::map<std::string, Tensor> all = load_safetensors(fixture.folder / "model.safetensors");
-  Mmproj file;
-  const auto put = [&](const std::string& name, const Tensor& values) {
-    file.tensors.emplace_back(name, values.to(f32).contiguous());
-  };
-  const bool qwen = config.family == "qwen3_vl";
-  for (const auto& [theirs, values] : all) {
-    std::string name = theirs;
-    const auto take = [&name](const std::string& prefix) {
-      if (!name.starts_with(prefix)) return false;
-      name = name.substr(prefix.size());
-      return true;
-    };
-    const auto kind = name.substr(name.rfind('.'));
-    if (take("vision_tower.vision_model.") || take("vision_tower.") || take("model.vision_model.") ||
-        take("model.visual.")) {
-      if (name == "patch_embed.proj.weight") {
-        put("v.patch_embd.weight", values.select(2, 0));
-        put("v.patch_embd.weight.1", values.select(2, 1));
-      } else if (take("embeddings.patch_embedding") || take("patch_embed.proj")) {
-        put("v.patch_embd" + kind, values);
 TEST(VisionFile, ModelsThatSeeNothingSaySo) {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder / "text");
@@ -268,6 +268,51 @@ TEST(VisionFile, SizesThatMakeNoTowerAreRefused) {
   EXPECT_EQ(error(fine, R"(, "mm_tokens_per_image": 4)"), "");
   for (const char* bad :
        {R"("hidden_size": 0)", R"("hidden_size": -1)", R"("num_attention_heads": 7)", R"("patch_size": 0)",
+        R"("patch_size": 15)", R"("image_size": 1e9)", R"("num_channels": 4)", R"("num_hidden_layers": 99999999)",
+        R"("hidden_act": "no such")", R"("layer_norm_eps": "x")", R"("image_size": 9223372036854775807)"}) {
+    EXPECT_TRUE(error(fine + ", " + bad).starts_with("config.json")) << bad << ": " << error(fine + ", " + bad);
+  }
+  for (const char* bad : {R"(, "mm_tokens_per_image": 5)", R"(, "mm_tokens_per_image": -4)"})
+    EXPECT_TRUE(error(fine, bad).starts_with("config.json")) << bad;
+  for (const char* bad : {R"({"image_mean": [1]})", R"({"image_std": [0, 1, 1]})", R"({"image_std": "x"})",
+                          R"({"resample": 5})", "nothing", "[]"})
+    EXPECT_TRUE(error(fine, R"(, "mm_tokens_per_image": 4)", bad).starts_with("config.json")) << bad;
+}
+
+/// What is in a GGUF file.
+struct Mmproj {
+  NamedTensors tensors;
+  GgufOptions options;
+  void set(const std::string& key, const io::GgufValue& value) {
+    std::erase_if(options.metadata, [&](const auto& entry) { return entry.first == key; });
+    options.metadata.emplace_back(key, value);
+  }
+};
+
+/// A folder's tower as llama.cpp's converter writes it.
+Mmproj mmproj_of(const VisionFixture& fixture) {
+  const VisionConfig config = load_vision(fixture.folder)->tower.config;
+  const std::map<std::string, Tensor> all = load_safetensors(fixture.folder / "model.safetensors");
+  Mmproj file;
+  const auto put = [&](const std::string& name, const Tensor& values) {
+    file.tensors.emplace_back(name, values.to(f32).contiguous());
+  };
+  const bool qwen = config.family == "qwen3_vl";
+  for (const auto& [theirs, values] : all) {
+    std::string name = theirs;
+    const auto take = [&name](const std::string& prefix) {
+      if (!name.starts_with(prefix)) return false;
+      name = name.substr(prefix.size());
+      return true;
+    };
+    const auto kind = name.substr(name.rfind('.'));
+    if (take("vision_tower.vision_model.") || take("vision_tower.") || take("model.vision_model.") ||
+        take("model.visual.")) {
+      if (name == "patch_embed.proj.weight") {
+        put("v.patch_embd.weight", values.select(2, 0));
+        put("v.patch_embd.weight.1", values.select(2, 1));
+      } else if (take("embeddings.patch_embedding") || take("patch_embed.proj")) {
+        put("v.patch_embd" + kind, values);
       } else if (take("embeddings.position_embedding") || take("pos_embed")) {
         put("v.position_embd" + kind, values);
       } else if (take("post_layernorm") || take("merger.norm")) {
