@@ -19,7 +19,9 @@
 #include <etna/serve/cache_file.h>
 #include <etna/serve/engine.h>
 #include <etna/serve/http_server.h>
+#include <etna/serve/internal/images.h>
 #include <etna/serve/service.h>
+#include <etna/tensor/ops.h>
 #include <etna/train/progress.h>
 
 #include "arguments.h"
@@ -40,10 +42,12 @@ struct ServeOptions : ModelOptions {
   std::vector<std::string> adapters;  ///< NAME=FILE; FILE for all
   std::vector<std::string> names;     ///< of `stacked`
   std::int64_t parallel = 4, drain_seconds = 30, queue_seconds = 60, answer_seconds = 600, body_mib = 8;
-  bool exit_on_failure = false, no_warm_up = false;
+  bool exit_on_failure = false, no_warm_up = false, no_images = false;
+  std::int64_t megapixels = 64, image_mib = 1024;
   serve::EngineOptions engine;
   serve::ServiceOptions service;
   serve::HttpOptions http;
+  serve::ImageLimits images;
   ServeReceiptOptions receipts;
 };
 
@@ -87,14 +91,18 @@ class Models {
   /// @param loaded the others of its ranks follow
   Models(const ServeOptions& options, LoadedModel& loaded) : loaded_(loaded) {
     const auto begin = std::chrono::steady_clock::now();
-    if (!options.no_warm_up) loaded_.generator->warm_up();
+    if (options.sees) {
+      vision_ = open_vision(options, loaded_);
+      images_ = std::make_unique<serve::ImageStore>(*vision_, options.images);
+    }
+    if (!options.no_warm_up) warm_up();
     seconds_ = loaded_.seconds + std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     const std::int64_t most = loaded_.model.decoder->config.context;
     const std::int64_t context = options.context > 0 ? std::min(options.context, most) : most;
     const auto serve = [&](const std::string& name) {
       served_.push_back({name, loaded_.model.decoder.get(), loaded_.generator.get(), loaded_.model.tokenizer.get(),
                          loaded_.device, options.parallel, context, std::ssize(served_) - 1, distributed::size(),
-                         options.cache_file});
+                         options.cache_file, images_.get()});
     };
     serve(options.alias);
     for (const std::string& name : options.names) serve(name);
@@ -105,6 +113,12 @@ class Models {
   double seconds() const { return seconds_; }
 
  private:
+  void warm_up() const {
+    loaded_.generator->warm_up();
+    if (!vision_ || loaded_.device.is_cpu()) return;
+    models::SeenPicture blank = vision_->seen(zeros({3, 64, 64}, u8));
+    vision_->read(blank);
+  }
   /// A file that cannot be used costs time, which is no reason not to serve.
   void load_cache(bool quiet) const {
     const serve::ServedModel& model = served_.front();
@@ -120,6 +134,8 @@ class Models {
   }
 
   LoadedModel& loaded_;
+  std::unique_ptr<models::VisionModel> vision_;  ///< null: the model sees no images
+  std::unique_ptr<serve::ImageStore> images_;
   std::vector<serve::ServedModel> served_;
   double seconds_ = 0;
 };
@@ -134,8 +150,18 @@ void keep_little_freed_memory() {
 #endif
 }
 
+/// Whether requests may have images: of a folder with a vision tower, or with a file that has one.
+void read_image_options(ServeOptions& options) {
+  options.sees = !options.no_images && !distributed::is_distributed() &&
+                 (!options.mmproj.empty() || models::has_vision(model_path(options.model)));
+  options.images.pixels = options.megapixels << 20;
+  options.images.bytes = options.image_mib << 20;
+}
+
 /// What a model that is divided over processes cannot do. @throws RankFailed
 void refuse_divided(const ServeOptions& options) {
+  if (!options.mmproj.empty())
+    throw RankFailed("--mmproj: a model that is divided over processes reads no images; leave it out", 2);
   if (!options.adapters.empty()) {
     throw RankFailed(
         "--adapter: an adapter's weights cannot be divided over processes; merge them into the model, or serve on one "
@@ -212,6 +238,7 @@ int serve_until_end(ServeOptions& options, LoadedModel& loaded, ServeReceipts& r
 
 int serve_models(ServeOptions options) try {
   read_adapters(options);
+  read_image_options(options);
   keep_little_freed_memory();
   const bool first = distributed::rank() == 0;
   const auto receipts = on_all_ranks([&] { return first ? prepare(options) : nullptr; });
@@ -221,6 +248,23 @@ int serve_models(ServeOptions options) try {
 } catch (const FormatError& error) {
   print_error(printable(error.what()));
   return 4;
+}
+
+void add_image_limits(CLI::App& command, ServeOptions& options) {
+  add_mmproj_option(command, options);
+  command.add_flag("--no-images", options.no_images,
+                   "leave the vision tower of the model's folder out: requests with images are refused");
+  command.add_option("--max-images", options.images.images, "the most images of one request")
+      ->check(number_in(training::integers(1, 1024)))
+      ->capture_default_str();
+  command.add_option("--max-megapixels", options.megapixels, "the most pixels of an image, in 2^20")
+      ->check(number_in(training::integers(1, 256)))
+      ->capture_default_str();
+  command
+      .add_option("--image-memory", options.image_mib,
+                  "the host's memory for the images of requests and of the last ones, in MiB")
+      ->check(number_in(training::integers(1, 1 << 20)))
+      ->capture_default_str();
 }
 
 void add_limits(CLI::App& command, ServeOptions& options) {
@@ -300,6 +344,7 @@ Command add_serve(CLI::App& app) {
              options->force);
   add_guess_options(*command, *options);
   add_limits(*command, *options);
+  add_image_limits(*command, *options);
   add_serve_receipt_options(*command, *options, options->receipts);
   return {command, [options] {
             if (is_first_rank(*options))

@@ -30,6 +30,7 @@ ServeReceipts::ServeReceipts(const ModelOptions& options, const ServeReceiptOpti
     : options_(options), kept_(receipts.kept) {
   receipt_ = begin_receipt(options, kept_ > 0);
   if (receipt_ == nullptr) return;
+  if (!options.mmproj.empty()) receipt_->file("mmproj", options.mmproj);
   for (std::size_t i = 0; i < names.size(); ++i) {
     roles_.push_back(adapter_role(names[i]));
     receipt_->file(roles_.back(), options.stacked[i]);

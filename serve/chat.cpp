@@ -10,6 +10,7 @@
 #include <etna/serve/answer_syntax.h>
 #include <etna/serve/api_error.h>
 #include <etna/serve/internal/call_texts.h>
+#include <etna/serve/internal/images.h>
 #include <etna/serve/json_text.h>
 #include <etna/serve/read_answers.h>
 
@@ -97,15 +98,14 @@ bool needs_special(const data::Tokenizer& tokenizer, const AnswerSyntax& syntax)
 }
 
 std::shared_ptr<EventSource> ask_for_text(Service& service, std::size_t model, const AnswerOptions& options,
-                                          const std::vector<data::TextPart>& parts, bool show_special,
-                                          const HttpRequest& http) {
-  std::vector<std::int32_t> prompt = service.tokenizer(model).encode_parts(parts);
-  if (prompt.empty()) prompt.push_back(service.tokenizer(model).bos().value_or(0));
+                                          ImagePrompt prompt, bool show_special, const HttpRequest& http) {
+  std::vector<std::int32_t>& tokens = prompt.tokens;
+  if (tokens.empty()) tokens.push_back(service.tokenizer(model).bos().value_or(0));
   const std::uint64_t seed = options.seed.value_or(new_seed());
   Job job{model, {}, http.client, options.priority, http.receipt};
   for (std::int64_t i = 0; i < options.choices; ++i) {
-    job.sequences.push_back(
-        {prompt, generation_options(options, service, model, std::ssize(prompt), i, seed), options.stop, show_special});
+    job.sequences.push_back({tokens, generation_options(options, service, model, std::ssize(tokens), i, seed),
+                             options.stop, show_special, prompt.images});
   }
   return service.engine().submit(std::move(job));
 }
@@ -151,6 +151,7 @@ std::vector<data::TextPart> chat_prompt(const Service& service, std::size_t mode
 std::shared_ptr<EventSource> ask(Service& service, const ChatRequest& request, const HttpRequest& http) {
   const std::size_t model = service.model_index(request.model);
   const data::Tokenizer& tokenizer = service.tokenizer(model);
+  const std::vector<SeenImage> images = find_images(service.model(model), request.images);
   std::vector<data::TextPart> parts = chat_prompt(service, model, request);
   const AnswerSyntax syntax = recognize_answer_syntax(template_of(service, model));
   require_consistent(request, syntax);
@@ -174,6 +175,10 @@ std::shared_ptr<EventSource> ask(Service& service, const ChatRequest& request, c
     options.format.marked.hidden = reading.reader.reasoning;
   }
   const bool special = needs_special(tokenizer, syntax);
+  const auto prompt_of = [&service, &tokenizer, model, images,
+                          marks = request.images](const std::vector<data::TextPart>& all) {
+    return image_prompt(service.model(model), tokenizer, all, marks, images);
+  };
   if (request.reasoning_tokens) {
     reading.reasoning_tokens = request.reasoning_tokens;
     const bool opened = reading.reader.reasoning, tools = has_tools(request);
@@ -190,10 +195,10 @@ std::shared_ptr<EventSource> ask(Service& service, const ChatRequest& request, c
       HttpRequest same;
       same.client = client;
       same.receipt = receipt;
-      return ask_for_text(service, model, rest, longer, special, same);
+      return ask_for_text(service, model, rest, prompt_of(longer), special, same);
     };
   }
-  std::shared_ptr<EventSource> source = ask_for_text(service, model, options, parts, special, http);
+  std::shared_ptr<EventSource> source = ask_for_text(service, model, options, prompt_of(parts), special, http);
   return read_answers(std::move(source), std::move(reading));
 }
 

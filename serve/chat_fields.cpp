@@ -6,12 +6,13 @@
 #include <fmt/format.h>
 
 #include <etna/serve/api_error.h>
+#include <etna/serve/internal/image_fields.h>
 
 namespace etna::serve {
 namespace {
 
-/// A text, or parts of it. @param what a model can read: parts that are no text are refused
-std::string read_content(Fields& message, const std::string& name, bool required) {
+/// A text, or parts of it. @param images of the conversation; null: the message may have none
+std::string read_content(Fields& message, const std::string& name, bool required, ChatImages* images) {
   const Json* content = required ? &message.any(name) : message.find(name);
   if (content == nullptr) return {};
   if (content->is_string()) return content->get<std::string>();
@@ -26,13 +27,16 @@ std::string read_content(Fields& message, const std::string& name, bool required
   for (std::size_t i = 0; i < content->size(); ++i) {
     Fields part((*content)[i], fmt::format("{}[{}]", path, i));
     const std::string type = part.string("type");
-    if (type != "text") {
-      throw bad_request(
-          part.path_of("type"),
-          fmt::format("{} is '{:.32}'; this server reads parts of type 'text' only", part.path_of("type"), type),
-          "unsupported_value");
+    if (type == "image_url" && images != nullptr) {
+      text += read_image_url(part, *images);
+    } else if (type == "text") {
+      text += part.string("text");
+    } else {
+      throw bad_request(part.path_of("type"),
+                        fmt::format("{} is '{:.32}'; this server reads parts of type 'text'{}", part.path_of("type"),
+                                    type, images != nullptr ? " and 'image_url'" : " only here"),
+                        "unsupported_value");
     }
-    text += part.string("text");
     part.finish();
   }
   return text;
@@ -56,14 +60,14 @@ std::vector<ToolCall> read_tool_calls(Fields& message) {
   return calls;
 }
 
-Message read_message(const Json& value, const std::string& path) {
+Message read_message(const Json& value, const std::string& path, ChatImages& images) {
   Fields fields(value, path);
   fields.any("role");
   Message message;
   message.role = *fields.word_if("role", {"system", "developer", "user", "assistant", "tool"});
   const bool assistant = message.role == "assistant";
   if (assistant) message.tool_calls = read_tool_calls(fields);
-  message.content = read_content(fields, "content", !assistant);
+  message.content = read_content(fields, "content", !assistant, message.role == "user" ? &images : nullptr);
   if (assistant) {
     // What this server and others send back as the reasoning of an answer.
     message.reasoning = fields.string_if("reasoning_content").value_or("");
@@ -88,13 +92,12 @@ void check_tool_name(const std::string& name, const std::string& path) {
   throw bad_request(path, fmt::format("{} is '{:.80}'; wanted 1 to 64 letters, digits, '_', '-' and '.'", path, name));
 }
 
-std::vector<Message> read_messages(Fields& fields) {
+void read_messages(Fields& fields, ChatRequest& request) {
   const Json& given = fields.array("messages");
   if (given.empty()) throw bad_request("messages", "messages is empty; wanted at least one message");
-  std::vector<Message> messages;
   for (std::size_t i = 0; i < given.size(); ++i)
-    messages.push_back(read_message(given[i], fmt::format("{}[{}]", fields.path_of("messages"), i)));
-  return messages;
+    request.messages.push_back(
+        read_message(given[i], fmt::format("{}[{}]", fields.path_of("messages"), i), request.images));
 }
 
 Tool read_function(Fields& function, std::set<std::string>& names) {
@@ -160,7 +163,7 @@ void read_tools(Fields& fields, ChatRequest& request) {
 ChatRequest read_chat_request(Fields& fields, const Service& service) {
   ChatRequest request;
   request.model = fields.string("model");
-  request.messages = read_messages(fields);
+  read_messages(fields, request);
   read_tools(fields, request);
   request.options = read_answer_options(fields, service);
   if (const auto tokens = fields.integer_if("max_completion_tokens", {.least = 1, .most = 1 << 30})) {

@@ -10,7 +10,7 @@
 namespace etna::serve {
 
 /// Reads `messages` of OpenAI's chat API. @throws ApiError 400
-std::vector<Message> read_messages(Fields& fields);
+void read_messages(Fields& fields, ChatRequest& request);
 /// Reads `tools`, `tool_choice` and `parallel_tool_calls`. @throws ApiError 400
 void read_tools(Fields& fields, ChatRequest& request);
 /// The fields of a function that may be called: `name`, `description`, `parameters` and `strict`.

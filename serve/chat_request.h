@@ -17,9 +17,19 @@ struct ToolCall {
   std::string id, name, arguments;
 };
 
+/// The images of a conversation. In the place of each, the content of a message has a text that nobody can guess, so
+/// that users cannot write it.
+struct ChatImages {
+  std::string mark = {};                ///< with which these texts begin
+  std::vector<std::string> files = {};  ///< PNG or JPEG
+  std::vector<std::string> paths = {};  ///< of the field that has it, for errors
+
+  std::string text(std::size_t image) const { return mark + '-' + std::to_string(image) + ';'; }
+};
+
 struct Message {
   std::string role;                          ///< "system", "developer", "user", "assistant" or "tool"
-  std::string content;                       ///< of several parts of text: joined
+  std::string content;                       ///< of several parts of text: joined; with ChatImages::text()
   std::string reasoning = {};                ///< of an assistant's message
   std::vector<ToolCall> tool_calls = {};     ///< of an assistant's message
   std::string tool_call_id = {}, name = {};  ///< of a tool's message: the call that it answers, and the tool
@@ -75,6 +85,7 @@ struct AnswerOptions {
 struct ChatRequest {
   std::string model;  ///< a name that /v1/models lists
   std::vector<Message> messages;
+  ChatImages images = {};
   std::vector<Tool> tools = {};
   ToolChoice tool_choice = ToolChoice::automatic;
   std::string tool_name = {};

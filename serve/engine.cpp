@@ -59,6 +59,7 @@ Engine::Engine(std::vector<ServedModel> models, const EngineOptions& options)
       waiting_(lanes_.size()),
       held_(lanes_.size()),
       followers_(lanes_.size()),
+      seeing_(lanes_.size()),
       running_(lanes_.size()) {
   for (const std::size_t first : lanes_) {
     state_.slots += models_[first].slots;
@@ -88,7 +89,8 @@ std::size_t Engine::lane_of(std::size_t model) const {
 std::int64_t Engine::waiting() const {
   auto count = static_cast<std::int64_t>(tasks_.size());
   for (std::size_t i = 0; i < lanes_.size(); ++i)
-    count += static_cast<std::int64_t>(waiting_[i].size()) + std::ssize(followers_[i]) + (held_[i] ? 1 : 0);
+    count += static_cast<std::int64_t>(waiting_[i].size()) + std::ssize(followers_[i]) + std::ssize(seeing_[i]) +
+             (held_[i] ? 1 : 0);
   return count;
 }
 

@@ -23,6 +23,8 @@ class Tokenizer;
 
 namespace etna::serve {
 
+class ImageStore;
+class RequestImages;
 class RequestReceipt;
 
 /// A model that answers. All that it points to must outlive the engine. Models of one generator, with different
@@ -33,11 +35,12 @@ struct ServedModel {
   models::Generator* generator = nullptr;
   const data::Tokenizer* tokenizer = nullptr;  ///< null: none
   Device device = {};
-  std::int64_t slots = 1;       ///< sequences that run at once
-  std::int64_t context = 0;     ///< tokens that a sequence has at most
-  std::int64_t adapter = -1;    ///< of its sequences (GenerationOptions::adapter)
-  int ranks = 1;                ///< processes that have a part of it each; this one leads them (Generator::lead())
-  std::string cache_file = {};  ///< where its cached prefixes are saved (cache_file.h); empty: nowhere
+  std::int64_t slots = 1;        ///< sequences that run at once
+  std::int64_t context = 0;      ///< tokens that a sequence has at most
+  std::int64_t adapter = -1;     ///< of its sequences (GenerationOptions::adapter)
+  int ranks = 1;                 ///< processes that have a part of it each; this one leads them (Generator::lead())
+  std::string cache_file = {};   ///< where its cached prefixes are saved (cache_file.h); empty: nowhere
+  ImageStore* images = nullptr;  ///< those of its requests; null: it sees none
 };
 
 /// @throws ApiError 400 for a prompt without tokens, too long a one or tokens outside the vocabulary
@@ -54,8 +57,9 @@ struct EngineOptions {
 struct SequenceRequest {
   std::vector<std::int32_t> prompt;
   models::GenerationOptions options;
-  std::vector<std::string> stop = {};  ///< texts that end it
-  bool show_special = false;           ///< spell special tokens, such as those around calls of tools
+  std::vector<std::string> stop = {};          ///< texts that end it
+  bool show_special = false;                   ///< spell special tokens, such as those around calls of tools
+  std::shared_ptr<RequestImages> images = {};  ///< in the prompt; null: none
 };
 
 /// A request: one or more texts that are written independently, with one stream for all.
@@ -132,6 +136,8 @@ class Engine {
   void expire();
   void start_waiting();
   std::unique_ptr<Sequence> take_next(std::size_t lane);
+  void see(std::size_t lane);
+  void step_all();
   bool begins_as_another(const Sequence& next, std::size_t lane) const;
   void start(std::unique_ptr<Sequence> sequence);
   void run_task();
@@ -160,6 +166,8 @@ class Engine {
   std::vector<std::unique_ptr<Sequence>> held_;                ///< by lane: the next, which the cache has no room for
   /// By lane: those whose prompts begin as one that is being read.
   std::vector<std::deque<std::unique_ptr<Sequence>>> followers_;
+  /// By lane: those with images that the vision tower has not read.
+  std::vector<std::deque<std::unique_ptr<Sequence>>> seeing_;
   bool starting_ = false;  ///< one is neither waiting nor running, but about to run
   FairQueue<std::shared_ptr<Task>> tasks_;
   std::shared_ptr<Task> task_;                                   ///< has more to do; null: none

@@ -10,6 +10,7 @@
 #include <etna/serve/api_error.h>
 #include <etna/serve/engine.h>
 #include <etna/serve/internal/engine_sequence.h>
+#include <etna/serve/internal/images.h>
 #include <etna/serve/receipts.h>
 
 // The engine's thread. It holds the mutex while it changes what other threads read, never while a generator works.
@@ -97,6 +98,8 @@ void Engine::end_everything(int status, const std::string& code, const std::stri
     held_[i].reset();
     for (auto& sequence : followers_[i]) finish(*sequence, FinishReason::failed, error);
     followers_[i].clear();
+    for (auto& sequence : seeing_[i]) finish(*sequence, FinishReason::failed, error);
+    seeing_[i].clear();
     waiting_[i].remove_if([](const auto&) { return true; },
                           [&](auto sequence) { finish(*sequence, FinishReason::failed, error); });
   }
@@ -121,12 +124,13 @@ void Engine::expire() {
       end(held_[i]);
       held_[i].reset();
     }
-    // These wait for what they would else read themselves, not for a turn.
-    for (auto at = followers_[i].begin(); at != followers_[i].end();) {
-      const bool ends = (*at)->stream->cancelled() || now - (*at)->taken > options_.answer_time;
-      if (ends) finish(**at, FinishReason::failed, late("took too long"));
-      at = ends ? followers_[i].erase(at) : at + 1;
-    }
+    // These wait for what they would else read themselves, or for the vision tower, not for a turn.
+    for (auto* waits : {&followers_[i], &seeing_[i]})
+      std::erase_if(*waits, [&](const auto& sequence) {
+        const bool ends = sequence->stream->cancelled() || now - sequence->taken > options_.answer_time;
+        if (ends) finish(*sequence, FinishReason::failed, late("took too long"));
+        return ends;
+      });
   }
   tasks_.remove_if([](const auto& task) { return task->abandoned; }, [](const auto&) {});
 }
@@ -175,6 +179,8 @@ void Engine::start(std::unique_ptr<Sequence> sequence) {
   try {
     begin_receipt(sequence->receipt);
     if (!nothing) {
+      if (sequence->request.images)
+        sequence->request.options.images = sequence->request.images->prompt(*models_[sequence->model].images);
       sequence->id = generator.begin(sequence->request.prompt, sequence->request.options);
       sequence->cached_tokens = generator.reused(sequence->id);
     }
@@ -220,6 +226,7 @@ bool Engine::begins_as_another(const Sequence& next, std::size_t lane) const {
   return std::any_of(running_[lane].begin(), running_[lane].end(), [&](const auto& other) {
     const std::vector<std::int32_t>& first = other->request.prompt;
     if (other->tokens > 0 || models_[other->model].adapter != models_[next.model].adapter) return false;
+    if (!same_images(next.request.images, other->request.images)) return false;
     const auto end = std::mismatch(prompt.begin(), prompt.end() - 1, first.begin(), first.end()).first;
     const std::int64_t shared = (end - prompt.begin()) / kCacheBlock * kCacheBlock,
                        saved = shared - other->cached_tokens, unread = std::ssize(first) - other->cached_tokens;
@@ -238,11 +245,46 @@ std::unique_ptr<Engine::Sequence> Engine::take_next(std::size_t lane) {
     followers.erase(ready);
     return next;
   }
+  const auto begins = [&](std::unique_ptr<Sequence>& next) {
+    if (!begins_as_another(*next, lane)) return true;
+    followers.push_back(std::move(next));
+    return false;
+  };
+  while (!seeing_[lane].empty() && seeing_[lane].front()->request.images->unread() == nullptr) {
+    std::unique_ptr<Sequence> next = std::move(seeing_[lane].front());
+    seeing_[lane].pop_front();
+    if (begins(next)) return next;
+  }
   while (auto first = waiting_[lane].pop()) {
-    if (!begins_as_another(**first, lane)) return std::move(*first);
-    followers.push_back(std::move(*first));
+    if ((*first)->request.images && (*first)->request.images->unread() != nullptr)
+      seeing_[lane].push_back(std::move(*first));
+    else if (begins(*first))
+      return std::move(*first);
   }
   return nullptr;
+}
+
+/// Computes rows of an image that a sequence waits for. Others' steps go on between the blocks of the tower.
+void Engine::see(std::size_t lane) {
+  if (seeing_[lane].empty()) return;
+  const std::shared_ptr<RequestImages> images = seeing_[lane].front()->request.images;
+  models::SeenPicture* image = images->unread();
+  if (image == nullptr) return;
+  AnswerError error{500, "", "generation_failed"};
+  try {
+    models_[seeing_[lane].front()->model].images->read(*image, [this] { step_all(); });
+    return;
+  } catch (const OutOfMemory& memory) {
+    error = {503, memory.what(), "out_of_memory"};
+  } catch (const std::exception& other) {
+    if (ends_all(other)) throw;
+    error.message = other.what();
+  }
+  const std::lock_guard lock(mutex_);
+  // A step may have ended everything.
+  if (seeing_[lane].empty() || seeing_[lane].front()->request.images != images) return;
+  finish(*seeing_[lane].front(), FinishReason::failed, error);
+  seeing_[lane].pop_front();
 }
 
 void Engine::start_waiting() {
@@ -402,6 +444,16 @@ void Engine::sweep(std::size_t lane) {
   }
 }
 
+void Engine::step_all() {
+  for (std::size_t i = 0; i < lanes_.size(); ++i) {
+    if (running_[i].empty()) continue;
+    lane_works(i, [&] {
+      step(i);
+      sweep(i);
+    });
+  }
+}
+
 void Engine::loop() {
   for (;;) {
     {
@@ -421,13 +473,8 @@ void Engine::loop() {
     expire();
     start_waiting();
     run_task();
-    for (std::size_t i = 0; i < lanes_.size(); ++i) {
-      if (running_[i].empty()) continue;
-      lane_works(i, [&] {
-        step(i);
-        sweep(i);
-      });
-    }
+    for (std::size_t i = 0; i < lanes_.size(); ++i) lane_works(i, [&] { see(i); });
+    step_all();
   }
   for (std::size_t i = 0; i < lanes_.size(); ++i)
     lane_works(i, [&] {

@@ -4,6 +4,7 @@
 #include <etna/serve/chat.h>
 #include <etna/serve/collect.h>
 #include <etna/serve/endpoints.h>
+#include <etna/serve/internal/images.h>
 #include <etna/serve/messages_fields.h>
 
 // POST /v1/messages and /v1/messages/count_tokens: Anthropic's API.
@@ -160,8 +161,11 @@ HttpReply answer_count_tokens(Service& service, const HttpRequest& http) {
   const ChatRequest request = read_anthropic_chat(fields);
   fields.finish();
   const std::size_t model = service.model_index(request.model);
-  const auto ids = service.tokenizer(model).encode_parts(chat_prompt(service, model, request));
-  return {.body = json_text({{"input_tokens", ids.size()}})};
+  const ServedModel& served = service.model(model);
+  const std::vector<SeenImage> images = find_images(served, request.images);
+  const ImagePrompt prompt =
+      image_prompt(served, service.tokenizer(model), chat_prompt(service, model, request), request.images, images);
+  return {.body = json_text({{"input_tokens", prompt.tokens.size()}})};
 }
 
 }  // namespace etna::serve

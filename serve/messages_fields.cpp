@@ -6,6 +6,7 @@
 
 #include <etna/serve/api_error.h>
 #include <etna/serve/chat_fields.h>
+#include <etna/serve/internal/image_fields.h>
 
 // Requests of Anthropic's messages API.
 namespace etna::serve {
@@ -46,7 +47,8 @@ Message read_result(Fields& block) {
 }
 
 /// The blocks of one message become messages: results of tools come before the user's words.
-void read_blocks(const Json& blocks, const std::string& path, const std::string& role, std::vector<Message>& messages) {
+void read_blocks(const Json& blocks, const std::string& path, const std::string& role, ChatRequest& request) {
+  std::vector<Message>& messages = request.messages;
   Message message{.role = role, .content = ""};
   bool words = false;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
@@ -56,6 +58,9 @@ void read_blocks(const Json& blocks, const std::string& path, const std::string&
     if (type == "text") {
       message.content += block.string("text");
       block.neutral("citations", {Json::array()});
+      words = true;
+    } else if (type == "image" && role == "user") {
+      message.content += read_image_source(block, request.images);
       words = true;
     } else if (type == "tool_result" && role == "user") {
       messages.push_back(read_result(block));
@@ -71,7 +76,7 @@ void read_blocks(const Json& blocks, const std::string& path, const std::string&
       block.note({"signature"});
     } else {
       refuse_block(block.path_of("type"), type,
-                   role == "user" ? "'text' and 'tool_result'" : "'text', 'thinking' and 'tool_use'");
+                   role == "user" ? "'text', 'image' and 'tool_result'" : "'text', 'thinking' and 'tool_use'");
     }
     block.finish();
   }
@@ -147,7 +152,7 @@ ChatRequest read_anthropic_chat(Fields& fields) {
     const std::string role = *message.word_if("role", {"user", "assistant"});
     const Json& content = message.any("content");
     if (content.is_array())
-      read_blocks(content, message.path_of("content"), role, request.messages);
+      read_blocks(content, message.path_of("content"), role, request);
     else
       request.messages.push_back({role, read_texts(content, message.path_of("content"))});
     message.finish();

@@ -11,6 +11,7 @@ Json model_json(const Service& service, const ServedModel& model) {
           {"object", "model"},
           {"created", service.started()},
           {"owned_by", "etna"},
+          {"input_modalities", model.images != nullptr ? Json::array({"text", "image"}) : Json::array({"text"})},
           {"context_length", model.context},
           {"vocabulary", model.decoder->config.vocabulary}};
 }

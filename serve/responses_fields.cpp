@@ -7,13 +7,15 @@
 #include <etna/serve/answer_fields.h>
 #include <etna/serve/api_error.h>
 #include <etna/serve/chat_fields.h>
+#include <etna/serve/internal/image_fields.h>
 
 // Requests of OpenAI's responses API.
 namespace etna::serve {
 namespace {
 
-/// A text, or parts of some types that have a text.
-std::string read_parts(const Json& value, const std::string& path, const std::set<std::string>& types) {
+/// A text, or parts of some types that have a text. @param images of the conversation; null: there may be none here
+std::string read_parts(const Json& value, const std::string& path, const std::set<std::string>& types,
+                       ChatImages* images = nullptr) {
   if (value.is_string()) return value.get<std::string>();
   if (!value.is_array())
     throw bad_request(
@@ -23,11 +25,16 @@ std::string read_parts(const Json& value, const std::string& path, const std::se
   for (std::size_t i = 0; i < value.size(); ++i) {
     Fields part(value[i], fmt::format("{}[{}]", path, i));
     const std::string type = part.string("type");
+    if (type == "input_image" && images != nullptr) {
+      text += read_input_image(part, *images);
+      part.finish();
+      continue;
+    }
     if (!types.contains(type))
-      throw bad_request(
-          part.path_of("type"),
-          fmt::format("{} is '{:.32}'; this server reads '{}' here", part.path_of("type"), type, *types.begin()),
-          "unsupported_value");
+      throw bad_request(part.path_of("type"),
+                        fmt::format("{} is '{:.32}'; this server reads '{}'{} here", part.path_of("type"), type,
+                                    *types.begin(), images != nullptr ? " and 'input_image'" : ""),
+                        "unsupported_value");
     text += part.string("text");
     part.neutral("annotations", {Json::array()});
     part.neutral("logprobs", {Json::array()});
@@ -39,7 +46,7 @@ std::string read_parts(const Json& value, const std::string& path, const std::se
 /// Items of the input become messages; what an assistant's turn consists of becomes one.
 class InputItems {
  public:
-  explicit InputItems(std::vector<Message>& messages) : messages_(messages) {}
+  explicit InputItems(ChatRequest& request) : messages_(request.messages), images_(request.images) {}
 
   void add(Fields& item) {
     const std::string type = item.string_if("type").value_or("message");
@@ -80,7 +87,8 @@ class InputItems {
     const std::string role = *item.word_if("role", {"system", "developer", "user", "assistant"});
     const std::string text =
         read_parts(item.any("content"), item.path_of("content"),
-                   role == "assistant" ? std::set<std::string>{"output_text"} : std::set<std::string>{"input_text"});
+                   role == "assistant" ? std::set<std::string>{"output_text"} : std::set<std::string>{"input_text"},
+                   role == "user" ? &images_ : nullptr);
     item.note({"phase"});
     if (role == "assistant") {
       begin_assistant();
@@ -96,6 +104,7 @@ class InputItems {
   }
 
   std::vector<Message>& messages_;
+  ChatImages& images_;
   bool assistant_ = false;  ///< the last message is the assistant's turn, which may go on
   std::string reasoning_;   ///< of the next one
 };
@@ -184,7 +193,7 @@ ResponsesRequest read_responses_request(const Json& body, const Service& service
     chat.messages.push_back({"user", input.get<std::string>()});
   } else {
     const Json& items = fields.array("input");
-    InputItems reader(chat.messages);
+    InputItems reader(chat);
     for (std::size_t i = 0; i < items.size(); ++i) {
       Fields item(items[i], fmt::format("input[{}]", i));
       reader.add(item);

@@ -5,6 +5,7 @@
 #include <etna/serve/chat.h>
 #include <etna/serve/chat_fields.h>
 #include <etna/serve/endpoints.h>
+#include <etna/serve/internal/images.h>
 
 // POST /tokenize, /detokenize and /apply-template
 namespace etna::serve {
@@ -67,11 +68,18 @@ HttpReply answer_apply_template(Service& service, const HttpRequest& request) {
   Fields fields(body, "");
   ChatRequest chat;
   chat.model = fields.string_if("model").value_or("");
-  chat.messages = read_messages(fields);
+  read_messages(fields, chat);
   read_tools(fields, chat);
   fields.finish();
-  const auto parts = chat_prompt(service, service.model_index(chat.model), chat);
-  return {.body = json_text({{"prompt", data::chat_text(parts)}})};
+  const std::size_t model = service.model_index(chat.model);
+  find_images(service.model(model), chat.images);  // which refuses those that no model sees
+  std::string text = data::chat_text(chat_prompt(service, model, chat));
+  for (std::size_t i = 0; i < chat.images.files.size(); ++i) {
+    const std::string mark = chat.images.text(i);
+    for (std::size_t at = text.find(mark); at != std::string::npos; at = text.find(mark, at))
+      text.replace(at, mark.size(), service.model(model).images->vision().marker());
+  }
+  return {.body = json_text({{"prompt", text}})};
 }
 
 }  // namespace etna::serve

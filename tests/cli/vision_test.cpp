@@ -24,22 +24,7 @@ class EtnaVision : public EtnaModel {
     EtnaModel::SetUp();
     if (!models::VisionFixture("gemma3").reads_png()) GTEST_SKIP() << "this build has no libpng";
     std::filesystem::copy(ETNA_SOURCE_DIR "/tests/models/vision/gemma3", seeing());
-    data::VocabularyFields fields;
-    fields.model = "llama";
-    fields.tokens = {"<unk>", "<s>", "</s>", "\xE2\x96\x81", "\n"};
-    fields.types = {2, 3, 3, 1, 1};
-    for (char letter = 'a'; fields.tokens.size() < 60; letter = letter == 'z' ? 'A' : static_cast<char>(letter + 1)) {
-      fields.tokens.emplace_back(1, letter);
-      fields.types.push_back(1);
-    }
-    for (const char* special : {"<image_soft_token>", "<start_of_image>", "<end_of_image>", "<x>"}) {
-      fields.tokens.emplace_back(special);
-      fields.types.push_back(3);
-    }
-    fields.scores.assign(fields.tokens.size(), 0);
-    fields.bos = 1;
-    fields.eos = 2;
-    data::ModelTokenizer(fields).save(seeing() / "tokenizer.json");
+    models::gemmas_tokenizer().save(seeing() / "tokenizer.json");
   }
   std::filesystem::path seeing() const { return folder_ / "seeing"; }
   std::string run_of(const std::filesystem::path& picture, const std::string& prompt = "what") const {

@@ -65,4 +65,24 @@ inline data::ModelTokenizer seeing_tokenizer(const std::string& chat_template = 
   return data::ModelTokenizer(fields);
 }
 
+/// Letters, and the special tokens for images where the small Gemma 3 has them.
+inline data::ModelTokenizer gemmas_tokenizer() {
+  data::VocabularyFields fields;
+  fields.model = "llama";
+  fields.tokens = {"<unk>", "<s>", "</s>", "\xE2\x96\x81", "\n"};
+  fields.types = {2, 3, 3, 1, 1};
+  for (char letter = 'a'; fields.tokens.size() < 60; letter = letter == 'z' ? 'A' : static_cast<char>(letter + 1)) {
+    fields.tokens.emplace_back(1, letter);
+    fields.types.push_back(1);
+  }
+  for (const char* special : {"<image_soft_token>", "<start_of_image>", "<end_of_image>", "<x>"}) {
+    fields.tokens.emplace_back(special);
+    fields.types.push_back(3);
+  }
+  fields.scores.assign(fields.tokens.size(), 0);
+  fields.bos = 1;
+  fields.eos = 2;
+  return data::ModelTokenizer(fields);
+}
+
 }  // namespace etna::models

@@ -244,7 +244,7 @@ TEST(Http, NamesTheFieldThatItRefuses) {
   EXPECT_EQ(refused(with(chat(), "messages", {{{"role", "user"}, {"content", "a"}, {"weight", 1}}})),
             "messages[0].weight");
   EXPECT_EQ(refused(with(chat(), "messages",
-                         {{{"role", "user"}, {"content", {{{"type", "image_url"}, {"image_url", {{"url", "x"}}}}}}}})),
+                         {{{"role", "user"}, {"content", {{{"type", "video_url"}, {"video_url", {{"url", "x"}}}}}}}})),
             "messages[0].content[0].type");
   EXPECT_EQ(refused(with(chat(), "messages",
                          {{{"role", "user"}, {"content", {{{"type", "text"}, {"text", "x"}, {"detail", 1}}}}}})),

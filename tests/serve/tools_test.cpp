@@ -441,9 +441,9 @@ TEST(Messages, ErrorsHaveAnthropicsForm) {
   request["nonsense"] = 1;
   EXPECT_THAT(server.ask("/v1/messages", request, 400)["error"]["message"].get<std::string>(), HasSubstr("nonsense"));
   request = messages_request();
-  request["messages"][0]["content"] = Json::array({{{"type", "image"}}});
+  request["messages"][0]["content"] = Json::array({{{"type", "document"}}});
   EXPECT_THAT(server.ask("/v1/messages", request, 400)["error"]["message"].get<std::string>(),
-              HasSubstr("messages[0].content[0].type is 'image'"));
+              HasSubstr("messages[0].content[0].type is 'document'"));
 }
 
 }  // namespace
