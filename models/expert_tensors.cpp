@@ -31,8 +31,11 @@ Tensor gates_first(const Tensor& x) {
 
 class ExpertReader {
  public:
-  ExpertReader(std::string file, StoredWeights::Find find, const ExpertRules& rules)
-      : file_(std::move(file)), find_(std::move(find)), interleaved_(rules.interleaved) {}
+  ExpertReader(std::string file, StoredWeights::Find find, const DecoderConfig& config)
+      : file_(std::move(file)),
+        find_(std::move(find)),
+        config_(config),
+        interleaved_(architecture_of(config).experts.interleaved) {}
 
   std::optional<StoredTensor> find(const std::string& name) {
     if (!is_gate_up(name) && name.find(kDown) == std::string::npos) return find_(name);
@@ -55,7 +58,10 @@ class ExpertReader {
     if (const auto blocks = find_(name + std::string(kBlocks))) return packed(name, *blocks, turns);
     const std::optional<StoredTensor> stored = find_(name);
     if (!stored) return std::nullopt;
-    const Tensor rows = values_of(name, *stored, 3).transpose(1, 2).contiguous();
+    const Tensor values = values_of(name, *stored, 3);
+    const std::int64_t in = is_gate_up(name) ? config_.width : config_.experts.feed_forward;
+    const bool by_row = values.size(2) == in && values.size(1) != in;
+    const Tensor rows = by_row ? values : values.transpose(1, 2).contiguous();
     return StoredTensor{stored->format, rows.shape(), {}, turns ? gates_first(rows) : rows};
   }
 
@@ -107,14 +113,15 @@ class ExpertReader {
 
   const std::string file_;
   const StoredWeights::Find find_;
+  const DecoderConfig& config_;
   const bool interleaved_;
   std::optional<std::pair<std::string, StoredTensor>> last_;
 };
 
 }  // namespace
 
-StoredWeights::Find experts_by_row(std::string file, StoredWeights::Find find, const ExpertRules& rules) {
-  const auto reader = std::make_shared<ExpertReader>(std::move(file), std::move(find), rules);
+StoredWeights::Find experts_by_row(std::string file, StoredWeights::Find find, const DecoderConfig& config) {
+  const auto reader = std::make_shared<ExpertReader>(std::move(file), std::move(find), config);
   return [reader](const std::string& name) { return reader->find(name); };
 }
 

@@ -129,7 +129,7 @@ Model load_folder(const FilePath& path, const LoadOptions& options) {
   const bool sees = has_vision(path);
   const ExpertRules& experts = architecture_of(config).experts;
   StoredWeights weights(path.string(),
-                        experts.in_by_out ? experts_by_row(path.string(), tensors_of(file), experts) : tensors_of(file),
+                        experts.in_by_out ? experts_by_row(path.string(), tensors_of(file), config) : tensors_of(file),
                         hugging_face_places(config, hugging_face_prefix(config, has), has), placement_of(options));
   weights.norm_offset = architecture_of(config).norm_offset;
   weights.rounds_to_ternary = config.rounds_to_ternary;

@@ -73,6 +73,8 @@ constexpr std::pair<std::string_view, std::string_view> kQwen3VlKeys[] = {{"num_
                                                                           {"num_attention_heads", "num_heads"}};
 
 constexpr ImageText kTiles = {"<image>", "", "<fake_token_around_image>", "<image>"};
+constexpr ImageText kSections = {"<|vision_start|><|image_pad|><|vision_end|>", "<|vision_start|>", "<|vision_end|>",
+                                 "<|image_pad|>"};
 constexpr VisionFamily kVision[] = {
     {.hugging_face = "gemma3",
      .gguf = "gemma3",
@@ -94,7 +96,14 @@ constexpr VisionFamily kVision[] = {
      .gguf_names = kIdefics3Gguf},
     {.hugging_face = "qwen3_vl",
      .gguf = "qwen3vl_merger",
-     .text = {"<|vision_start|><|image_pad|><|vision_end|>", "<|vision_start|>", "<|vision_end|>", "<|image_pad|>"},
+     .text = kSections,
+     .apply = qwen3_vl,
+     .keys = kQwen3VlKeys,
+     .names = kQwen3Vl,
+     .gguf_names = kQwen3VlGguf},
+    {.hugging_face = "qwen3_vl_moe",
+     .gguf = "qwen3vl_merger",
+     .text = kSections,
      .apply = qwen3_vl,
      .keys = kQwen3VlKeys,
      .names = kQwen3Vl,

@@ -92,6 +92,10 @@ void qwen3_moe(DecoderConfig& c) {
   qwen3(c);
   normalized_experts(c);
 }
+void qwen3_vl_moe_text(DecoderConfig& c) {
+  qwen3_vl_text(c);
+  normalized_experts(c);
+}
 void olmoe(DecoderConfig& c) { c.query_key_norm = c.norms_all_heads = true; }
 void phimoe(DecoderConfig& c) {
   c.norm = NormKind::layer;
@@ -144,14 +148,8 @@ constexpr Architecture kAll[] = {
      .asks_classifiers = true,
      .attention_bias = AttentionBias::all,
      .window_is_asked_for = true},
-    {.gguf = "qwen3vl",
-     .hugging_face = "qwen3_vl_text",
-     .apply = qwen3_vl_text,
-     .attention_bias = AttentionBias::all,
-     .rope_base = 5e6,
-     .read_gguf = read_gguf_places,
-     .set_gguf = set_gguf_places,
-     .read_json = read_places},
+    qwen3_vl_row("qwen3vl", "qwen3_vl_text", qwen3_vl_text),
+    qwen3_vl_moe_row(qwen3_vl_moe_text),
     gemma_row("gemma", "gemma", gemma),
     gemma2_row(),
     gemma3_row("gemma3", "gemma3_text", gemma3),

@@ -149,6 +149,12 @@ inline constexpr std::pair<std::string_view, std::string_view> kGptOssNames[] = 
     {"ffn.experts.up.bias", "mlp.experts.gate_up_proj_bias"},
     {"ffn.experts.down.bias", "mlp.experts.down_proj_bias"}};
 
+/// Experts of Qwen3-VL.
+inline constexpr std::pair<std::string_view, std::string_view> kPackedExpertNames[] = {
+    {"ffn.experts.gate.weight", "mlp.experts.gate_up_proj"},
+    {"ffn.experts.up.weight", "mlp.experts.gate_up_proj"},
+    {"ffn.experts.down.weight", "mlp.experts.down_proj"}};
+
 /// The norm of the feed-forward layer is called after what is in front of it.
 inline constexpr std::pair<std::string_view, std::string_view> kGptOssGguf[] = {
     {"ffn_norm", "post_attention_norm"}, {"attention.sinks", "attn_sinks.weight"}};

@@ -175,6 +175,25 @@ constexpr Architecture gemma4_row() {
 inline constexpr Architecture kGemma3nRow = gemma3n_row();
 inline constexpr Architecture kGemma4Row = gemma4_row();
 
+constexpr Architecture qwen3_vl_row(std::string_view gguf, std::string_view hugging_face,
+                                    void (*apply)(DecoderConfig&)) {
+  Architecture row = {.gguf = gguf, .hugging_face = hugging_face, .apply = apply};
+  row.attention_bias = AttentionBias::all;
+  row.rope_base = 5e6;
+  row.read_gguf = read_gguf_places;
+  row.set_gguf = set_gguf_places;
+  row.read_json = read_places;
+  return row;
+}
+constexpr Architecture qwen3_vl_moe_row(void (*apply)(DecoderConfig&)) {
+  Architecture row = qwen3_vl_row("qwen3vlmoe", "qwen3_vl_moe_text", apply);
+  row.names = kPackedExpertNames;
+  row.experts.there = row.experts.in_by_out = true;
+  row.experts.width = "moe_intermediate_size";
+  row.experts.every = "decoder_sparse_step";
+  return row;
+}
+
 inline constexpr Architecture kGptOssRow = {.gguf = "gpt-oss",
                                             .hugging_face = "gpt_oss",
                                             .apply = gpt_oss,
