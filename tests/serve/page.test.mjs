@@ -1,6 +1,7 @@
 // The page at / in Chromium, by clicks and keys.
 import assert from "node:assert/strict";
-import { existsSync } from "node:fs";
+import { existsSync, unlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { kTemplate, package_if, skip_without, with_server } from "./script_server.mjs";
@@ -113,6 +114,52 @@ test("it suits a phone, and the dark", { skip }, () => visit(kAnswer, async (pag
   await page.keyboard.press("Escape");
   assert.equal(await page.$eval("#side", (node) => node.checkVisibility()), false);
 }, { width: 390, height: 800, dark: true }));
+
+test("images are shown, sent and not kept", { skip }, () => visit(["Green"], async (page) => {
+  assert.equal(await page.$eval("#pick", (node) => node.checkVisibility()), false, "this model sees none");
+  await page.setRequestInterception(true);
+  const sent = [];
+  page.on("request", (request) => {
+    if (request.url().endsWith("/v1/models")) {
+      const data = [{ id: "script", input_modalities: ["text", "image"] }];
+      return request.respond({ contentType: "application/json", body: JSON.stringify({ data }) });
+    }
+    if (!request.url().endsWith("/chat/completions")) return request.continue();
+    // What the server would see is text: its model sees none.
+    const body = JSON.parse(request.postData());
+    sent.push(structuredClone(body.messages));
+    for (const message of body.messages)
+      if (Array.isArray(message.content)) message.content = message.content.at(-1).text;
+    request.continue({ postData: JSON.stringify(body) });
+  });
+  await page.reload();
+  await page.waitForSelector("#pick", { visible: true });
+  const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==";
+  const file = join(tmpdir(), `etna-pixel-${process.pid}.png`);
+  writeFileSync(file, Buffer.from(pixel, "base64"));
+  try {
+    for (const count of [1, 2]) {
+      await (await page.$("#file")).uploadFile(file);
+      await page.waitForFunction((wanted) => document.querySelectorAll("#shown img").length === wanted, {}, count);
+    }
+  } finally {
+    unlinkSync(file);
+  }
+  await page.click("#shown img");
+  assert.equal((await page.$$("#shown img")).length, 1);
+  await ask(page, "Which color?");
+  assert.equal((await page.$$("#shown img")).length, 0);
+  assert.equal((await page.$$(".message.user img")).length, 1);
+  await ask(page, "Sure?");
+  for (const messages of sent) {
+    assert.equal(messages[0].content[0].image_url.url, `data:image/png;base64,${pixel}`);
+    assert.deepEqual(messages[0].content[1], { type: "text", text: "Which color?" });
+  }
+  assert.equal(sent[1][2].content, "Sure?");
+  await page.reload();
+  await page.waitForSelector(".message.assistant");
+  assert.equal((await page.$$("#log img")).length, 0);
+}));
 
 test("conversations and settings are kept", { skip }, () => visit(["Fine", " thanks"], async (page, address) => {
   await ask(page, "How are you?");
