@@ -80,6 +80,15 @@ CachedPrompt cached_prompt(const DecoderConfig& config, std::int64_t adapter, co
   return prompt;
 }
 
+std::int64_t shared_length(const PromptImages* images, std::int64_t length) {
+  std::int64_t shared = (length - 1) / kCacheBlock * kCacheBlock;
+  for (std::size_t i = images == nullptr ? 0 : images->images.size(); i-- > 0;) {
+    const std::int64_t begin = images->places[i], end = begin + row_count(images->images[i]);
+    if (begin < shared && shared < end) shared = begin / kCacheBlock * kCacheBlock;
+  }
+  return shared;
+}
+
 std::int64_t whole_images(const PromptImages& images, std::int64_t at, std::int64_t count) {
   for (std::size_t i = 0; i < images.images.size(); ++i) {
     const std::int64_t begin = images.places[i], end = begin + row_count(images.images[i]);
@@ -135,13 +144,10 @@ std::optional<ImageChunk> Generator::image_chunk(const PromptImages* images, std
     const ImageRows& image = images->images[i];
     const std::int64_t begin = images->places[i], end = begin + row_count(image);
     std::fill(image_of.begin() + begin, image_of.begin() + end, static_cast<std::int32_t>(i + 1));
-    if (end <= at) continue;
-    // The first rows may be in the cache.
-    const std::int64_t first = std::max(begin, at);
+    if (begin < at) continue;
     for (std::size_t level = 0; level <= levels; ++level) {
-      const Tensor& all = level == 0 ? image.rows : image.deep[level - 1];
-      rows[level].push_back(no_rows(first - written));
-      rows[level].push_back(all.slice(0, first - begin, end - begin).to(device, f32));
+      rows[level].push_back(no_rows(begin - written));
+      rows[level].push_back((level == 0 ? image.rows : image.deep[level - 1]).to(device, f32));
     }
     written = end;
   }

@@ -160,11 +160,11 @@ Generator::Id Generator::read_whole(std::span<const std::int32_t> prompt, const 
 /// kept there, and the number of a chunk's rows may choose kernels, so that what is behind has the same bits whether
 /// the blocks before it were read or found.
 std::int64_t Generator::next_chunk(const Slot& slot) const {
-  const std::int64_t count = std::min(options_.chunk, slot.prompt - slot.position);
-  if (slot.options.images != nullptr) return whole_images(*slot.options.images, slot.position, count);
-  const std::int64_t shared = (slot.prompt - 1) / kCacheBlock * kCacheBlock;
-  const bool ends = options_.cache.reuse_prefixes && slot.position < shared;
-  return ends ? std::min(count, shared - slot.position) : count;
+  const PromptImages* images = slot.options.images.get();
+  std::int64_t count = std::min(options_.chunk, slot.prompt - slot.position);
+  const std::int64_t shared = shared_length(images, slot.prompt);
+  if (options_.cache.reuse_prefixes && slot.position < shared) count = std::min(count, shared - slot.position);
+  return images == nullptr ? count : whole_images(*images, slot.position, count);
 }
 
 /// Reads the next chunk of a prompt. Where it was the last one, the sequence takes part in the next step.

@@ -124,6 +124,12 @@ KvCache::Started KvCache::start(std::span<const std::int32_t> prompt, const Cach
     at = child->second.get();
     sequence.prefix.push_back(at);
   }
+  // Chunks of prompts do not cut contents, nor do prefixes.
+  const auto cuts = [&](const CachedContent& content) {
+    const std::int64_t end = std::ssize(sequence.prefix) * kCacheBlock;
+    return content.begin < end && end < content.end;
+  };
+  while (std::any_of(more.contents.begin(), more.contents.end(), cuts)) sequence.prefix.pop_back();
   if (states_) begin_state(sequence);
   for (Node* node : sequence.prefix) {
     if (node->users++ == 0) --cached_;

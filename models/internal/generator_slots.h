@@ -37,6 +37,9 @@ std::int64_t captured_prompt_rows(std::int64_t tokens);
 /// or else with the image. @param count of tokens
 std::int64_t whole_images(const PromptImages& images, std::int64_t at, std::int64_t count);
 
+/// How many of a prompt's first tokens others may find in the cache: whole blocks, of which none ends within an image.
+/// @param images in it; null: none
+std::int64_t shared_length(const PromptImages* images, std::int64_t length);
 /// How a prompt differs from its tokens. @param images in it; null: none
 CachedPrompt cached_prompt(const DecoderConfig& config, std::int64_t adapter, const PromptImages* images);
 

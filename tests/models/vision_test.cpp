@@ -214,6 +214,24 @@ TEST(VisionPrompt, PrefixesOfTheSameImageAreShared) {
     EXPECT_EQ(text(generator, other, -2).second, 0) << other;
   EXPECT_EQ(text(generator, 7, 3).first, first);
   EXPECT_EQ(text(generator, -1, 0).second, 192);
+  // A prompt that ends soon behind the image has no whole block behind it: what is found ends before the image.
+  const auto ends_soon = [&](Generator& generates) {
+    const GenerationOptions options{
+        .max_tokens = 1,
+        .logprobs = 3,
+        .images = std::make_shared<const PromptImages>(PromptImages{{{.rows = ones({20, 32}), .content = 9}}, {180}})};
+    const Generator::Id id = generates.join(std::span(tokens).first(203), options);
+    std::vector<std::pair<std::int32_t, float>> top;
+    while (generates.busy())
+      for (const GeneratedToken& token : generates.step()) top = token.top;
+    return std::make_pair(top, generates.reused(id));
+  };
+  const auto [top, before] = ends_soon(generator);
+  EXPECT_EQ(top.size(), 3u);
+  EXPECT_EQ(before, 128);
+  EXPECT_EQ(ends_soon(generator), std::make_pair(top, std::int64_t{128}));
+  Generator alone(*model.decoder, {.cache = {.tokens = 1024, .dtype = f32}});
+  EXPECT_EQ(ends_soon(alone), std::make_pair(top, std::int64_t{0})) << "to the last bit";
   // Numbers of images are those of one program.
   const TemporaryFolder folder;
   generator.save_cache(folder / "prefixes");

@@ -155,7 +155,6 @@ TEST_P(ServedImages, AreFoundAgainInTheCacheAndOthersAreNot) {
   const SeeingServer fresh(GetParam());
   EXPECT_EQ(server.text_of(another), fresh.text(other));
   EXPECT_EQ(server.text(seen), server.text_of(first));
-  // The cache ends within the image.
   const Json inside = {text_part(before), server.image("wide.png"), text_part("c" + behind)};
   EXPECT_EQ(server.text(inside), fresh.text(inside));
 }
