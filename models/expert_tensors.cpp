@@ -59,10 +59,19 @@ class ExpertReader {
     const std::optional<StoredTensor> stored = find_(name);
     if (!stored) return std::nullopt;
     const Tensor values = values_of(name, *stored, 3);
-    const std::int64_t in = is_gate_up(name) ? config_.width : config_.experts.feed_forward;
-    const bool by_row = values.size(2) == in && values.size(1) != in;
-    const Tensor rows = by_row ? values : values.transpose(1, 2).contiguous();
+    const Tensor rows = by_row(name) ? values : values.transpose(1, 2).contiguous();
     return StoredTensor{stored->format, rows.shape(), {}, turns ? gates_first(rows) : rows};
+  }
+
+  /// Whether matrices lie in the file as [out, in]. Where one is square, that of the layer's other tensor tells.
+  bool by_row(const std::string& name) const {
+    for (const bool gate_up : {is_gate_up(name), !is_gate_up(name)}) {
+      const std::size_t end = name.rfind(is_gate_up(name) ? kGateUp : kDown);
+      const auto stored = find_(name.substr(0, end) + std::string(gate_up ? kGateUp : kDown));
+      if (!stored || stored->shape.rank() != 3 || stored->shape[1] == stored->shape[2]) continue;
+      return stored->shape[2] == (gate_up ? config_.width : config_.experts.feed_forward);
+    }
+    return false;
   }
 
   /// A tensor of the file that is not in blocks.
