@@ -270,6 +270,7 @@ constexpr Architecture kWithStates[] = {{.gguf = "qwen3next",
                                          .gguf_names = kMambaGguf,
                                          .names = kGraniteHybridNames,
                                          .packed_rows = gate_and_up,
+                                         .target_words = 2,  // experts have an input_linear, too
                                          .keys = kGraniteHybridKeys,
                                          .attention_bias = AttentionBias::all,
                                          .divides_logits = true,

@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <string>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <etna/autograd/autograd.h>
 #include <etna/device/device.h>
@@ -291,6 +293,12 @@ TEST(StateLayers, AllDesignsHaveAdapters) {
     for (const std::string name : {"a.gguf", "adapter_model.safetensors"}) {
       if (name == "a.gguf" && architecture_of(config).only_hugging_face) continue;
       save_adapters(folder / name, *model);
+      if (name != "a.gguf" && config.architecture == "granitehybrid") {  // PEFT wraps no module of experts
+        const auto peft = nlohmann::json::parse(std::ifstream(folder / "adapter_config.json"));
+        EXPECT_THAT(peft["target_modules"].get<std::vector<std::string>>(),
+                    testing::AllOf(testing::Contains("shared_mlp.input_linear"),
+                                   testing::Not(testing::Contains("input_linear"))));
+      }
       const auto again = small_model(config);
       load_adapters(folder / name, *again);
       EXPECT_LT(abs(again->forward(tokens) - wanted).max().item<double>(), 1e-3) << name;
