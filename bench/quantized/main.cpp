@@ -24,10 +24,17 @@ struct Layer {
   std::int64_t rows, columns;
 };
 
+/// In a format that is only read, any bytes that make no f16 infinite.
+QuantizedTensor some_rows(const quant::BlockFormat& format, std::int64_t columns) {
+  if (format.can_quantize()) return quantize(randn({16, columns}) * 0.02, format);
+  const auto bytes = static_cast<std::int64_t>(quant::storage_bytes(format, 16 * columns));
+  return {format, {16, columns}, randint(0, 64, {bytes}).to(u8)};
+}
+
 /// Copies of a weight whose bytes are whatever; a product takes as long with any finite ones.
 std::vector<QuantizedTensor> weights_of(const quant::BlockFormat& format, Layer layer, std::size_t bytes,
                                         Device device) {
-  const QuantizedTensor one = quantize(randn({16, layer.columns}) * 0.02, format);
+  const QuantizedTensor one = some_rows(format, layer.columns);
   const Tensor some = one.blocks().slice(0, 0, one.blocks().numel() - static_cast<std::int64_t>(format.tail));
   const Tensor rows = some.reshape({1, -1}).expand({layer.rows / 16, some.numel()}).reshape({-1});
   const Tensor tail = one.blocks().slice(0, some.numel(), one.blocks().numel());
@@ -100,7 +107,7 @@ int main(int argc, char** argv) {
     if (formats.size() == 1 && formats[0] == "all") {
       formats.clear();
       for (const quant::BlockFormat& f : quant::block_formats())
-        if (f.can_quantize()) formats.emplace_back(f.name);
+        if (f.can_quantize() || f.elements > 1) formats.emplace_back(f.name);
     }
     const DType type = dtype == "f16" ? f16 : dtype == "bf16" ? bf16 : f32;
     for (const Device device : bench::chosen_devices(device_names)) {

@@ -27,11 +27,11 @@ layout(constant_id = 16) const uint GATE = 0;  // etna::Activation
 layout(constant_id = 17) const uint PARTS = 16;  // at least the number of subgroups
 layout(constant_id = 18) const uint CHUNKS = 1;  // or units of each row that a thread loads before it multiplies
 layout(constant_id = 19) const uint SETS = 1;  // sets of threads (whole subgroups), each of which owns ROWS rows
+layout(constant_id = 20) const uint EPS = 0;   // of the norm: the bits of an f32
 
 layout(push_constant, scalar) uniform Push {
-  uvec2 x, y, bias, norm, residual, w0, w1, w2, w3, quantized;
+  uvec2 x, y, bias, norm, residual, w0, w1, w2, w3, quantized, points;
   uint x_rows, k, n0, n1, n2, n3, bytes0, bytes1, bytes2, bytes3;  // bytes of a weight's row
-  float eps;
 } p;
 
 const bool NORM = NORM_DTYPE != 99;
@@ -143,7 +143,7 @@ float store_result(Part part, uint v, Addends a, uint count) {
   uint m, r;
   place_of(part, v, m, r);
   if (m >= p.x_rows || r >= part.n) return 0.0;
-  float factor = NORM ? 1.0 / sqrt(total_of(SUMS + (NORM ? m : 0), count) / float(p.k) + p.eps) : 1.0;
+  float factor = NORM ? 1.0 / sqrt(total_of(SUMS + (NORM ? m : 0), count) / float(p.k) + uintBitsToFloat(EPS)) : 1.0;
   float y = total_of(v, count);
   if (NORM) y *= factor;
   y += a.bias;

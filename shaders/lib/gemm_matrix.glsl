@@ -74,7 +74,12 @@ layout(push_constant, scalar) uniform Push {
   EPILOGUE_PUSH
   uint m, n, k;
   uint lda, ldb;
-  uint a_strides[2], b_strides[2];  // of the outer and inner batch dimension
+  uint a_strides[2];  // of the outer and inner batch dimension
+#ifdef BLOCKS
+  uvec2 points;  // of grids (lib/quant_grids.glsl); there is one b
+#else
+  uint b_strides[2];
+#endif
   uint inner, batch;                // sizes: of the inner batch dimension, of both combined
   uint k_per_split;                 // a multiple of STEP
 #if defined(EXPERTS) || defined(EXPERT_ROWS)
@@ -202,6 +207,7 @@ void put_chunk(uint row, uint c, uvec2 halves[4]) {
 void main() {
 #ifdef BLOCKS
   if (has_levels(FORMAT)) fill_level_table();
+  grid_points = p.points;
 #endif
   uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, me = gl_LocalInvocationID.x;
   uint tiles_m = (p.m + TILE_M - 1) / TILE_M, tiles_n = (p.n + TILE_N - 1) / TILE_N, tiles = tiles_m * tiles_n;
@@ -219,7 +225,9 @@ void main() {
   uint sub_row = gl_SubgroupID % 2 * SUB_M, sub_column = gl_SubgroupID / 2 * SUB_N;
 
   uint a_offset = matrix / p.inner * p.a_strides[0] + matrix % p.inner * p.a_strides[1];
+#ifndef BLOCKS
   uint b_offset = matrix / p.inner * p.b_strides[0] + matrix % p.inner * p.b_strides[1];
+#endif
   uint k_begin = split * p.k_per_split, k_end = min(p.k, k_begin + p.k_per_split);
 #if defined(EXPERTS) && !defined(BLOCKS)
   int expert = ETNA_UNIFORM(BufferI32(p.experts).v[row0 / TILE_M]);

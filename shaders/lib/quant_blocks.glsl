@@ -14,8 +14,9 @@
 // GGUF's numbers; the last two are Etna's. The numbers of integers in groups encode their layout: above INTEGERS, one
 // bit for 8-bit quants, one for a zero point, and the number of elements per scale divided by 32.
 const uint Q_F32 = 0, Q_F16 = 1, Q4_0 = 2, Q4_1 = 3, Q5_0 = 6, Q5_1 = 7, Q8_0 = 8, Q2_K = 10, Q3_K = 11, Q4_K = 12,
-           Q5_K = 13, Q6_K = 14, IQ4_NL = 20, IQ4_XS = 23, Q_BF16 = 30, TQ1_0 = 34, TQ2_0 = 35, I2_S = 36, MXFP4 = 39,
-           NVFP4 = 40, INTEGERS = 256;
+           Q5_K = 13, Q6_K = 14, IQ2_XXS = 16, IQ2_XS = 17, IQ3_XXS = 18, IQ1_S = 19, IQ4_NL = 20, IQ3_S = 21,
+           IQ2_S = 22, IQ4_XS = 23, IQ1_M = 29, Q_BF16 = 30, TQ1_0 = 34, TQ2_0 = 35, I2_S = 36, MXFP4 = 39, NVFP4 = 40,
+           INTEGERS = 256;
 
 bool is_unquantized(uint format) { return format == Q_F32 || format == Q_F16 || format == Q_BF16; }
 bool is_integers(uint format) { return format >= INTEGERS; }
@@ -26,6 +27,11 @@ bool is_nibbles_of_32(uint format) {
   return format == Q4_0 || format == Q4_1 || format == Q5_0 || format == Q5_1 || format == IQ4_NL || format == IQ4_XS ||
          format == MXFP4 || is_integers(format) && integer_bits(format) == 4;
 }
+// Points of a grid (quant_grids.glsl): magnitudes and signs, or unsigned quants.
+bool has_signs(uint format) {
+  return format == IQ2_XXS || format == IQ2_XS || format == IQ2_S || format == IQ3_XXS || format == IQ3_S;
+}
+bool has_points(uint format) { return has_signs(format) || format == IQ1_S || format == IQ1_M; }
 bool has_minimum(uint format) {
   return has_zero_point(format) || format == Q4_1 || format == Q5_1 || format == Q2_K || format == Q4_K ||
          format == Q5_K;
@@ -33,7 +39,8 @@ bool has_minimum(uint format) {
 
 // Formats with sub-blocks of sixteen elements: a chunk, or in most formats one quad of each of four chunks.
 bool has_short_groups(uint format) {
-  return format == Q2_K || format == Q3_K || format == Q6_K || format == TQ2_0 || format == I2_S || format == NVFP4;
+  return format == Q2_K || format == Q3_K || format == Q6_K || format == TQ2_0 || format == I2_S || format == NVFP4 ||
+         format == IQ2_XS || format == IQ2_S || format == IQ1_M;
 }
 
 // address + count * bytes, where the product may need 64 bits.
@@ -211,13 +218,16 @@ uint quant_of_zero(uint format) {
     case Q5_0: return 16;
     case Q3_K: return 4;
     case Q6_K: return 32;
+    case IQ1_S: case IQ1_M: return 9;
     case TQ1_0: case TQ2_0: case I2_S: return 1;
     default: return 0;
   }
 }
 bool has_signed_quants(uint format) {
-  return format == Q8_0 || has_levels(format) || is_integers(format) && integer_bits(format) == 8;
+  return format == Q8_0 || has_levels(format) || has_signs(format) || is_integers(format) && integer_bits(format) == 8;
 }
+
+#include "quant_grids.glsl"
 
 struct PackedChunk {
   uint quants[4];      // of a quad, a byte each
@@ -248,6 +258,12 @@ PackedChunk decode_bytes(uint format, BlockRow r, uint c, float tail) {
   PackedChunk k;
   k.scale = vec4(1.0);
   k.least = vec4(0.0);
+  if (has_points(format)) {
+    float scale;
+    decode_points(format, r, c, k.quants, scale);
+    k.scale = vec4(scale);
+    return k;
+  }
   switch (format) {
     case Q8_0: {
       uint at = c / 2 * 34, quants = at + 2 + c % 2 * 16;

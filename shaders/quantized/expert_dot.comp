@@ -39,7 +39,7 @@ const uint OWN = WEIGHTS * ROWS, SET_THREADS = THREADS / SETS, GROUP_ROWS = ROWS
 
 // choices: of all rows; with COMBINED, rows. expert: of each. shared_by: choices of one row. x_rows: of x
 layout(push_constant, scalar) uniform Push {
-  uvec2 x, w, second, expert, factor, residual, index_errors, y;
+  uvec2 x, w, second, expert, factor, residual, index_errors, y, points;
   uint choices, rows, k, row_bytes, experts, shared_by, x_rows;
 } p;
 
@@ -85,6 +85,7 @@ void emit(uint choice, uint column, uint place, bool has_column, float value) {
 
 void main() {
   if (has_levels(FORMAT)) fill_level_table();
+  grid_points = p.points;
   uint groups = (p.rows + GROUP_ROWS - 1) / GROUP_ROWS;
   uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
   uint choice = group / groups, column = group % groups * GROUP_ROWS;

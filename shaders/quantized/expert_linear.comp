@@ -43,7 +43,7 @@ layout(constant_id = 7) const uint FACTOR_DTYPE = 1;  // COMBINED
 
 // choices: of all rows, or tiles of sorted rows; with COMBINED, rows. expert: of each. shared_by: choices of one row.
 layout(push_constant, scalar) uniform Push {
-  uvec2 x, w, second, expert, factor, index_errors, y;
+  uvec2 x, w, second, expert, factor, index_errors, y, points;
   uint choices, rows, k, row_bytes, experts, shared_by;
 } p;
 
@@ -107,6 +107,7 @@ void add_products(uint expert, uint first_row, uint base, uint begin, uint step,
 
 void main() {
   if (has_levels(FORMAT)) fill_level_table();
+  grid_points = p.points;
   uint groups = (p.rows + ROWS - 1) / ROWS;
   uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
   uint choice = group / groups, first_row = group % groups * ROWS, thread = gl_LocalInvocationID.x;

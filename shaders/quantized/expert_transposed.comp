@@ -21,7 +21,7 @@ layout(constant_id = 4) const uint Y_WIDTH = 1;  // of stores of y: 4 or 1
 
 // x: [tile_count * TILE, rows]; tiles: i32, the expert of each, -1: none; y: f32 [tile_count * TILE, columns]
 layout(push_constant, scalar) uniform Push {
-  uvec2 x, w, tiles, y;
+  uvec2 x, w, tiles, y, points;
   uint tile_count, rows, columns, row_bytes;
 } p;
 
@@ -29,6 +29,7 @@ shared vec4 weights[STEP][COLUMNS / 4], xs[STEP][TILE / 4];
 
 void main() {
   if (has_levels(FORMAT)) fill_level_table();
+  grid_points = p.points;
   uint groups = (p.columns + COLUMNS - 1) / COLUMNS;
   uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, me = gl_LocalInvocationID.x;
   uint tile = group / groups, first_column = group % groups * COLUMNS;

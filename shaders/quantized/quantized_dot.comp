@@ -16,10 +16,10 @@
 #define SUBGROUPS
 #include "few_rows.glsl"
 
-layout(constant_id = 20) const uint EMITS = 0;             // results are also quantized
-layout(constant_id = 21) const uint NEXT_NORM_DTYPE = 99;  // of p.norm, the weight that multiplies them first
+layout(constant_id = 21) const uint EMITS = 0;             // results are also quantized
+layout(constant_id = 22) const uint NEXT_NORM_DTYPE = 99;  // of p.norm, the weight that multiplies them first
 
-layout(constant_id = 22) const uint WORDS = 0;             // rows of all weights are aligned to four bytes
+layout(constant_id = 23) const uint WORDS = 0;             // rows of all weights are aligned to four bytes
 
 const uint OWN = WEIGHTS * ROWS;  // rows of weights in a set
 #include "unit_products.glsl"
@@ -123,6 +123,7 @@ void emit_quantized(Part part, float result, float next_norm) {
 
 void main() {
   if (any_has_levels()) fill_level_table();
+  grid_points = p.points;
   Part part;
   if (!find_part(part)) return;
   Addends addends = load_addends(part, set_thread());

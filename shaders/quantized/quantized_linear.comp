@@ -128,6 +128,7 @@ void add_products(uint format, uint aligned, uvec2 w, uint n, uint row_bytes, ui
 
 void main() {
   if (any_has_levels()) fill_level_table();
+  grid_points = p.points;
   Part part;
   if (!find_part(part)) return;
   Addends addends = load_addends(part, set_thread());

@@ -18,7 +18,7 @@ layout(constant_id = 3) const uint WIDTH = 1;        // of stores: 4, 2 or 1, or
 layout(constant_id = 4) const uint INDEX_DTYPE = 4;  // 99: all rows, no index
 
 layout(push_constant, scalar) uniform Push {
-  uvec2 blocks, y, index, index_errors, tail;
+  uvec2 blocks, y, index, index_errors, tail, points;
   uint rows, columns, row_bytes, row_size, limit;  // row_size: bytes of a row of y
 } p;
 
@@ -35,6 +35,7 @@ float micro_value(float code, float scale) {
 
 void main() {
   if (has_levels(FORMAT)) fill_level_table();
+  grid_points = p.points;
   uint chunks = (p.columns + 15) / 16;
   uint thread = (gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * 128 + gl_LocalInvocationID.x;
   uint target = thread / chunks, c = thread % chunks, row = target;

@@ -15,7 +15,6 @@
 #include <etna/tensor/quant/internal/block_bytes.h>
 #include <etna/tensor/quant/internal/decode.h>
 #include <etna/tensor/quant/internal/formats.h>
-#include <etna/tensor/quant/internal/grid_formats.h>
 #include <etna/tensor/quant/internal/unquantized_formats.h>
 #include <etna/tensor/shape.h>
 
@@ -31,18 +30,11 @@ constexpr BlockFormat unquantized(std::string_view name, std::uint32_t type, std
 template <typename F>
 constexpr BlockFormat described() {
   constexpr Description d = F::kDescription;
-  BlockFormat format = {d.name,  d.gguf_type,      F::kElements, F::kBytes,        d.tail,          d.largest,
-                        d.holds, d.gguf_file_type, F::kF16,      decode_blocks<F>, encode_blocks<F>};
+  BlockFormat format = {d.name,  d.gguf_type,      F::kElements, F::kBytes,        d.tail, d.largest,
+                        d.holds, d.gguf_file_type, F::kF16,      decode_blocks<F>, nullptr};
+  if constexpr (requires { F::encode; }) format.encode = encode_blocks<F>;
   if constexpr (requires { F::encode_row; }) format.encode_row = F::encode_row;
   return format;
-}
-
-/// Blocks of 256 that are decoded only.
-constexpr BlockFormat decoded(std::string_view name, std::uint32_t type, std::uint32_t file_type, std::size_t bytes,
-                              std::string_view holds, Decode* decode) {
-  // Blocks of IQ1_M have their scale in parts.
-  const F16Fields scale = name == "IQ1_M" ? F16Fields{} : F16Fields{0, -1};
-  return {name, type, 256, bytes, 0, 0, holds, file_type, scale, decode, nullptr};
 }
 
 template <typename... F>
@@ -58,16 +50,6 @@ constexpr auto all_formats(FormatList<F...>) {
       unquantized("I32", 26, kNone, 4, 0, "integers of 32 bits", decode_i32, nullptr),
       unquantized("I64", 27, kNone, 8, 0, "integers of 64 bits", decode_i64, nullptr),
       described<F>()...,
-      decoded("IQ2_XXS", 16, 19, 66, "f16 scale, 8 sub-blocks: 4-bit scales, indices of points and signs",
-              decode_iq2_xxs),
-      decoded("IQ2_XS", 17, 20, 74, "f16 scale, 16 sub-blocks: 4-bit scales, indices of points and signs",
-              decode_iq2_xs),
-      decoded("IQ2_S", 22, 28, 82, "f16 scale, 16 sub-blocks: 4-bit scales, indices of points and signs", decode_iq2_s),
-      decoded("IQ3_XXS", 18, 23, 98, "f16 scale, 8 sub-blocks: 4-bit scales, indices of points and signs",
-              decode_iq3_xxs),
-      decoded("IQ3_S", 21, 26, 110, "f16 scale, 8 sub-blocks: 4-bit scales, indices of points and signs", decode_iq3_s),
-      decoded("IQ1_S", 19, 24, 50, "f16 scale, 8 sub-blocks: 3-bit scales, indices of points", decode_iq1_s),
-      decoded("IQ1_M", 29, 31, 56, "f16 scale in parts, 16 sub-blocks: 3-bit scales, indices of points", decode_iq1_m),
   };
 }
 constexpr auto kFormats = all_formats(BlockFormats());

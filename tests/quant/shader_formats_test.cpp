@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <cstddef>
 #include <fstream>
 #include <regex>
 #include <sstream>
@@ -43,6 +45,11 @@ int returned(const std::string& function, std::string_view name) {
   return std::regex_search(text, found, std::regex("return (\\d+);")) ? std::stoi(found[1]) : 0;
 }
 
+template <typename F>
+constexpr bool kHasSigns = false;
+template <typename F>
+requires(F::kPacking == Packing::points) constexpr bool kHasSigns<F> = F::kSigns;
+
 class ShaderFormats : public testing::Test {
  protected:
   template <typename F>
@@ -54,10 +61,14 @@ class ShaderFormats : public testing::Test {
         numbers_, std::regex("\\b" + std::string(kName) + " = " + std::to_string(F::kDescription.gguf_type) + "\\b")));
     EXPECT_EQ(names(body(glsl_, "bool has_minimum("), kName), F::kMinimums);
     EXPECT_EQ(names(levels_, kName), kHasLevels<F>);
-    const bool is_signed = F::kPacking == Packing::bytes || kHasLevels<F>;
+    const bool has_signs = names(body(glsl_, "bool has_signs("), kName);
+    EXPECT_EQ(has_signs, kHasSigns<F>);
+    const bool is_signed = F::kPacking == Packing::bytes || kHasLevels<F> || kHasSigns<F>;
     EXPECT_EQ(returned(body(glsl_, "uint quant_of_zero("), kName), is_signed ? 0 : F::kZero);
-    EXPECT_EQ(names(body(glsl_, "bool has_signed_quants("), kName) || kHasLevels<F>, is_signed);
-    const std::string decoder = case_of(body(glsl_, "PackedChunk decode_bytes("), kName);
+    EXPECT_EQ(names(body(glsl_, "bool has_signed_quants("), kName) || kHasLevels<F> || has_signs, is_signed);
+    const bool points = F::kPacking == Packing::points;
+    const std::string decoder = points ? case_of(body(grids_, "void decode_points("), kName)
+                                       : case_of(body(glsl_, "PackedChunk decode_bytes("), kName);
     EXPECT_NE(decoder, "") << "no decoder";
     // Blocks of I2_S are multiplied as u32s.
     if (kName != "I2_S") {
@@ -70,6 +81,7 @@ class ShaderFormats : public testing::Test {
   }
 
   const std::string glsl_ = shader_text("lib/quant_blocks.glsl");
+  const std::string grids_ = shader_text("lib/quant_grids.glsl");
   const std::string numbers_ = between(glsl_, "const uint Q_F32", ";");
   const std::string levels_ = between(glsl_, "bool has_levels(", ";");
 };
@@ -88,6 +100,33 @@ TEST_F(ShaderFormats, HaveTheLevelsOfTraits) {
   for (std::sregex_iterator at(list.begin(), list.end(), number); at != std::sregex_iterator(); ++at)
     got.push_back(std::stoi(at->str()));
   EXPECT_EQ(got, wanted);
+}
+
+TEST_F(ShaderFormats, FindPointsWhereTheyLie) {
+  const std::string places = body(grids_, "uint first_point(");
+  EXPECT_EQ(offsetof(GridPoints, iq2_xxs), 0u);
+  EXPECT_EQ(returned(places, "IQ2_XS") * sizeof(std::uint64_t), offsetof(GridPoints, iq2_xs));
+  EXPECT_EQ(returned(places, "IQ2_S") * sizeof(std::uint64_t), offsetof(GridPoints, iq2_s));
+  EXPECT_EQ(returned(places, "IQ1_S") * sizeof(std::uint64_t), offsetof(GridPoints, iq1));
+  EXPECT_EQ(returned(places, "IQ1_M"), returned(places, "IQ1_S"));
+  EXPECT_EQ(returned(places, "IQ3_XXS") * sizeof(std::uint32_t), offsetof(GridPoints, iq3_xxs));
+  EXPECT_EQ(returned(places, "IQ3_S") * sizeof(std::uint32_t), offsetof(GridPoints, iq3_s));
+}
+
+/// Magnitudes, since with_signs() negates bytes as if none were 0.
+TEST_F(ShaderFormats, HavePointsWithoutZeros) {
+  const auto least = [](const auto& points) {
+    unsigned smallest = 255;
+    for (auto point : points)
+      for (std::size_t i = 0; i < sizeof point; ++i, point >>= 8)
+        smallest = std::min(smallest, static_cast<unsigned>(point & 0xff));
+    return smallest;
+  };
+  EXPECT_EQ(least(kGridPoints.iq2_xxs), 8u);
+  EXPECT_EQ(least(kGridPoints.iq2_xs), 8u);
+  EXPECT_EQ(least(kGridPoints.iq2_s), 8u);
+  EXPECT_EQ(least(kGridPoints.iq3_xxs), 4u);
+  EXPECT_EQ(least(kGridPoints.iq3_s), 1u);
 }
 
 TEST_F(ShaderFormats, OfCudaTakeGroupsOfTheSameSize) {

@@ -56,7 +56,7 @@ Pointer BlockMatrix::tail() const {
 
 bool has_gpu_kernel(const quant::BlockFormat& format, std::int64_t columns) {
   const std::int64_t blocks = columns / format.elements;
-  return format.can_quantize() &&
+  return (format.can_quantize() || format.elements > 1) &&
          blocks <= std::numeric_limits<std::uint32_t>::max() / static_cast<std::int64_t>(format.bytes);
 }
 
@@ -97,6 +97,7 @@ void decode_rows(const OpCall& call, const BlockMatrix& table, const Pointer& ta
       kernel.read(Pointer()).write(Pointer());
     }
     kernel.read(tail)
+        .read(table.points(y.device()))
         .u32(count, table.columns, table.row_bytes)
         .u32(y_bytes, table.rows)
         .dispatch(gpu::grid(count * chunks, kQuantizedGpuThreads));

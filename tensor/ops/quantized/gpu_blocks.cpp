@@ -52,7 +52,16 @@ void gemm_by_blocks(const OpCall& call, const Tensor& x, const BlockMatrix& w, c
   const std::int64_t split = std::clamp<std::int64_t>(3 * can.compute_units / tiles, 1, most);
   const gpu::MatrixShape* shape = gemm::coopmat_shape(can, bf16);
   const std::uint32_t first[] = {kGpuBlocksThreads}, last[] = {shape->m, shape->n, shape->k, w.format, w.aligned};
-  gemm::launch_tiled(call, p, {shaders::gemm_blocks_32_bf16, kTileM, kTileN, kStep, 8, first, last}, split);
+  gemm::launch_tiled(call, p,
+                     {.shader = shaders::gemm_blocks_32_bf16,
+                      .tile_m = kTileM,
+                      .tile_n = kTileN,
+                      .step = kStep,
+                      .widest = 8,
+                      .first = first,
+                      .last = last,
+                      .points = w.points(y.device())},
+                     split);
 }
 
 }  // namespace etna::quantized

@@ -53,6 +53,7 @@ void multiply(const OpCall& call, const ExpertKernel& kernel, const Tensor& x, c
       .read(factor)
       .index_errors()
       .write(y)
+      .read(m.points(y.device()))
       .u32(kernel.choices, w.rows, w.columns, m.row_bytes, w.experts, kernel.shared_by)
       .dispatch(gpu::grid(kernel.choices * groups));
 }
@@ -80,7 +81,8 @@ void multiply_on_matrix_units(const OpCall& call, const SortedRows& rows, const 
                       .widest = 8,
                       .first = first,
                       .last = last,
-                      .experts = gpu::pointer(rows.tiles)},
+                      .experts = gpu::pointer(rows.tiles),
+                      .points = m.points(y.device())},
                      1);
 }
 
@@ -141,6 +143,7 @@ void multiply_bytes(const OpCall& call, const DotKernel& kernel, const Tensor& x
       .read(kernel.residual)
       .index_errors()
       .write(y)
+      .read(m.points(y.device()))
       .u32(kernel.choices, w.rows, w.columns, m.row_bytes, w.experts, kernel.shared_by, x_rows)
       .dispatch(gpu::grid(kernel.choices * groups));
 }

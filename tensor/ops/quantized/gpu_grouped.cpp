@@ -85,6 +85,7 @@ void multiply_blocks_transposed(const OpCall& call, const Tensor& x, const Exper
       .read(m.at)
       .read(rows.tiles)
       .write(products)
+      .read(m.points(y.device()))
       .u32(tiles, w.rows, w.columns, m.row_bytes)
       .dispatch(gpu::grid(tiles * groups));
   write_sorted(call, products, rows.slots, summed, y);

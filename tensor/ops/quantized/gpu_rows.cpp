@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <vector>
 
 #include <etna/shaders/shaders.h>
@@ -154,6 +155,13 @@ struct RowsLaunch {
                        [](const BlockMatrix& w) { return (w.at.address | w.row_bytes) % 4 == 0; });
   }
 
+  /// The points of grids, if a weight has them.
+  Pointer points() const {
+    for (const BlockMatrix& weight : weights)
+      if (const Pointer found = weight.points(y.device())) return found;
+    return {};
+  }
+
   void enqueue(const OpCall& call, const gpu::Shader& shader, const GpuRowsTiling& tiling, bool subgroups) const {
     const LinearAttrs& a = attrs;
     const auto& w = weights;
@@ -177,16 +185,16 @@ struct RowsLaunch {
                       : dtype_or_none(norm),
               dtype_or_none(bias))
         .spec(dtype_or_none(residual), gpu::u32(a.gate), gpu::u32(parts), gpu::u32(tiling.chunks))
-        .spec(tiling.sets);
+        .spec(tiling.sets, std::bit_cast<std::uint32_t>(normed ? static_cast<float>(a.eps) : 0.0f));
     if (bytes)
       kernel.spec(quantized.defined(), quantized.defined() ? dtype_or_none(norm) : kGpuRowsNone,
                   rows_are_aligned_to_u32());
     kernel.read(x).write(y).read(bias).read(norm).read(residual);
     for (const BlockMatrix& weight : w) kernel.read(weight.at);
-    kernel.write(quantized).u32(x_rows, k);
+    kernel.write(quantized).read(points()).u32(x_rows, k);
     for (const BlockMatrix& weight : w) kernel.u32(weight.rows);
     for (const BlockMatrix& weight : w) kernel.u32(weight.row_bytes);
-    kernel.f32(static_cast<float>(a.eps)).dispatch(gpu::grid(groups));
+    kernel.dispatch(gpu::grid(groups));
   }
 };
 

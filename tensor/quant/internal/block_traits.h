@@ -19,9 +19,9 @@
 ///   kDescription          the format's row in block_formats()
 ///   kElements, kBytes     of a block (from Block)
 ///   kPacking, kZero, kLast  how quants are packed, the quant of 0 and the largest one
-///   quants_at(run), low(run), high(run), fifth_at(run), kLevels  where a run's quants are; see Packing
+///   quants_at(run), low(run), high(run), fifth_at(run), kLevels, points()  where a run's quants are; see Packing
 ///   kScaleKind, kMinimums, kF16, scales<V>(), small_scales() or scales_per_16<V>()  scales and minimums; see scales.h
-///   encode()              a block from its values and their weights
+///   encode()              a block from its values and their weights; a format without it is only decoded
 ///
 /// All functions that a kernel calls are consteval or force-inlined, so that they are compiled for the instruction set
 /// of their caller.
@@ -48,7 +48,8 @@ enum class Packing {
   nibbles,        ///< 16 bytes from quants_at(run) on: the low nibbles, then the high ones
   nibbles_of_16,  ///< the same in groups of 8 bytes: the low nibbles of each group, then the high ones
   fields,         ///< bits of 32 bytes: low(run), with those of high(run) above them
-  trits           ///< base 3, as in TQ1_0
+  trits,          ///< base 3, as in TQ1_0
+  points          ///< indices into a table: points(block, run); see grid_formats.h
 };
 // Nibbles may each have a fifth bit, in the u32 at fifth_at(run), or be indices into kLevels[16] (plus kZero).
 
@@ -157,8 +158,10 @@ ETNA_INLINE typename V::Quants quants_of(const std::byte* b) {
       return V::template with_high<F, C>(b, bits);
     else
       return bits;
-  } else {
+  } else if constexpr (F::kPacking == Packing::trits) {
     return V::template trits<F, C>(b);
+  } else {
+    return V::template points<F, C>(b);
   }
 }
 

@@ -5,11 +5,12 @@
 /// The points of the formats in grid_formats.h, which are facts of these formats. Internal.
 namespace etna::quant {
 
-extern const std::uint16_t kGrid256[256];    ///< of IQ2_XXS: eight coordinates
-extern const std::uint16_t kGrid512[512];    ///< of IQ2_XS
-extern const std::uint16_t kGrid1024[1024];  ///< of IQ2_S
-extern const std::uint16_t kGrid2048[2048];  ///< of IQ1_S and IQ1_M
-extern const std::uint16_t kQuads256[256];   ///< of IQ3_XXS: four coordinates
-extern const std::uint16_t kQuads512[512];   ///< of IQ3_S
+/// A byte for each coordinate, the first one lowest. Kernels of GPUs read these bytes (shaders/lib/quant_blocks.glsl).
+struct GridPoints {
+  std::uint64_t iq2_xxs[256], iq2_xs[512], iq2_s[1024];  ///< magnitudes
+  std::uint64_t iq1[2048];                               ///< of IQ1_S and IQ1_M: 8 · (coordinate + 1)
+  std::uint32_t iq3_xxs[256], iq3_s[512];                ///< magnitudes
+};
+extern const GridPoints kGridPoints;
 
 }  // namespace etna::quant

@@ -15,6 +15,12 @@ ETNA_INLINE __m256i shifted(__m256i x, int mask) {
   return _mm256_and_si256(_mm256_srli_epi16(x, Shift), _mm256_set1_epi8(static_cast<char>(mask)));
 }
 
+/// (A load of 32 bytes would wait for four stores of 8.)
+ETNA_INLINE __m256i four_u64(const std::uint64_t (&x)[4]) {
+  return _mm256_setr_epi64x(static_cast<long long>(x[0]), static_cast<long long>(x[1]), static_cast<long long>(x[2]),
+                            static_cast<long long>(x[3]));
+}
+
 /// Scales in 256-bit registers, for every x86 with AVX2.
 struct ScalesAvx2 {
   template <typename F>
@@ -96,10 +102,7 @@ struct Avx2 : ScalesAvx2 {
   static ETNA_INLINE Quants by_eights(Quants q) { return _mm256_permute4x64_epi64(q, 0xd8); }
   template <typename F, int Run>
   static ETNA_INLINE Quants with_fifth(const std::byte* b, Quants four) {
-    const __m256i place = _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
-    const __m256i bit = _mm256_set1_epi64x(static_cast<long long>(0x8040201008040201u));
-    const __m256i bytes = _mm256_shuffle_epi8(_mm256_set1_epi32(bits_at<int>(b + F::fifth_at(Run))), place);
-    const __m256i set = _mm256_cmpeq_epi8(_mm256_and_si256(bytes, bit), bit);
+    const __m256i set = bytes_of_bits(bits_at<std::uint32_t>(b + F::fifth_at(Run)));
     return _mm256_or_si256(four, _mm256_and_si256(set, _mm256_set1_epi8(16)));
   }
   template <typename F>
@@ -139,6 +142,14 @@ struct Avx2 : ScalesAvx2 {
                                               _mm256_blend_epi32(times<9>(x), times<27>(x), 0x80), 0xc0);
       return digits(_mm256_blend_epi32(middle, last, 0xf0));
     }
+  }
+  template <typename F, int Run>
+  static ETNA_INLINE Quants points(const std::byte* b) {
+    const auto from = F::points(b, Run);
+    const __m256i eights = four_u64(from.eights);
+    if constexpr (!F::kSigns) return eights;
+    const __m256i negative = bytes_of_bits(from.negative), zero = _mm256_set1_epi8(F::kZero);
+    return _mm256_add_epi8(zero, _mm256_sub_epi8(_mm256_xor_si256(eights, negative), negative));
   }
 
   /// The values of a run are scales · quant - minimums.
@@ -187,6 +198,13 @@ struct Avx2 : ScalesAvx2 {
   }
 
  private:
+  /// A byte of ones for each bit that is set.
+  static ETNA_INLINE __m256i bytes_of_bits(std::uint32_t bits) {
+    const __m256i place = _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
+    const __m256i bit = _mm256_set1_epi64x(static_cast<long long>(0x8040201008040201u));
+    const __m256i bytes = _mm256_shuffle_epi8(_mm256_set1_epi32(static_cast<int>(bits)), place);
+    return _mm256_cmpeq_epi8(_mm256_and_si256(bytes, bit), bit);
+  }
   static ETNA_INLINE void store_twice(__m256 eight, float* to) {
     const __m256 low = _mm256_unpacklo_ps(eight, eight), high = _mm256_unpackhi_ps(eight, eight);
     _mm256_store_ps(to, _mm256_permute2f128_ps(low, high, 0x20));

@@ -117,6 +117,15 @@ struct Avx512 : ScalesAvx2 {
     const __m512i each = _mm512_inserti32x4(first, _mm_set_epi16(27, 27, 9, 9, 3, 3, 1, 1), 3);
     return digits(last, each);
   }
+  template <typename F, int C>
+  static ETNA_INLINE Quants points(const std::byte* b) {
+    const auto first = F::points(b, 2 * C), second = F::points(b, 2 * C + 1);
+    const __m512i eights = joined(four_u64(first.eights), four_u64(second.eights));
+    if constexpr (!F::kSigns) return eights;
+    const __mmask64 negative = first.negative | static_cast<std::uint64_t>(second.negative) << 32;
+    const __m512i zero = _mm512_set1_epi8(F::kZero);
+    return _mm512_mask_sub_epi8(_mm512_add_epi8(zero, eights), negative, zero, eights);
+  }
 
   /// The values of 16 elements are scales · quant - minimums.
   struct Scales {

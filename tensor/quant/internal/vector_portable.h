@@ -109,6 +109,17 @@ struct Portable {
     }
     return q;
   }
+  template <typename F, int Run>
+  static ETNA_INLINE Quants points(const std::byte* b) {
+    const auto from = F::points(b, Run);
+    Quants q;
+    std::memcpy(q.at, from.eights, sizeof q.at);
+    if constexpr (F::kSigns) {
+      for (int i = 0; i < 32; ++i)
+        q.at[i] = static_cast<std::uint8_t>((from.negative >> i & 1u) != 0 ? F::kZero - q.at[i] : F::kZero + q.at[i]);
+    }
+    return q;
+  }
 
   template <typename F>
   static ETNA_INLINE F8 f16s(const std::byte* b) {

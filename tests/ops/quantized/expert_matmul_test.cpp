@@ -176,7 +176,7 @@ TEST_P(ExpertMatmul, DecodesEveryFormatForTransposedProducts) {
   };
   for (const std::string& format :
        tried<std::string>({"Q4_K", "Q8_0", "Q4_0", "F16", "Q6_K", "BF16", "Q4_1", "Q5_0", "MXFP4", "Q5_1", "Q2_K",
-                           "Q3_K", "Q5_K", "IQ4_NL", "IQ4_XS", "TQ1_0", "TQ2_0"},
+                           "Q3_K", "Q5_K", "IQ4_NL", "IQ4_XS", "TQ1_0", "TQ2_0", "IQ2_S", "IQ1_S"},
                           8))
     compare(format, 512, {.transposed = true});
   // Columns that are no multiple of what a workgroup owns.

@@ -60,7 +60,7 @@ TEST_P(ExpertsOnDevice, ComputeEveryFormat) {
       EXPECT_LE(error, bound(rows, format)) << format << ", rows " << rows;
     }
   }
-  for (const std::string format : {"Q5_1", "Q2_K", "IQ4_XS", "TQ1_0"})
+  for (const std::string format : {"Q5_1", "Q2_K", "IQ4_XS", "TQ1_0", "IQ2_S", "IQ3_XXS", "IQ1_M"})
     EXPECT_LE(largest_error(kVulkan, {3, 256, 512, 5, 2}, {format, format, format}), bound(3, format)) << format;
 }
 

@@ -8,14 +8,26 @@
 #include <etna/tensor/ops/quantized/internal/quantized.h>
 #include <etna/tensor/quant/quantized_tensor.h>
 #include <ops/numerics.h>
+#include <quant/random_points.h>
 
 /// Weights in block formats, and what a product with them is in f64.
 namespace etna::quantized {
 
 using numerics::values;
 
-inline QuantizedTensor weight(std::string_view format, std::int64_t rows, std::int64_t columns, unsigned seed = 1) {
-  return quantize(values({rows, columns}, seed, f32), quant::format_named(format));
+inline QuantizedTensor weight(std::string_view name, std::int64_t rows, std::int64_t columns, unsigned seed = 1) {
+  const quant::BlockFormat& format = quant::format_named(name);
+  if (format.can_quantize()) return quantize(values({rows, columns}, seed, f32), format);
+  const std::vector<std::byte> blocks = quant::random_points(format, rows * columns, seed);
+  return {format, {rows, columns}, from_bytes(blocks.data(), {std::ssize(blocks)}, u8)};
+}
+
+/// Formats of weights: all but integers and f64.
+inline std::vector<const quant::BlockFormat*> weight_formats() {
+  std::vector<const quant::BlockFormat*> list;
+  for (const quant::BlockFormat& format : quant::block_formats())
+    if (format.can_quantize() || format.elements > 1) list.push_back(&format);
+  return list;
 }
 
 /// The blocks at an address that is `bytes` behind an aligned one.

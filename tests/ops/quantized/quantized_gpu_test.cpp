@@ -24,14 +24,6 @@ using namespace quantized;
 using numerics::values;
 using quant::BlockFormat;
 
-std::vector<const BlockFormat*> weight_formats() {
-  std::vector<const BlockFormat*> list;
-  for (const BlockFormat& format : quant::block_formats()) {
-    if (format.can_quantize()) list.push_back(&format);
-  }
-  return list;
-}
-
 /// Blocks of random bytes, so that every quant and scale occurs, NaN and infinity too.
 QuantizedTensor random_blocks(const BlockFormat& format, Shape shape, unsigned seed) {
   std::mt19937 bits(seed);
@@ -141,7 +133,7 @@ TEST_P(QuantizedGpu, ReadsBlocksAtEvenAddresses) {
 
 TEST_P(QuantizedGpu, LooksUpRows) {
   const Tensor index = from_vector<std::int64_t>({4, 0, 4, 2, 1, 3}, {2, 3});
-  for (const char* name : {"F16", "Q8_0", "Q4_K", "I2_S"}) {
+  for (const char* name : {"F16", "Q8_0", "Q4_K", "I2_S", "IQ3_S"}) {
     const QuantizedTensor w = random_blocks(quant::format_named(name), {5, 256}, 11);
     expect_same_bits(quantized_embedding(index.to(kVulkan), w.to(kVulkan)), quantized_embedding(index, w), name);
     expect_same_bits(quantized_embedding(index.to(i32).to(kVulkan), w.to(kVulkan), bf16),
@@ -202,7 +194,9 @@ TEST_P(QuantizedGpu, MultipliesWithThreeFormatsAtOnce) {
   const Tensor x = values({2, 256}, 5, f32);
   const LinearOptions options{
       .bias = values({20}, 3, f32), .norm = values({256}, 4, f32), .residual = values({2, 20}, 9, f32)};
-  for (const auto& weights : {mixed, alike}) {
+  const std::vector<QuantizedTensor> points{weight("IQ2_S", 11, 256), weight("Q4_0", 3, 256, 2),
+                                            weight("IQ3_XXS", 6, 256, 3)};
+  for (const auto& weights : {mixed, alike, points}) {
     const auto before = gpu::queue_stats(kVulkan).dispatches;
     const Tensor y = fused_linear(x.to(kVulkan), on_gpu(weights), on_gpu(options));
     EXPECT_EQ(gpu::queue_stats(kVulkan).dispatches - before, 1u);
@@ -417,6 +411,21 @@ TEST_P(QuantizedGpu, GivesTheBitsOfEagerWhenCaptured) {
       EXPECT_EQ(layer(index).to_vector<float>(), eager);
       vulkan::set_barriers_everywhere(false);
     }
+  }
+}
+
+/// The table of points is uploaded when it is first needed, which may be while a step is captured.
+TEST_P(QuantizedGpu, UploadsPointsOutsideOfCapturedSteps) {
+  const QuantizedTensor w = weight("IQ2_XS", 9, 256), there = w.to(kVulkan);
+  const Tensor x = values({2, 256}, 5, f32).to(kVulkan);
+  std::int64_t calls = 0;
+  auto step = capture([&](const Tensor& given) { return ++calls == 1 ? given : matmul(given, dequantize(there).t()); },
+                      {.device = kVulkan});
+  step(x);
+  const std::vector<float> wanted = matmul(x.to(kCPU), dequantize(w).t()).to_vector<float>();
+  for (std::int64_t turn = 0; turn < 3; ++turn) {
+    const std::vector<float> got = step(x).to_vector<float>();
+    for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], wanted[i], 1e-4) << turn;
   }
 }
 

@@ -35,8 +35,12 @@ void launch_tiled(const OpCall& call, const GemmParams& p, const TiledShader& ke
       .read(p.b.at)
       .arguments(split ? partial_sum_arguments(partial, p.n) : epilogue_arguments(p))
       .u32(p.m, p.n, p.k, p.a.leading, p.b.leading)
-      .u32(p.a.strides[0], p.a.strides[1], p.b.strides[0], p.b.strides[1])
-      .u32(p.inner, matrices, k_per_split);
+      .u32(p.a.strides[0], p.a.strides[1]);
+  if (kernel.points)
+    launch.read(kernel.points);
+  else
+    launch.u32(p.b.strides[0], p.b.strides[1]);
+  launch.u32(p.inner, matrices, k_per_split);
   if (kernel.experts) launch.read(kernel.experts);
   launch.dispatch(gpu::grid(tiles * matrices * split_k));
   if (split) add_split_k(call, p, partial, split_k);

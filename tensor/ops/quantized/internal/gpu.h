@@ -21,9 +21,11 @@ struct BlockMatrix {
   BlockMatrix from(std::int64_t row) const;
   /// The tensor's scale after all blocks, or null.
   Pointer tail() const;
+  /// The points of grids on the device, or null for a format without them.
+  Pointer points(Device device) const;
 };
 
-/// Whether GPU kernels support a format: not integers, f64, or rows of 4 GiB or more.
+/// Whether GPU kernels support a format: not plain integers, f64, or rows of 4 GiB or more.
 bool has_gpu_kernel(const quant::BlockFormat& format, std::int64_t columns);
 /// @param format must satisfy has_gpu_kernel()
 BlockMatrix block_matrix(const quant::BlockFormat& format, const Tensor& blocks, std::int64_t rows,

@@ -14,6 +14,7 @@ struct TiledShader {
   Pointer experts = {};  ///< i32, of each tile of rows; null: b is one matrix
   /// `experts` holds each one's first step of k and the one after its last; the batch are experts.
   bool k_by_expert = false;
+  Pointer points = {};  ///< of grids, in the place of the strides of the only b, which is in blocks; null: none
 };
 
 /// The matrix shape that lib/gemm_matrix.glsl uses for operands of f16 or bf16; null if the device has none.
