@@ -16,10 +16,12 @@
 namespace etna::models {
 namespace {
 
+/// @param as_is whether the matrix is written as it is if it has the format
 const quant::BlockFormat& format_for(const quant::BlockFormat& own, const quant::BlockFormat* wanted,
-                                     const Shape& shape) {
+                                     const Shape& shape, bool as_is) {
   const quant::BlockFormat& format = wanted == nullptr ? own : *wanted;
-  return io::gguf_can_hold(format, shape) ? format : quant::format_named("F16");
+  const bool fits = io::gguf_can_hold(format, shape) && (as_is || format.can_quantize());
+  return fits ? format : quant::format_named("F16");
 }
 
 /// Two matrices with the same heads, one below the other, as one whose heads have rows of both.
@@ -355,10 +357,11 @@ void GgufTensors::matrix(const std::string& name, const std::vector<const Projec
   if (options.shape.rank() > 0) shape = options.shape;
   const QuantizedTensor first = layers[0]->blocks();
   const bool keeps = options.factor.defined() && format_ == nullptr && first.format().elements == 1;
-  const quant::BlockFormat& format = keeps ? quant::format_named("F32") : format_for(first.format(), format_, shape);
-  const std::string to_name = file_name(name, ".weight", options.is_file_name);
   const Change turn = turn_of(name);
   const bool as_is = layers.size() == 1 && !turn && !options.change && !options.factor.defined();
+  const quant::BlockFormat& format =
+      keeps ? quant::format_named("F32") : format_for(first.format(), format_, shape, as_is);
+  const std::string to_name = file_name(name, ".weight", options.is_file_name);
   parts_.push_back(
       {to_name, &format, shape, [=, &format, change = options.change, factor = options.factor](io::GgufWriter& to) {
          std::vector<Tensor> all;

@@ -156,17 +156,14 @@ Matrix StoredWeights::matrix_at(const StoredPlace& place, const std::string& nam
                                   str(stored.shape), str(wanted)));
   }
   const quant::BlockFormat& format = *stored.format;
-  // Blocks that are decoded only become 16-bit values.
-  const bool decodes_only = !format.can_quantize() && format.elements > 1;
-  if (!format.can_quantize() && !decodes_only)
+  if (!format.can_quantize() && format.elements == 1)
     throw FormatError(fmt::format(
         "{}: tensor '{}' has format {}, which cannot hold weights; wanted F32, F16, BF16 or a quantized format", file_,
         place.name, format.name));
   const bool whole = stored.shape[0] == own.size && part.columns.size == columns && !place.transposed;
   const std::optional<double> factor = factor_of ? factor_of(place.name) : std::nullopt;
   const bool rounds = rounds_to_ternary && name.starts_with("blocks.");
-  const bool decoded =
-      decodes_only || placement_.trainable || factor || rounds || place.transposed || (!whole && format.tail != 0);
+  const bool decoded = placement_.trainable || factor || rounds || place.transposed || (!whole && format.tail != 0);
   if (!decoded) return blocks_at(place, name, stored, part, own);
   Tensor values = empty(stored.shape);
   quant::dequantize(format, stored.span(), values.mutable_data<float>(), values.numel());
@@ -176,7 +173,6 @@ Matrix StoredWeights::matrix_at(const StoredPlace& place, const std::string& nam
   if (rounds) values = ternary(values);
   values = values.slice(0, own.begin, own.end()).slice(1, part.columns.begin, part.columns.end()).contiguous();
   if (placement_.trainable) return {(whole ? values : values.clone()).to(device_of(name)), {}};
-  if (decodes_only) values = values.to(f16);
   return {{}, QuantizedTensor::unquantized(values.to(device_of(name)))};
 }
 
