@@ -156,8 +156,8 @@ Generator::Id Generator::read_whole(std::span<const std::int32_t> prompt, const 
   return sequence;
 }
 
-/// Tokens of a prompt's next chunk. One ends with the last block that others may reuse: where layers keep a state, it is
-/// kept there, and the number of a chunk's rows may choose kernels, so that what is behind has the same bits whether
+/// Tokens of a prompt's next chunk. One ends with the last block that others may reuse: where layers keep a state, it
+/// is kept there, and the number of a chunk's rows may choose kernels, so that what is behind has the same bits whether
 /// the blocks before it were read or found.
 std::int64_t Generator::next_chunk(const Slot& slot) const {
   const PromptImages* images = slot.options.images.get();
