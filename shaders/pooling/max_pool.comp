@@ -41,12 +41,15 @@ struct Window {
 layout(push_constant, scalar) uniform Push {
   uvec2 x, y, indices;  // BACK: x holds the values of the windows
   uint n, inner;
-  ivec2 sizes[3];  // of an axis of x and of y
+  int sizes[6];  // of each axis of x, then of y
 } p;
 
-Window axis_0() { return Window(p.sizes[0].x, p.sizes[0].y, KERNEL_0, STRIDE_0, PADDING_0, DILATION_0); }
-Window axis_1() { return Window(p.sizes[1].x, p.sizes[1].y, KERNEL_1, STRIDE_1, PADDING_1, DILATION_1); }
-Window axis_2() { return Window(p.sizes[2].x, p.sizes[2].y, KERNEL_2, STRIDE_2, PADDING_2, DILATION_2); }
+int from_size(uint axis) { return p.sizes[2 * axis]; }
+int to_size(uint axis) { return p.sizes[2 * axis + 1]; }
+
+Window axis_0() { return Window(from_size(0), to_size(0), KERNEL_0, STRIDE_0, PADDING_0, DILATION_0); }
+Window axis_1() { return Window(from_size(1), to_size(1), KERNEL_1, STRIDE_1, PADDING_1, DILATION_1); }
+Window axis_2() { return Window(from_size(2), to_size(2), KERNEL_2, STRIDE_2, PADDING_2, DILATION_2); }
 
 // i as a position between the inner elements, whose number `inner` becomes.
 uint without_inner(uint i, out uint inner) {
@@ -65,7 +68,7 @@ ivec2 windows_of(Window w, int i) {
 void main() {
   uint i = (gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * 256 + gl_LocalInvocationID.x;
   if (i >= p.n) return;
-  uvec3 from_sizes = uvec3(p.sizes[0].x, p.sizes[1].x, p.sizes[2].x);
+  uvec3 from_sizes = uvec3(from_size(0), from_size(1), from_size(2));
   uint inner, rest = without_inner(i, inner), rows = rest / from_sizes.z, w_at = rest - rows * from_sizes.z,
               planes = rows / from_sizes.y, h_at = rows - planes * from_sizes.y, outer = planes / from_sizes.x,
               d_at = planes - outer * from_sizes.x, at = (d_at * from_sizes.y + h_at) * from_sizes.z + w_at;
@@ -74,7 +77,7 @@ void main() {
   float sum = 0.0;
   for (int d = ds.x; d < ds.y; ++d) {
     for (int h = hs.x; h < hs.y; ++h) {
-      uint row = ((outer * uint(p.sizes[0].y) + uint(d)) * uint(p.sizes[1].y) + uint(h)) * uint(p.sizes[2].y);
+      uint row = ((outer * uint(to_size(0)) + uint(d)) * uint(to_size(1)) + uint(h)) * uint(to_size(2));
       for (int w = ws.x; w < ws.y; ++w) {
         uint from = (row + uint(w)) * p.inner + inner;
         if (uint(BufferI32(p.indices).v[from]) != at) continue;
@@ -97,14 +100,14 @@ void main() {
   uint i = (gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * 256 + gl_LocalInvocationID.x;
   if (i >= p.n) return;
   uint inner, rest = without_inner(i, inner);
-  int w = int(rest % uint(p.sizes[2].y));
-  rest /= uint(p.sizes[2].y);
-  int h = int(rest % uint(p.sizes[1].y));
-  rest /= uint(p.sizes[1].y);
-  int d = int(rest % uint(p.sizes[0].y));
-  uint outer = rest / uint(p.sizes[0].y);
-  int width = p.sizes[2].x, height = p.sizes[1].x;
-  uint base = outer * uint(p.sizes[0].x * height * width);
+  int w = int(rest % uint(to_size(2)));
+  rest /= uint(to_size(2));
+  int h = int(rest % uint(to_size(1)));
+  rest /= uint(to_size(1));
+  int d = int(rest % uint(to_size(0)));
+  uint outer = rest / uint(to_size(0));
+  int width = from_size(2), height = from_size(1);
+  uint base = outer * uint(from_size(0) * height * width);
   ivec3 ds = window_of(axis_0(), d), hs = window_of(axis_1(), h), ws = window_of(axis_2(), w);
   float best = uintBitsToFloat(0xff800000u);
   int where = (ds.x * height + hs.x) * width + ws.x;

@@ -18,7 +18,7 @@
 namespace etna::models {
 namespace {
 
-constexpr std::int64_t kExperts = 4, kWidth = 32, kExpertWidth = 48;
+constexpr std::int64_t kVisionExperts = 4, kWidth = 32, kExpertWidth = 48;
 
 /// A dense layer's matrix with rows of zeros behind it.
 Tensor with_zeros(const Tensor& rows) {
@@ -28,7 +28,7 @@ Tensor with_zeros(const Tensor& rows) {
 /// The same matrix for each expert. @param rows [out, in] @param by_row as [experts, out, in], else [experts, in, out]
 Tensor of_all_experts(const Tensor& rows, bool by_row) {
   const Tensor one = by_row ? rows : rows.t();
-  return one.unsqueeze(0).expand({kExperts, one.size(0), one.size(1)}).contiguous().to(bf16);
+  return one.unsqueeze(0).expand({kVisionExperts, one.size(0), one.size(1)}).contiguous().to(bf16);
 }
 
 /// Writes the folder of a model with experts in the place of the fixture's feed-forward layers.
@@ -39,7 +39,7 @@ void write_experts(const VisionFixture& dense, const std::filesystem::path& fold
   config["model_type"] = "qwen3_vl_moe";
   nlohmann::json& text = config["text_config"];
   text["model_type"] = "qwen3_vl_moe_text";
-  text["num_experts"] = kExperts;
+  text["num_experts"] = kVisionExperts;
   text["num_experts_per_tok"] = 2;
   text["moe_intermediate_size"] = kExpertWidth;
   text["decoder_sparse_step"] = 1;
@@ -60,7 +60,7 @@ void write_experts(const VisionFixture& dense, const std::filesystem::path& fold
     if (name.ends_with("gate_proj.weight")) {
       const Tensor both = cat({with_zeros(values), with_zeros(all.at(block + "up_proj.weight"))}, 0);
       written.emplace_back(block + "experts.gate_up_proj", of_all_experts(both, by_row));
-      written.emplace_back(block + "gate.weight", randn({kExperts, kWidth}).to(bf16));
+      written.emplace_back(block + "gate.weight", randn({kVisionExperts, kWidth}).to(bf16));
     } else if (name.ends_with("down_proj.weight")) {
       written.emplace_back(block + "experts.down_proj", of_all_experts(with_zeros(values.t()).t(), by_row));
     }
@@ -85,7 +85,7 @@ TEST(VisionExperts, OfTheDenseLayerGiveItsLogits) {
     const std::filesystem::path path = folder / (by_row ? "rows" : "columns");
     write_experts(fixture, path, by_row);
     const Model model = load_model(path, {.trainable = true});
-    EXPECT_EQ(model.decoder->config.experts.count, kExperts);
+    EXPECT_EQ(model.decoder->config.experts.count, kVisionExperts);
     EXPECT_EQ(model.decoder->config.rope.pairs_by_place, dense.decoder->config.rope.pairs_by_place);
     save_gguf_model(folder / "model.gguf", *model.decoder, nullptr);
     const Model from_gguf = load_model(folder / "model.gguf", {.trainable = true});
@@ -107,8 +107,9 @@ TEST(VisionExperts, OfOtherShapesAreRefused) {
   write_experts(fixture, folder / "model", false);
   std::map<std::string, Tensor> all = load_safetensors(folder / "model" / "model.safetensors");
   const std::string name = "model.language_model.layers.1.mlp.experts.gate_up_proj";
-  for (const Tensor& bad : {zeros({kExperts, kWidth, 2 * kExpertWidth + 1}), zeros({kExperts - 1, kWidth, 96}),
-                            zeros({kWidth, 96}), zeros({kExperts, 31, 96})}) {
+  for (const Tensor& bad :
+       {zeros({kVisionExperts, kWidth, 2 * kExpertWidth + 1}), zeros({kVisionExperts - 1, kWidth, 96}),
+        zeros({kWidth, 96}), zeros({kVisionExperts, 31, 96})}) {
     all.at(name) = bad;
     save_safetensors(folder / "model" / "model.safetensors", all);
     EXPECT_THAT(message_of([&] { load_model(folder / "model"); }), testing::HasSubstr(name)) << str(bad.shape());

@@ -158,7 +158,7 @@ for (const whole of [1, 0]) {
       width,
       blocks,
       chunks,
-      window: 0,
+      limit: 0,
       span,
       scale,
       softcap: 0,

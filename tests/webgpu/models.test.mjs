@@ -321,7 +321,7 @@ test('narrow_scaled, normed_rows and quantized_gate', async () => {
     gated = gpu.empty('f32', 12);
   await gpu.run('quantized_gate', {
     spec: { GATE: ACTIVATION.silu },
-    args: { halves: gpu.f32(halves), y: gated, rows: 2, n: 6 },
+    args: { gate_and_up: gpu.f32(halves), y: gated, rows: 2, n: 6 },
   });
   close(
     await gpu.read(gated),

@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { ACTIVATION, close, from_f16, open, random, range, to_f16 } from './harness.mjs';
 
 const sum = (x) => x.reduce((a, b) => a + b, 0);
+const bits_of = (x) => new Uint32Array(new Float32Array([x]).buffer)[0];
 
 // Blocks of random bytes with sane scales, and their values.
 const FORMATS = {
@@ -179,7 +180,15 @@ test('quantized_linear_shared of f32 with a norm, silu gate and residual', async
     y = gpu.empty('f32', n),
     plain = Object.fromEntries([0, 1, 2].map((i) => [`ALIGNED_${i}`, 16]));
   await gpu.run('quantized_linear_shared', {
-    spec: { THREADS: 32, PARTS: 32, NORM_DTYPE: 1, RESIDUAL_DTYPE: 1, GATE: ACTIVATION.silu, ...plain },
+    spec: {
+      THREADS: 32,
+      PARTS: 32,
+      NORM_DTYPE: 1,
+      RESIDUAL_DTYPE: 1,
+      GATE: ACTIVATION.silu,
+      EPS: bits_of(1e-5),
+      ...plain,
+    },
     args: {
       x: gpu.f32(x),
       y,
@@ -194,7 +203,6 @@ test('quantized_linear_shared of f32 with a norm, silu gate and residual', async
       bytes0: 4 * k,
       bytes1: 4 * k,
       bytes2: 4 * k,
-      eps: 1e-5,
     },
     groups: [n],
   });

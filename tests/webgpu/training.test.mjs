@@ -208,10 +208,9 @@ test('max_pool and its gradient', async () => {
     x = random(36),
     y = gpu.empty('f32', 9),
     indices = gpu.empty('i32', 9);
-  const one = [1, 1, 1, 1, 0, 1],
-    two = [6, 3, 2, 2, 0, 1],
-    axes = [...one, ...two, ...two];
-  await gpu.run('max_pool', { args: { x: gpu.f32(x), y, indices, n: 9, inner: 1, axes } });
+  const spec = { KERNEL_1: 2, STRIDE_1: 2, KERNEL_2: 2, STRIDE_2: 2 },
+    sizes = [1, 1, size, 3, size, 3];
+  await gpu.run('max_pool', { spec, args: { x: gpu.f32(x), y, indices, n: 9, inner: 1, sizes } });
   const at = range(9).map(
     (i) =>
       [0, 1, size, size + 1]
@@ -226,7 +225,7 @@ test('max_pool and its gradient', async () => {
   );
   close(await gpu.read(indices), at, 0, 0);
   const dx = gpu.empty('f32', 36);
-  await gpu.run('max_pool_back', { args: { x: y, y: dx, indices, n: 36, inner: 1, axes } });
+  await gpu.run('max_pool_back', { spec, args: { x: y, y: dx, indices, n: 36, inner: 1, sizes } });
   close(
     await gpu.read(dx),
     x.map((v, i) => (at.includes(i) ? v : 0)),
