@@ -1,6 +1,8 @@
 #include <filesystem>
 #include <fstream>
+#include <utility>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,8 +23,8 @@ namespace {
 constexpr std::int64_t kVisionExperts = 4, kWidth = 32, kExpertWidth = 48;
 
 /// A dense layer's matrix with rows of zeros behind it.
-Tensor with_zeros(const Tensor& rows) {
-  return cat({rows.to(f32), zeros({kExpertWidth - rows.size(0), rows.size(1)})}, 0);
+Tensor with_zeros(const Tensor& rows, std::int64_t width) {
+  return cat({rows.to(f32), zeros({width - rows.size(0), rows.size(1)})}, 0);
 }
 
 /// The same matrix for each expert. @param rows [out, in] @param by_row as [experts, out, in], else [experts, in, out]
@@ -32,7 +34,8 @@ Tensor of_all_experts(const Tensor& rows, bool by_row) {
 }
 
 /// Writes the folder of a model with experts in the place of the fixture's feed-forward layers.
-void write_experts(const VisionFixture& dense, const std::filesystem::path& folder, bool by_row) {
+void write_experts(const VisionFixture& dense, const std::filesystem::path& folder, bool by_row,
+                   std::int64_t width = kExpertWidth) {
   std::filesystem::create_directory(folder);
   nlohmann::json config;
   std::ifstream(dense.folder / "config.json") >> config;
@@ -41,7 +44,7 @@ void write_experts(const VisionFixture& dense, const std::filesystem::path& fold
   text["model_type"] = "qwen3_vl_moe_text";
   text["num_experts"] = kVisionExperts;
   text["num_experts_per_tok"] = 2;
-  text["moe_intermediate_size"] = kExpertWidth;
+  text["moe_intermediate_size"] = width;
   text["decoder_sparse_step"] = 1;
   text["mlp_only_layers"] = nlohmann::json::array();
   text["norm_topk_prob"] = true;
@@ -58,11 +61,11 @@ void write_experts(const VisionFixture& dense, const std::filesystem::path& fold
     }
     const std::string block = name.substr(0, at + 5);
     if (name.ends_with("gate_proj.weight")) {
-      const Tensor both = cat({with_zeros(values), with_zeros(all.at(block + "up_proj.weight"))}, 0);
+      const Tensor both = cat({with_zeros(values, width), with_zeros(all.at(block + "up_proj.weight"), width)}, 0);
       written.emplace_back(block + "experts.gate_up_proj", of_all_experts(both, by_row));
       written.emplace_back(block + "gate.weight", randn({kVisionExperts, kWidth}).to(bf16));
     } else if (name.ends_with("down_proj.weight")) {
-      written.emplace_back(block + "experts.down_proj", of_all_experts(with_zeros(values.t()).t(), by_row));
+      written.emplace_back(block + "experts.down_proj", of_all_experts(with_zeros(values.t(), width).t(), by_row));
     }
   }
   save_safetensors(folder / "model.safetensors", written);
@@ -81,9 +84,10 @@ TEST(VisionExperts, OfTheDenseLayerGiveItsLogits) {
   const std::vector<std::int32_t> tokens(static_cast<std::size_t>(images.images[0].rows.size(0)) + 9, 5);
   const Tensor logits = wanted.logits(tokens, -1, &images), of_text = wanted.logits(tokens);
   EXPECT_GT(abs(logits - of_text).max().item<double>(), 1e-2);
-  for (const bool by_row : {false, true}) {
-    const std::filesystem::path path = folder / (by_row ? "rows" : "columns");
-    write_experts(fixture, path, by_row);
+  // The last ones have square matrices of values.
+  for (const auto& [by_row, width] : {std::pair{false, kExpertWidth}, {true, kExpertWidth}, {true, kWidth}}) {
+    const std::filesystem::path path = folder / fmt::format("{} {}", by_row ? "rows" : "columns", width);
+    write_experts(fixture, path, by_row, width);
     const Model model = load_model(path, {.trainable = true});
     EXPECT_EQ(model.decoder->config.experts.count, kVisionExperts);
     EXPECT_EQ(model.decoder->config.rope.pairs_by_place, dense.decoder->config.rope.pairs_by_place);
