@@ -1,47 +1,16 @@
 #include <etna/serve/internal/image_fields.h>
 
-#include <array>
-#include <cstdint>
 #include <optional>
 #include <string_view>
 
 #include <fmt/format.h>
 
+#include <etna/data/internal/base64.h>
 #include <etna/serve/api_error.h>
 #include <etna/serve/service.h>
 
 namespace etna::serve {
 namespace {
-
-/// The number that each character of Base64 (RFC 4648) stands for; -1: none.
-constexpr std::array<std::int8_t, 256> kBase64 = [] {
-  std::array<std::int8_t, 256> numbers{};
-  numbers.fill(-1);
-  std::int8_t next = 0;
-  for (const char c : std::string_view("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"))
-    numbers[static_cast<unsigned char>(c)] = next++;
-  return numbers;
-}();
-
-/// The bytes of a text in Base64, whose padding may be left out; nullopt for another text.
-std::optional<std::string> from_base64(std::string_view text) {
-  for (int i = 0; i < 2 && text.size() % 4 != 1 && text.ends_with('='); ++i) text.remove_suffix(1);
-  if (text.size() % 4 == 1) return std::nullopt;
-  std::string bytes;
-  bytes.reserve(text.size() / 4 * 3 + 2);
-  std::uint32_t bits = 0;
-  int count = 0;
-  for (const char c : text) {
-    const std::int8_t number = kBase64[static_cast<unsigned char>(c)];
-    if (number < 0) return std::nullopt;
-    bits = bits << 6 | static_cast<std::uint32_t>(number);
-    count += 6;
-    if (count < 8) continue;
-    count -= 8;
-    bytes += static_cast<char>(bits >> count & 255);
-  }
-  return bytes;
-}
 
 void require_known_type(std::string_view type, const std::string& path) {
   if (type == "image/png" || type == "image/jpeg" || type == "image/jpg") return;
@@ -51,7 +20,7 @@ void require_known_type(std::string_view type, const std::string& path) {
 }
 
 std::string add_image(std::string_view base64, const std::string& path, ChatImages& images) {
-  std::optional<std::string> file = from_base64(base64);
+  std::optional<std::string> file = data::from_base64(base64);
   if (!file || file->empty())
     throw bad_request(path,
                       fmt::format("{} has no image in Base64: wanted its characters alone, without spaces", path));

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <etna/data/internal/base64.h>
 #include <etna/data/internal/utf8_character.h>
 #include <etna/data/tokenizers/internal/json/json_steps.h>
 #include <etna/data/tokenizers/internal/splits/regex_splitter.h>
@@ -12,33 +13,12 @@ namespace {
 
 using Normalize = TokenizerPlan::Normalize;
 
-std::string from_base64(const JsonPart& part, const std::string& text) {
-  std::string out;
-  std::uint32_t bits = 0;
-  int have = 0;
-  for (const char c : text) {
-    int value = -1;
-    if (c >= 'A' && c <= 'Z') value = c - 'A';
-    if (c >= 'a' && c <= 'z') value = c - 'a' + 26;
-    if (c >= '0' && c <= '9') value = c - '0' + 52;
-    if (c == '+') value = 62;
-    if (c == '/') value = 63;
-    if (c == '=') break;
-    if (value < 0) part.refuse("has a precompiled_charsmap that is not base64");
-    bits = bits << 6 | static_cast<std::uint32_t>(value);
-    have += 6;
-    if (have < 8) continue;
-    have -= 8;
-    out += static_cast<char>(static_cast<unsigned char>(bits >> have & 0xFF));
-  }
-  return out;
-}
-
 /// Applies SentencePiece's rules as Hugging Face's tokenizers do, per grapheme cluster: if rules match a prefix of a
 /// cluster of fewer than six bytes, the shortest such rule replaces the whole cluster.
 Normalize precompiled(const JsonPart& part) {
-  const auto rules =
-      std::make_shared<const Charsmap>(from_base64(part, part.text("precompiled_charsmap")), part.name());
+  const std::optional<std::string> bytes = from_base64(part.text("precompiled_charsmap"));
+  if (!bytes) part.refuse("has a precompiled_charsmap that is not base64");
+  const auto rules = std::make_shared<const Charsmap>(*bytes, part.name());
   const auto clusters = std::make_shared<const RegexSplitter>("\\X", part.name());
   return [rules, clusters](std::string_view text) {
     std::string out;
