@@ -62,7 +62,7 @@ std::vector<std::int32_t> some_tokens(std::int64_t count, std::int64_t vocabular
 Speed measure(ModelBenchOptions options, const std::string& device, const training::Interrupt& interrupt) {
   options.device = device;
   if (options.context == 0) options.context = options.prompt + options.tokens + kProfiled + 1;
-  LoadedModel model = open_model(options, options.sequences);
+  LoadedModel model = open_model(options, options.sequences, false);
   if (!leads(model)) return {};
   if (options.prompt > model.room()) {
     throw std::invalid_argument(
@@ -79,7 +79,6 @@ Speed measure(ModelBenchOptions options, const std::string& device, const traini
     while (!interrupt.requested() && !generator.step().empty()) {}
     for (const models::Generator::Id id : ids) generator.leave(id);
     models::GenerationTimes took = generator.times();
-    generator.forget_prefixes();
     took.prompt_tokens -= before.prompt_tokens, took.tokens -= before.tokens;
     took.guessed -= before.guessed, took.guessed_right -= before.guessed_right;
     took.prompt_seconds -= before.prompt_seconds, took.decode_seconds -= before.decode_seconds;

@@ -97,8 +97,9 @@ std::vector<FilePath> models_of(const ModelOptions& options);
 Device device_of(const ModelOptions& options);
 /// Of a tokenizer's own file, or of a model that has one. @throws FormatError
 std::shared_ptr<const data::Tokenizer> open_tokenizer(const std::filesystem::path& path);
+/// @param reuse_prefixes whether prompts may begin with blocks of earlier ones, for which each is read in two chunks
 /// @throws FormatError, DeviceError
-LoadedModel open_model(const ModelOptions& options, std::int64_t slots = 1);
+LoadedModel open_model(const ModelOptions& options, std::int64_t slots = 1, bool reuse_prefixes = true);
 /// "120 of 160 guesses were right"; empty where nothing was guessed.
 std::string guesses_line(const models::GenerationTimes& times);
 /// @throws FormatError if the model came without a tokenizer

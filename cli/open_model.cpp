@@ -87,7 +87,7 @@ std::int64_t place_layers(const ModelOptions& options, const models::ModelSplit&
 }
 
 /// The model, or the part of it that this rank has.
-LoadedModel open_own_model(const ModelOptions& options, std::int64_t slots) {
+LoadedModel open_own_model(const ModelOptions& options, std::int64_t slots, bool reuse_prefixes) {
   const auto begin = std::chrono::steady_clock::now();
   LoadedModel loaded;
   loaded.device = device_of(options);
@@ -134,7 +134,8 @@ LoadedModel open_own_model(const ModelOptions& options, std::int64_t slots) {
                                                       .mtp = options.mtp(),
                                                       .all_slots = options.all_slots,
                                                       .cache = {.tokens = slots == 1 ? context : blocks * kCacheBlock,
-                                                                .dtype = cache_dtype(options.cache)}});
+                                                                .dtype = cache_dtype(options.cache),
+                                                                .reuse_prefixes = reuse_prefixes}});
   loaded.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return loaded;
 }
@@ -186,8 +187,8 @@ std::shared_ptr<const data::Tokenizer> open_tokenizer(const fs::path& path) {
   return tokenizer;
 }
 
-LoadedModel open_model(const ModelOptions& options, std::int64_t slots) {
-  return on_all_ranks([&] { return open_own_model(options, slots); });
+LoadedModel open_model(const ModelOptions& options, std::int64_t slots, bool reuse_prefixes) {
+  return on_all_ranks([&] { return open_own_model(options, slots, reuse_prefixes); });
 }
 
 std::int64_t LoadedModel::room() const {

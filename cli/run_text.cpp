@@ -52,7 +52,7 @@ int run_text(const TextOptions& options) try {
   if (receipt && !form.file().empty()) receipt->file("form", form.file());
   Pictures pictures(options);
   if (receipt) add_image_files(*receipt, options);
-  LoadedModel model = open_model(options);
+  LoadedModel model = open_model(options, 1, false);
   if (!leads(model)) return 0;
   const data::Tokenizer& tokenizer = tokenizer_of(model, options.model);
   pictures.open(model);
