@@ -12,7 +12,7 @@ namespace {
 std::pair<Shape, Shape> state_shapes(const DecoderConfig& config, MixerKind mixer, std::int64_t rows) {
   const StateConfig& s = config.state;
   const bool alone = mixer == MixerKind::convolution;
-  return {Shape{rows, s.kernel - 1, config.state_channels(mixer)},
+  return {Shape{rows, s.kernel, config.state_channels(mixer)},
           alone ? Shape{0} : Shape{rows, s.heads, s.key_size, s.value_size}};
 }
 

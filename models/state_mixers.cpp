@@ -91,13 +91,15 @@ Tensor DeltaMixer::attend(const Tensor& rows, const Tensor& decay_rows, const Te
                           const StatePlaces& places) const {
   const StateConfig& s = config_.state;
   const std::int64_t keys = s.key_rows(), all = 2 * keys + s.value_rows();
+  const DeltaForm form{true, s.tiled, step_bias, log_decay};
+  if (rows.size(1) == 1 && places.memory.state.defined() && !kernel.bias.defined())
+    return delta_net_step(rows, kernel.weight, decay_rows, beta_rows, places.inputs.state, places.memory, form);
   const Tensor mixed = kernel.forward(rows, true, places.inputs);
   const auto heads_of = [&](std::int64_t begin, std::int64_t end, std::int64_t heads) {
     return mixed.slice(-1, begin, end).reshape({rows.size(0), rows.size(1), heads, -1});
   };
   return gated_delta_rule(heads_of(0, keys, s.key_heads), heads_of(keys, 2 * keys, s.key_heads),
-                          heads_of(2 * keys, all, s.heads), decay_rows, beta_rows, places.memory,
-                          {true, s.tiled, step_bias, log_decay});
+                          heads_of(2 * keys, all, s.heads), decay_rows, beta_rows, places.memory, form);
 }
 
 void DeltaMixer::take_up_held(const DecoderCache& cache) const {

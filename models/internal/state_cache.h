@@ -11,7 +11,7 @@ namespace etna::models {
 
 /// What a layer keeps of what a sequence has read, in rows for several sequences.
 struct LayerState {
-  Tensor inputs;  ///< [S, kernel - 1, channels] f32: the convolution's last inputs; undefined where nothing is kept
+  Tensor inputs;  ///< [S, kernel, channels] f32: the convolution's last inputs; undefined where nothing is kept
   Tensor memory;  ///< [S, heads, key_size, value_size] f32; undefined where the convolution is all
   /// [B, T, ...] f32: what the state would take up of a step, which may have read wrong guesses. The state stays as it
   /// is until take_up_held(). Undefined: it takes up each step at once.

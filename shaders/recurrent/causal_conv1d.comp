@@ -4,7 +4,7 @@
 // A depthwise convolution over the last K steps of each channel, which may begin from the steps of earlier calls.
 // Bytes-bound: x is read once and written once. A thread owns a channel in a chunk of 16 steps and keeps the last K in
 // registers; neighbouring threads have neighbouring channels. K is at most 16, so only the first chunk reads the state,
-// and its threads replace it.
+// and its threads put the last steps into it, each at its position modulo K.
 //
 // variant: causal_conv1d
 
@@ -43,12 +43,14 @@ void main() {
   uint at = 0;
   if (keeps) {
     uvec2 errors = channel == 0 ? p.index_errors : uvec2(0);
-    at = checked_index(place, sequence, p.states, errors) * (K - 1) * p.channels + channel;
+    at = checked_index(place, sequence, p.states, errors) * K * p.channels + channel;
   }
-  float before[K], inputs[K], weights[K];  // before: the state; inputs: the last K
+  float before[K], inputs[K], weights[K];  // before: steps of earlier calls; inputs: the last K
   [[unroll]] for (uint k = 0; k < K; ++k) {
     weights[k] = BufferF32(p.weight).v[channel * K + k];
-    before[k] = keeps && position > 0 && k + 1 < K ? BufferF32(p.state).v[at + k * p.channels] : 0.0;
+    int past = position + int(k) - int(K - 1);
+    bool has = keeps && k + 1 < K && past >= 0;
+    before[k] = has ? BufferF32(p.state).v[at + uint(past) % K * p.channels] : 0.0;
   }
   uint row = sequence * p.steps;
   [[unroll]] for (uint k = 0; k + 1 < K; ++k) {
@@ -67,11 +69,11 @@ void main() {
   }
   if (UPDATES == 0 || !keeps) return;
   bool whole = counted == last;  // then the new state is in registers: a step of one row loads nothing twice
-  [[unroll]] for (uint k = 0; k + 1 < K; ++k) {
-    float value = inputs[k + 1];
-    int step = int(counted + k) - int(K - 1);
-    if (!whole && step >= 0) value = load_float(p.x, (row + uint(step)) * p.pitch + channel, DTYPE);
-    if (!whole && step < 0) value = before[counted + k];
-    BufferF32(p.state).v[at + k * p.channels] = value;
+  [[unroll]] for (uint k = 0; k < K; ++k) {
+    int step = int(counted + k) - int(K);
+    if (step < 0) continue;
+    float value = inputs[k];
+    if (!whole) value = load_float(p.x, (row + uint(step)) * p.pitch + channel, DTYPE);
+    BufferF32(p.state).v[at + uint(position + step) % K * p.channels] = value;
   }
 }

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <vector>
 
 #include <fmt/format.h>
@@ -40,7 +41,7 @@ std::vector<OutputSpec> causal_conv1d_infer(const OpCall& call) {
     throw ShapeError(fmt::format("{}: the bias is {}; wanted [{}]", op, str(bias.shape()), channels));
   const StateRows places = state_rows_of(call, kConvolutionPlaces);
   const DType row = row_dtype(x.dtype());
-  check_places(call, places, x.size(0), {weight.size(1) - 1, channels}, row);
+  check_places(call, places, x.size(0), {weight.size(1), channels}, row);
   std::vector<OutputSpec> specs = {{x.shape(), x.dtype()}};
   if (places.state.defined() && call.as<CausalConv1dAttrs>().updates)
     specs.push_back({places.state.shape(), row, kConvolutionPlaces + static_cast<int>(kState)});
@@ -50,12 +51,20 @@ std::vector<OutputSpec> causal_conv1d_infer(const OpCall& call) {
 TensorList causal_conv1d_reference(const OpCall& call) {
   const Tensor &x = call.in[kConvolutionX], &weight = call.in[kConvolutionWeight], &bias = call.in[kConvolutionBias];
   const StateRows places = state_rows_of(call, kConvolutionPlaces);
-  const std::int64_t batch = x.size(0), steps = x.size(1), channels = x.size(2), before = weight.size(1) - 1;
+  const std::int64_t batch = x.size(0), steps = x.size(1), channels = x.size(2), taps = weight.size(1);
   const DType row = row_dtype(x.dtype());
-  const Tensor first = first_states(places, batch, {before, channels}, {row, x.device()});
-  const Tensor all = cat({first, x.to(row)}, 1);
+  const auto in_rows = [&](const Tensor& each) { return each.unsqueeze(2).expand({batch, each.size(1), channels}); };
+  // From 0 on, made on the device, to which arange() would upload them.
+  const Tensor places_of_taps = cumsum(ones({1, taps}, {i64, x.device()}), 1) - 1.0;
+  const Tensor state = own_states(places, batch, {taps, channels}, {row, x.device()});
+  Tensor before = zeros({batch, taps - 1, channels}, {row, x.device()});
+  if (places.state.defined()) {
+    const Tensor past = places.positions.to(i64).unsqueeze(1) + places_of_taps.slice(1, 1, taps) - double(taps);
+    before = gather(state, 1, in_rows(past % double(taps))).where(in_rows(past >= 0.0), 0.0);
+  }
+  const Tensor all = cat({before, x.to(row)}, 1);
   Tensor sum;
-  for (std::int64_t k = 0; k <= before; ++k) {
+  for (std::int64_t k = 0; k < taps; ++k) {
     const Tensor term = all.slice(1, k, k + steps) * weight.select(1, k);
     sum = sum.defined() ? sum + term : term;
   }
@@ -65,23 +74,26 @@ TensorList causal_conv1d_reference(const OpCall& call) {
   const Tensor counted = counted_steps(places, steps, x.device());
   const Tensor y = sum.where(counted.unsqueeze(2), 0.0).to(x.dtype());
   if (!call.as<CausalConv1dAttrs>().updates) return {y};
-  const Tensor count = counted.to(i64).sum(1, true);  // [B, 1]
-  const Tensor at = (count + arange(0, before, 1, {i64, x.device()}).unsqueeze(0)).unsqueeze(2);
-  const Tensor after = gather(all, 1, at.expand({batch, before, channels}));
-  return {y, replaced_states(places, after, counted)};
+  // The newest step of each place, counted from the first one of this call: below 0 it is there already.
+  const Tensor last = counted.to(i64).sum(1, true) - 1.0;
+  const Tensor step = last - (places.positions.to(i64).unsqueeze(1) + last - places_of_taps) % double(taps);
+  const Tensor from = (step + double(taps)).where(step >= 0.0, places_of_taps.expand(step.shape()));
+  const Tensor taken = gather(cat({state, x.to(row)}, 1), 1, in_rows(from));
+  return {y, replaced_states(places, taken, counted)};
 }
 
 /// The inputs of a step and of those before it, and what they are multiplied by.
 template <typename T>
 struct CausalConvolution {
-  const T *x, *state, *weight, *bias;  ///< x [T, C], state [K - 1, C] or null: 0, weight [K, C], bias [C] or null
-  std::int64_t channels, taps;
+  const T *x, *state, *weight, *bias;  ///< x [T, C], state [K, C] or null: 0, weight [K, C], bias [C] or null
+  std::int64_t channels, taps, position;
   bool silu;
 
   /// Null where it counts as 0. @param step from 1 - K on
   const T* input(std::int64_t step) const {
     if (step >= 0) return x + step * channels;
-    return state == nullptr ? nullptr : state + (step + taps - 1) * channels;
+    if (state == nullptr || position + step < 0) return nullptr;
+    return state + (position + step) % taps * channels;
   }
   void output(std::int64_t step, T* y) const {
     if (bias == nullptr)
@@ -95,15 +107,9 @@ struct CausalConvolution {
     }
     if (silu) cpu::activate(Activation::silu, y, y, channels);
   }
-  /// Rows move towards the front, so that none is overwritten before it is read.
   void update(std::int64_t count, T* to) const {
-    for (std::int64_t i = 0; i + 1 < taps; ++i) {
-      const T* from = input(count - taps + 1 + i);
-      if (from == nullptr)
-        std::fill_n(to + i * channels, channels, T(0));
-      else
-        std::copy_n(from, channels, to + i * channels);
-    }
+    for (std::int64_t step = std::max<std::int64_t>(0, count - taps); step < count; ++step)
+      std::copy_n(x + step * channels, channels, to + (position + step) % taps * channels);
   }
 };
 
@@ -123,10 +129,10 @@ void causal_conv1d_cpu(const OpCall& call, std::span<Tensor> out) {
     for (std::int64_t b = 0; b < batch; ++b) {
       T*& state = states[static_cast<std::size_t>(b)];
       if (places.state.defined() && counts[static_cast<std::size_t>(b)] > 0)
-        state = places.state.template host<T>() + state_row(call, places, b) * (weight.size(0) - 1) * channels;
-      each.push_back({x.template host<T>() + b * steps * channels, begins_at_zero(places, b) ? nullptr : state,
-                      weight.template host<T>(), shift.defined() ? shift.template host<T>() : nullptr, channels,
-                      weight.size(0), call.as<CausalConv1dAttrs>().silu});
+        state = places.state.template host<T>() + state_row(call, places, b) * weight.size(0) * channels;
+      each.push_back({x.template host<T>() + b * steps * channels, state, weight.template host<T>(),
+                      shift.defined() ? shift.template host<T>() : nullptr, channels, weight.size(0),
+                      position_of(places, b), call.as<CausalConv1dAttrs>().silu});
     }
     const std::int64_t grain = std::max<std::int64_t>(1, rows::kGrain / (channels * weight.size(0)));
     cpu::parallel_for(batch * steps, grain, [&](std::int64_t begin, std::int64_t end) {

@@ -42,8 +42,6 @@ constexpr std::int64_t kLinearChunk = 64;
 /// From so many steps on, a GPU computes by chunks: all whole blocks of a cache, so that a state has the same bits
 /// however many of them are read at once.
 constexpr std::int64_t kManySteps = kLinearChunk;
-/// Elements of a head's keys that the GPU's kernel keeps in registers of eight threads.
-constexpr std::int64_t kMostKey = 512;
 
 struct LinearSizes {
   std::int64_t batch, steps, key_heads, heads, key, value;
@@ -266,7 +264,7 @@ void gated_linear_attention_cpu(const OpCall& call, std::span<Tensor> out) {
         T* const first = states[static_cast<std::size_t>(b)];
         T* const kept = first == nullptr ? nullptr : first + h * cells;
         T* const state = kept != nullptr && updates ? kept : own.data();
-        if (begins_at_zero(places, b) && count > 0)
+        if (position_of(places, b) == 0 && count > 0)
           std::fill_n(state, cells, T(0));
         else if (kept != nullptr && kept != state)
           std::copy_n(kept, cells, state);

@@ -90,8 +90,8 @@ std::int64_t state_row(const OpCall& call, const StateRows& places, std::int64_t
   return row;
 }
 
-bool begins_at_zero(const StateRows& places, std::int64_t sequence) {
-  return !places.state.defined() || places.positions.contiguous().host<std::int32_t>()[sequence] == 0;
+std::int64_t position_of(const StateRows& places, std::int64_t sequence) {
+  return places.state.defined() ? places.positions.contiguous().host<std::int32_t>()[sequence] : 0;
 }
 
 Tensor counted_steps(const StateRows& places, std::int64_t steps, Device device) {
@@ -102,12 +102,14 @@ Tensor counted_steps(const StateRows& places, std::int64_t steps, Device device)
   return logical_and(active, counted);
 }
 
+Tensor own_states(const StateRows& places, std::int64_t batch, const Shape& wanted, const TensorOptions& options) {
+  if (!places.state.defined() || places.state.size(0) == 0) return zeros(with_batch(batch, wanted), options);
+  return index_select(places.state, 0, clamp(places.rows, 0.0, static_cast<double>(places.state.size(0) - 1)));
+}
+
 Tensor first_states(const StateRows& places, std::int64_t batch, const Shape& wanted, const TensorOptions& options) {
-  if (!places.state.defined()) return zeros(with_batch(batch, wanted), options);
-  if (places.state.size(0) == 0) return zeros(with_batch(batch, wanted), options);
-  const Tensor rows = clamp(places.rows, 0.0, static_cast<double>(places.state.size(0) - 1));
-  const Tensor own = index_select(places.state, 0, rows);
-  return own.where(by_sequence(places.positions > 0.0, own), 0.0);
+  const Tensor own = own_states(places, batch, wanted, options);
+  return places.state.defined() ? own.where(by_sequence(places.positions > 0.0, own), 0.0) : own;
 }
 
 Tensor replaced_states(const StateRows& places, const Tensor& after, const Tensor& counted) {

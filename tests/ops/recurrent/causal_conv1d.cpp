@@ -26,7 +26,7 @@ Sample going_on(const char* name, Shape x, std::int64_t taps, std::int64_t state
                       .in(x)
                       .in({x[2], taps})
                       .in({x[2]})
-                      .in({states, taps - 1, x[2]})
+                      .in({states, taps, x[2]})
                       .dense()
                       .values(each, at.rows)
                       .as(i32)

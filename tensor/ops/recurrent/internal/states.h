@@ -24,7 +24,7 @@ struct StateRows {
 /// Depthwise convolution over the last K steps: y[t, c] = bias[c] + Σ weight[c, k] · x[t - K + 1 + k, c]. Steps before
 /// the first are those of the state. Differentiable where there is no state.
 /// @param x [B, T, C] floating @param weight [C, K], K at most kMostConvolution @param bias [C] or undefined
-/// @param silu applied to the result @param places its state: [S, K - 1, C], the last K - 1 steps
+/// @param silu applied to the result @param places its state: [S, K, C], the last K steps, each at its position modulo K
 /// @return [B, T, C] in the dtype of x; 0 at steps that do not count @throws ShapeError, DtypeError, IndexError
 Tensor causal_conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, bool silu,
                      const StateRows& places = {});
@@ -47,6 +47,14 @@ struct DeltaForm {
 /// @throws ShapeError, DtypeError, IndexError
 Tensor gated_delta_rule(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& g, const Tensor& beta,
                         const StateRows& places = {}, const DeltaForm& form = {});
+
+/// One step of each sequence through causal_conv1d() with silu and gated_delta_rule(): of a delta net, while a text is
+/// generated. A GPU computes both in one dispatch.
+/// @param x [B, 1, 2·G·N + H·P]: q, k and v in front of the convolution @param weight [C, K] @param g, beta [B, 1, H]
+/// @param inputs the convolution's state, [S, K, C], at the same places as @param memory, the rule's
+/// @param form with both gates @return [B, 1, H, P] @throws ShapeError, DtypeError, IndexError
+Tensor delta_net_step(const Tensor& x, const Tensor& weight, const Tensor& g, const Tensor& beta, const Tensor& inputs,
+                      const StateRows& memory, const DeltaForm& form);
 
 /// The state space scan of Mamba-2 (Dao & Gu 2024), head by head: S ← exp(dt · a) · S + B · (dt · x)ᵀ, and
 /// y = Sᵀ·C + d · x. As gated_delta_rule() otherwise.
@@ -74,17 +82,21 @@ Arguments state_argument(const StateRows& places, bool updated);
 std::vector<std::int64_t> step_counts(const StateRows& places, std::int64_t batch, std::int64_t steps);
 /// The row of a sequence's state, on the CPU. @throws IndexError
 std::int64_t state_row(const OpCall& call, const StateRows& places, std::int64_t sequence);
-/// Whether a sequence's state counts as 0, on the CPU.
-bool begins_at_zero(const StateRows& places, std::int64_t sequence);
+/// Of a sequence's first step, on the CPU; 0 where there is no state.
+std::int64_t position_of(const StateRows& places, std::int64_t sequence);
 
 /// For references: true where a step counts, [B, T]; there is a state.
 Tensor counted_steps(const StateRows& places, std::int64_t steps, Device device);
+/// For references: the rows of sequences, [B, ...], as they are. @param wanted of one row
+Tensor own_states(const StateRows& places, std::int64_t batch, const Shape& wanted, const TensorOptions& options);
 /// For references: the states before the first step, [B, ...]; of sequences of which no step counts, any.
 /// @param wanted of one row
 Tensor first_states(const StateRows& places, std::int64_t batch, const Shape& wanted, const TensorOptions& options);
 /// For references: the state with the rows of those sequences replaced of which a step counts. @param after [B, ...]
 Tensor replaced_states(const StateRows& places, const Tensor& after, const Tensor& counted);
 
+/// Elements of a head's keys that the GPU's kernel for single steps keeps in registers of eight threads.
+inline constexpr std::int64_t kMostKey = 512;
 /// Elements of a key up to which a GPU goes from chunk to chunk in one kernel.
 inline constexpr std::int64_t kMostChunkKey = 256;
 
