@@ -6,8 +6,8 @@
 // bound by the latency of a step. Columns of the state do not depend on each other: a workgroup owns 16 of a head, and
 // eight threads share a column, whose elements stay in registers. What k finds and what q asks are dot products over
 // the column before this step's write; k·q is what the write adds to the answer. So a step takes one barrier.
-// With TAPS, a causal convolution of a single step is in front: each workgroup convolves the channels that it needs, and
-// one of those that need a channel puts its input into the state, at a place that no other reads.
+// With TAPS, a causal convolution of a single step is in front: each workgroup convolves the channels that it needs.
+// One of those that need a channel puts its input into the state, at a place that none of them reads.
 //
 // variant: gated_linear_attention
 

@@ -24,7 +24,8 @@ struct StateRows {
 /// Depthwise convolution over the last K steps: y[t, c] = bias[c] + Σ weight[c, k] · x[t - K + 1 + k, c]. Steps before
 /// the first are those of the state. Differentiable where there is no state.
 /// @param x [B, T, C] floating @param weight [C, K], K at most kMostConvolution @param bias [C] or undefined
-/// @param silu applied to the result @param places its state: [S, K, C], the last K steps, each at its position modulo K
+/// @param silu applied to the result
+/// @param places its state: [S, K, C], the last K steps, each at its position modulo K
 /// @return [B, T, C] in the dtype of x; 0 at steps that do not count @throws ShapeError, DtypeError, IndexError
 Tensor causal_conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, bool silu,
                      const StateRows& places = {});
