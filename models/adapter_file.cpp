@@ -376,16 +376,32 @@ Tensor part_of_expert(const Tensor& all, const FileLayer& layer) {
   return all.slice(0, layer.expert * rows, (layer.expert + 1) * rows);
 }
 
+bool is_adapted(const Projection& layer) { return layer.has_adapter(); }
+
+/// The matrices of a file with a decoder's adapters.
+std::vector<FileMatrix> adapted_matrices(const Decoder& decoder, const FileKind& kind) {
+  const auto alone = [&](const std::string& matrix) { return kind.writes_alone(matrix); };
+  return matrices_of(const_cast<Decoder&>(decoder), kind, alone, is_adapted);
+}
+
 }  // namespace
+
+void check_peft_adapters(const Decoder& decoder) {
+  for (const FileMatrix& matrix : adapted_matrices(decoder, FileKind(false, decoder.config)))
+    for (const FileLayer& layer : matrix.layers)
+      if (matrix.all_experts && layer.layer->lora_magnitude.defined())
+        throw FormatError(
+            "PEFT has no adapters with magnitudes (DoRA) for experts that are one tensor; leave experts out, or train "
+            "adapters without magnitudes");
+}
 
 void save_adapters(const FilePath& path, const Decoder& decoder) {
   decoder.require_whole("save_adapters");
   const FileKind kind(is_gguf(path), decoder.config);
-  const auto alone = [&](const std::string& matrix) { return kind.writes_alone(matrix); };
   NamedTensors tensors;
   PeftConfig peft{.in_by_out = architecture_of(decoder.config).in_by_out};
-  const auto adapted = [](const Projection& layer) { return layer.has_adapter(); };
-  const std::vector<FileMatrix> matrices = matrices_of(const_cast<Decoder&>(decoder), kind, alone, adapted);
+  const std::vector<FileMatrix> matrices = adapted_matrices(decoder, kind);
+  if (!kind.gguf()) check_peft_adapters(decoder);
   for (const FileMatrix& matrix : matrices) {
     std::vector<AdapterPart> parts;
     std::int64_t experts = 1, adapted_rows = 0;
@@ -414,14 +430,9 @@ void save_adapters(const FilePath& path, const Decoder& decoder) {
     }
     const auto [a, b] = packed_adapter(parts, matrix.rows, peft.alpha);
     if (matrix.all_experts) {
-      if (magnitudes.defined())
-        throw FormatError(
-            fmt::format("{}: PEFT has no adapters with magnitudes (DoRA) for experts that are one tensor; merge them, "
-                        "or train without magnitudes",
-                        path.string()));
       const ExpertParameter parameter = matrix.parameter(kind);
       const ExpertHalves halves = to_peft(parameter, by_expert(parameter, {a, b}, parts));
-      const bool inner = is_inner(parameters_of(matrices, kind, adapted), parameter);
+      const bool inner = is_inner(parameters_of(matrices, kind, is_adapted), parameter);
       tensors.emplace_back(parameter_key(parameter, inner, 'a'), halves.a);
       tensors.emplace_back(parameter_key(parameter, inner, 'b'), halves.b);
       peft.parameters.insert(parameter.target());

@@ -375,7 +375,8 @@ DecoderConfig decoder_config_json_read_config(const Json& whole) {
   c.rope.base = a.rope_base;
   c.norm_eps =
       c.norm == NormKind::rms ? read(json, key("rms_norm_eps"), 1e-6) : read(json, key("layer_norm_eps"), 1e-5);
-  c.tied = read(json, "tie_word_embeddings", read(whole, "tie_word_embeddings", c.tied));
+  // The part's own may be a default that its model does not heed.
+  c.tied = read(whole, "tie_word_embeddings", read(json, "tie_word_embeddings", c.tied));
   read_attention_bias(json, a, c);
   c.ffn_bias = read(json, "mlp_bias", c.ffn_bias);
   c.head_bias = read(json, "lm_head_bias", c.head_bias);

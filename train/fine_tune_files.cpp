@@ -9,6 +9,7 @@
 #include <etna/device/error.h>
 #include <etna/models/internal/gguf_tensors.h>
 #include <etna/models/internal/model_source.h>
+#include <etna/models/internal/peft_config.h>
 #include <etna/tensor/quant/block_format.h>
 #include <etna/train/progress.h>
 
@@ -64,6 +65,7 @@ std::string checkpoint_config(const FineTuneOptions& options, const models::Deco
 void check_tuned_model(const FineTuneOptions& options, const models::Model& model) {
   if (options.method == "full" || options.merge != "off")
     models::check_gguf_model(*model.decoder, model.tokenizer.get());
+  if (options.method == "dora") models::check_peft_adapters(*model.decoder);  // GGUF files hold no magnitudes
 }
 
 void write_tuned_model(const FineTuneOptions& options, models::Model& model, FineTuneResult& result) {

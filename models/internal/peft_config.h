@@ -26,4 +26,8 @@ PeftConfig read_peft_config(const std::filesystem::path& path, bool in_by_out);
 /// @param config with at least one module @throws FormatError
 void write_peft_config(const std::filesystem::path& path, const PeftConfig& config);
 
+class Decoder;
+/// Checks, without writing, that PEFT's files can hold the adapters that a decoder has. @throws FormatError
+void check_peft_adapters(const Decoder& decoder);
+
 }  // namespace etna::models

@@ -9,6 +9,7 @@
 #include <data/temporary_folder.h>
 #include <etna/autograd/autograd.h>
 #include <etna/models/internal/parameter_adapter.h>
+#include <etna/models/internal/peft_config.h>
 #include <etna/models/model_file.h>
 #include <etna/tensor/io/safetensors.h>
 #include <nn/on_device.h>
@@ -269,8 +270,9 @@ TEST_F(ParameterAdapter, IsRefusedInWords) {
 
   const auto model = with_parameter_adapters(config);
   for (DecoderBlock& block : model->blocks) block.ffn->down.set_magnitudes();
-  EXPECT_THAT([&] { save_adapters(file(), *model); },
-              testing::ThrowsMessage<FormatError>(HasSubstr("magnitudes (DoRA) for experts that are one tensor")));
+  const auto refuses = testing::ThrowsMessage<FormatError>(HasSubstr("(DoRA) for experts that are one tensor"));
+  EXPECT_THAT([&] { save_adapters(file(), *model); }, refuses);
+  EXPECT_THAT([&] { check_peft_adapters(*model); }, refuses);
 }
 
 TEST(ParameterVersion, IsComparedByNumbers) {

@@ -172,7 +172,7 @@ TEST_P(VisionSteps, GiveTheTextOfTheOriginal) {
 std::string vision_case(const testing::TestParamInfo<std::tuple<Device, std::string>>& info) {
   return std::get<1>(info.param) + (std::get<0>(info.param).is_cpu() ? "_cpu" : "_vulkan");
 }
-const auto kSeeing = testing::Values("gemma3", "smolvlm", "qwen3_vl");
+const auto kSeeing = testing::Values("gemma3", "smolvlm", "qwen3_vl", "qwen3_vl_moe");
 INSTANTIATE_TEST_SUITE_P(Models, VisionOracle, testing::Combine(testing::Values(kCPU, kVulkan), kSeeing), vision_case);
 INSTANTIATE_TEST_SUITE_P(Cpu, VisionSteps, testing::Combine(testing::Values(kCPU), kSeeing), vision_case);
 INSTANTIATE_TEST_SUITE_P(Vulkan, VisionSteps, testing::Combine(testing::Values(kVulkan), testing::Values("qwen3_vl")),
