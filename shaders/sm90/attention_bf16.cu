@@ -15,6 +15,8 @@
 // kernel: cubin_attention_backward_bf16_64_causal
 // kernel: cubin_attention_backward_bf16_128
 // kernel: cubin_attention_backward_bf16_128_causal
+// kernel: cubin_attention_short_bf16
+// kernel: cubin_attention_short_bf16_causal
 // kernel: cubin_attention_rows_bf16
 // kernel: cubin_attention_sums_bf16
 #include "attention_kernels.cuh"

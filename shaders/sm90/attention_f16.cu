@@ -15,6 +15,8 @@
 // kernel: cubin_attention_backward_f16_64_causal
 // kernel: cubin_attention_backward_f16_128
 // kernel: cubin_attention_backward_f16_128_causal
+// kernel: cubin_attention_short_f16
+// kernel: cubin_attention_short_f16_causal
 // kernel: cubin_attention_rows_f16
 // kernel: cubin_attention_sums_f16
 #include "attention_kernels.cuh"

@@ -1,7 +1,6 @@
 #pragma once
 // The kernels of attention for one dtype; tensor/ops/attention/cubin.cpp has the same sizes.
-#include "attention_backward.cuh"
-#include "attention_rows.cuh"
+#include "attention_short.cuh"
 
 #define ETNA_ATTENTION_KERNEL(name, kernel, parameters)                                                          \
   extern "C" __global__ void __launch_bounds__(kernel::kThreads, 1) name(const __grid_constant__ parameters p) { \
@@ -34,6 +33,16 @@
                         hopper::AttentionGradientParameters)                                              \
   ETNA_ATTENTION_KERNEL(cubin_attention_backward_##dtype##_##SIZE##_causal, hopper::BackwardCausal##SIZE, \
                         hopper::AttentionGradientParameters)
+
+#define ETNA_ATTENTION_SHORT(dtype, F16)                                                         \
+  namespace hopper {                                                                             \
+  using ShortBackward = AttentionShortBackward<F16, false>;                                      \
+  using ShortBackwardCausal = AttentionShortBackward<F16, true>;                                 \
+  }                                                                                              \
+  ETNA_ATTENTION_KERNEL(cubin_attention_short_##dtype, hopper::ShortBackward,                    \
+                        hopper::AttentionShortParameters)                                        \
+  ETNA_ATTENTION_KERNEL(cubin_attention_short_##dtype##_causal, hopper::ShortBackwardCausal,     \
+                        hopper::AttentionShortParameters)
 
 /// With soft caps; windows and documents are parameters, and so is the triangle.
 #define ETNA_ATTENTION_GENERAL(dtype, F16, SIZE, GROUPS, KEYS)                                                \
@@ -73,6 +82,7 @@
   ETNA_ATTENTION_PAGED(dtype, F16, 256, 2, 64)                                                 \
   ETNA_ATTENTION_BACKWARD(dtype, F16, 64, 128)                                                 \
   ETNA_ATTENTION_BACKWARD(dtype, F16, 128, 64)                                                 \
+  ETNA_ATTENTION_SHORT(dtype, F16)                                                             \
   extern "C" __global__ void __launch_bounds__(256)                                            \
       cubin_attention_rows_##dtype(const __grid_constant__ hopper::AttentionRowParameters p) { \
     hopper::attention_rows<F16>(p);                                                            \

@@ -49,6 +49,25 @@ __device__ __forceinline__ void attention_ranges(const AttentionRowParameters& p
   }
 }
 
+/// Σ of the products of eight elements.
+template <bool F16>
+__device__ __forceinline__ float product_of_eight(const std::uint16_t* x, const std::uint16_t* y) {
+  const uint4 a = *reinterpret_cast<const uint4*>(x), b = *reinterpret_cast<const uint4*>(y);
+  const std::uint32_t as[4] = {a.x, a.y, a.z, a.w}, bs[4] = {b.x, b.y, b.z, b.w};
+  float sum = 0;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const float2 u = unpack<F16>(as[i]), v = unpack<F16>(bs[i]);
+    sum += u.x * v.x + u.y * v.y;
+  }
+  return sum;
+}
+
+/// What backward is told of a row. Without a row, or where a row attends to nothing, weights are 0.
+__device__ __forceinline__ float2 row_of(float logsumexp, float sum) {
+  return make_float2((logsumexp == -INFINITY ? INFINITY : logsumexp) * 1.44269504088896f, sum);
+}
+
 template <bool F16, bool GENERAL = false>
 __device__ __forceinline__ void attention_rows(const AttentionRowParameters& p) {
   const std::uint32_t thread = blockIdx.x * blockDim.x + threadIdx.x, all_threads = gridDim.x * blockDim.x;
@@ -65,22 +84,13 @@ __device__ __forceinline__ void attention_rows(const AttentionRowParameters& p) 
                static_cast<std::size_t>(row) * strides[2];
       };
       const std::uint16_t *y = at(p.y, p.y_strides), *dy = at(p.dy, p.dy_strides);
-      for (std::uint32_t c = (threadIdx.x & 7) * 8; c < p.size; c += 64) {
-        const uint4 a = *reinterpret_cast<const uint4*>(y + c), b = *reinterpret_cast<const uint4*>(dy + c);
-        const std::uint32_t as[4] = {a.x, a.y, a.z, a.w}, bs[4] = {b.x, b.y, b.z, b.w};
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          const float2 u = unpack<F16>(as[i]), v = unpack<F16>(bs[i]);
-          sum += u.x * v.x + u.y * v.y;
-        }
-      }
+      for (std::uint32_t c = (threadIdx.x & 7) * 8; c < p.size; c += 64) sum += product_of_eight<F16>(y + c, dy + c);
     }
     for (int step = 4; step > 0; step /= 2) sum += __shfl_xor_sync(~0u, sum, step);
     if ((threadIdx.x & 7) == 0) {
-      // Without a row, or where a row attends to nothing, weights are 0.
-      float logsumexp = row < p.queries ? p.logsumexp[static_cast<std::size_t>(head) * p.queries + row] : INFINITY;
-      if (logsumexp == -INFINITY) logsumexp = INFINITY;
-      p.rows[r] = make_float2(logsumexp * 1.44269504088896f, row < p.queries ? sum : 0);
+      const bool there = row < p.queries;
+      p.rows[r] =
+          row_of(there ? p.logsumexp[static_cast<std::size_t>(head) * p.queries + row] : INFINITY, there ? sum : 0);
     }
   }
 }

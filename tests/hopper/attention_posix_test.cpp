@@ -8,8 +8,7 @@
 
 #include "hopper/attention_fixture.h"
 // Behind the emulator.
-#include "../../shaders/sm90/attention_backward.cuh"
-#include "../../shaders/sm90/attention_rows.cuh"
+#include "../../shaders/sm90/attention_short.cuh"
 
 // The kernels of attention for Hopper GPUs, on the CPU.
 namespace hopper {
@@ -193,6 +192,39 @@ struct Attention {
     emulated::launch(heads * tiles * 2, 128, 0, 8, seed, [&](char*) { attention_sums<false>(behind); });
   }
 
+  /// By the kernel for few rows.
+  void backward_of_few(U32 at_once, unsigned seed) {
+    using Kernel = AttentionShortBackward<false, CAUSAL>;
+    const auto strides = [](const Heads& x, U32(&to)[3]) { std::copy_n(x.strides, 3, to); };
+    AttentionShortParameters p{
+        .q = q.map(64),
+        .k = k.map(64),
+        .v = v.map(64),
+        .dy = dy.map(64),
+        .y = y.values.data(),
+        .gradient = dy.values.data(),
+        .logsumexp = logsumexp.data(),
+        .dq = dq.values.data(),
+        .dk = dk.values.data(),
+        .dv = dv.values.data(),
+        .batch = s.batch,
+        .heads = s.heads,
+        .heads_a_group = s.heads / s.groups,
+        .queries = s.queries,
+        .keys = s.keys,
+        .size = s.size,
+        .y_strides = {},
+        .gradient_strides = {},
+        .dq_strides = {},
+        .dk_strides = {},
+        .scale = scale,
+        .log2_scale = log2_scale(),
+    };
+    strides(y, p.y_strides), strides(dy, p.gradient_strides), strides(dq, p.dq_strides), strides(dk, p.dk_strides);
+    emulated::launch(s.batch * s.groups, Kernel::kThreads, Kernel::kSharedBytes, at_once, seed,
+                     [&](char* memory) { Kernel::run(p, memory); });
+  }
+
   Sizes s;
   Limits limits;
   std::vector<int2> documents;
@@ -293,6 +325,49 @@ void expect_general_agrees(Sizes s, const Limits& limits, U32 at_once = 3) {
   expect_agrees<true, 64, 3, 128, 128, true>(s, at_once, limits);
   s.size = 120;
   expect_agrees<true, 128, 2, 128, 64, true>(s, at_once, limits);
+}
+
+template <bool CAUSAL>
+void expect_gradients_of_few(const Sizes& s) {
+  SCOPED_TRACE(
+      fmt::format("{} heads over {}, queries {}, keys {}, size {}", s.heads, s.groups, s.queries, s.keys, s.size));
+  Attention<CAUSAL, 64> a(s);
+  a.template forward<3, 128>(2, 1);
+  a.backward_of_few(2, 1);
+  const Wanted wanted(a);
+  EXPECT_LT(distance(a.dq.values, wanted.dq), kBound);
+  EXPECT_LT(distance(a.dk.values, wanted.dk), kBound);
+  EXPECT_LT(distance(a.dv.values, wanted.dv), kBound);
+  Attention<CAUSAL, 64> again(s);
+  again.template forward<3, 128>(1, 2);
+  again.backward_of_few(5, 3);
+  EXPECT_EQ(again.dq.values, a.dq.values);
+  EXPECT_EQ(again.dk.values, a.dk.values);
+  EXPECT_EQ(again.dv.values, a.dv.values);
+}
+
+TEST_F(HopperAttention, OfFewRowsAgreesWithF64) {
+  expect_gradients_of_few<true>({2, 4, 4, 64, 64, 32, true});
+  expect_gradients_of_few<true>({1, 6, 2, 37, 50, 64});
+  expect_gradients_of_few<false>({2, 3, 1, 50, 37, 56, true});
+  expect_gradients_of_few<true>({1, 2, 1, 60, 9, 8});
+  expect_gradients_of_few<false>({1, 1, 1, 2, 64, 40});
+}
+
+TEST_F(HopperAttention, OfFewRowsKeepsWhatIsNoNumberApart) {
+  Attention<true, 64> a({1, 1, 1, 50, 60, 64});
+  a.forward<3, 128>(2, 1);
+  a.q.values[a.q.at(0, 0, 20, 3)] = 0x7FC0;
+  a.backward_of_few(2, 1);
+  for (U32 row = 0; row < 50; ++row) EXPECT_EQ(a.dq.finite(row), row != 20) << row;
+  for (U32 row = 0; row < 50; ++row) EXPECT_EQ(a.dv.finite(row), row > 20) << row;
+
+  Attention<true, 64> hidden({1, 1, 1, 50, 60, 64});
+  for (U32 row : {50u, 58u}) hidden.k.values[hidden.k.at(0, 0, row, 3)] = hidden.v.values[row * 64 + 5] = 0x7FC0;
+  hidden.forward<3, 128>(2, 1);
+  hidden.backward_of_few(2, 1);
+  for (U32 i = 0; i < 64; ++i) EXPECT_EQ(hidden.dk(0, 0, 58, i), 0) << i;
+  for (U32 i = 0; i < 64; ++i) EXPECT_EQ(hidden.dv(0, 0, 58, i), 0) << i;
 }
 
 TEST_F(HopperAttention, AgreesWithF64WithinWindows) {

@@ -32,6 +32,7 @@ struct CubinBackward {
   std::uint32_t shared_bytes;
 };
 constexpr std::int64_t kBackwardKeys = 128, kBackwardSums = 2 * 64 * 64;  ///< of a tile
+constexpr std::int64_t kShortRows = 64;  ///< queries and keys that one block takes up to, of heads up to 64
 
 /// Bytes of barriers included.
 constexpr std::uint32_t forward_bytes(std::uint32_t columns, std::uint32_t groups, std::uint32_t keys, bool apart) {
@@ -218,11 +219,47 @@ void launch_cubin_prompt(const OpCall& call, const PagedPrompt& x) {
                               .shared_bytes = kernel.shared_bytes});
 }
 
+namespace {
+
+/// All of a head of keys by one block, in one dispatch: hopper::AttentionShortBackward.
+bool launch_short_gradients(const OpCall& call, const Inputs& in, const Kept& kept, const Tensor& dq, const Tensor& dk,
+                            const Tensor& dv) {
+  using namespace cubins;
+  static const gpu::CubinKernel* const kernels[2][2] = {
+      {&cubin_attention_short_bf16, &cubin_attention_short_bf16_causal},
+      {&cubin_attention_short_f16, &cubin_attention_short_f16_causal}};
+  constexpr std::uint32_t kBoxBytes = kShortRows * 128;
+  const auto& attributes = call.as<AttentionAttrs>();
+  CubinParameters p;  // hopper::AttentionShortParameters
+  for (const Tensor* x : {&in.q, &in.k, &in.v, &kept.dy}) {
+    const auto map = map_of(*x, kShortRows);
+    if (!map) return false;
+    p.append(*map);
+  }
+  for (const Tensor* x : {&kept.y, &kept.dy, &kept.logsumexp}) p.read(gpu::pointer(*x));
+  for (const Tensor* x : {&dq, &dk, &dv}) p.write(gpu::pointer(*x));
+  p.u32s(in.batch, in.heads, in.heads_per_group(), in.queries, in.keys, in.size);
+  for (const Tensor* x : {&kept.y, &kept.dy, &dq, &dk}) p.strides(*x);
+  p.number(static_cast<float>(attributes.scale));
+  p.number(log2_scale(attributes));
+  gpu::enqueue(dq.device(), {.kernel = *kernels[dq.dtype() == f16][attributes.causal],
+                             .op = call.op.name,
+                             .arguments = p,
+                             .groups = {gpu::u32(in.groups * in.batch), 1, 1},
+                             .threads = 128,
+                             .shared_bytes = 6 * kBoxBytes + 8 * kShortRows + 8});
+  return true;
+}
+
+}  // namespace
+
 bool launch_cubin_gradients(const OpCall& call, const Inputs& in, const Kept& kept, const Tensor& dq, const Tensor& dk,
                             const Tensor& dv) {
   if (!takes(call, in, {&kept.y, &kept.dy, &dq, &dk, &dv})) return false;
   const CubinBackward* kernel = backward_kernels(in.size);
   if (kernel == nullptr || dk.strides() != dv.strides()) return false;
+  if (std::max({in.queries, in.keys, in.size}) <= kShortRows && !is_general(call.as<AttentionAttrs>(), in))
+    return launch_short_gradients(call, in, kept, dq, dk, dv);
   const auto q = map_of(in.q, kernel->queries), dy = map_of(kept.dy, kernel->queries);
   const auto k = map_of(in.k, kBackwardKeys), v = map_of(in.v, kBackwardKeys);
   if (!q || !k || !v || !dy) return false;
