@@ -8,23 +8,23 @@
 namespace etna {
 namespace {
 
-enum GatedNormInput { kNormed, kNormWeight, kNormGate };
+enum GatedNormInput { kGatedNormX, kGatedNormWeight, kGatedNormGate };
 
 std::vector<OutputSpec> gated_rms_norm_infer(const OpCall& call) {
-  const Tensor &x = call.in[kNormed], &gate = call.in[kNormGate];
+  const Tensor &x = call.in[kGatedNormX], &gate = call.in[kGatedNormGate];
   if (!is_floating(x.dtype()) || gate.dtype() != x.dtype())
     throw DtypeError(fmt::format("{}: x is {} and the gate {}; wanted one floating dtype", call.op.name,
                                  name(x.dtype()), name(gate.dtype())));
   if (x.dim() == 0 || gate.shape() != x.shape())
     throw ShapeError(fmt::format("{}: x is {} and the gate {}; wanted [..., D] twice", call.op.name, str(x.shape()),
                                  str(gate.shape())));
-  normalization::check_parameter(call, x, call.in[kNormWeight], "weight");
+  normalization::check_parameter(call, x, call.in[kGatedNormWeight], "weight");
   return {{x.shape(), x.dtype()}};
 }
 
 TensorList gated_rms_norm_reference(const OpCall& call) {
-  const Tensor &x = call.in[kNormed], &weight = call.in[kNormWeight];
-  return {rms_norm(x, weight, call.as<normalization::NormAttrs>().eps).to(x.dtype()) * silu(call.in[kNormGate])};
+  const Tensor &x = call.in[kGatedNormX], &weight = call.in[kGatedNormWeight];
+  return {rms_norm(x, weight, call.as<normalization::NormAttrs>().eps).to(x.dtype()) * silu(call.in[kGatedNormGate])};
 }
 
 const OpDef kGatedRmsNorm = {.name = "gated_rms_norm",
