@@ -106,6 +106,11 @@ bool convolve_by_cubin(const OpCall& call, const Geometry& g, const Tensor& x, c
   return gemm::launch_cubin_family(call, params(x, bias, y, g.n * g.out_pixels(), g.k, depth), family);
 }
 
+bool has_input_gradient_cubin(const Geometry& g, DType t, Device device) {
+  return g.unit_stride() && walks(g.flipped(), t) && gpu::capabilities(device).cubin == 90 &&
+         !input_kernels(t)[0]->cubin.empty();
+}
+
 bool input_gradient_by_cubin(const OpCall& call, const Geometry& given, const Tensor& y, const Tensor& weight,
                              const Tensor& bias, const Tensor& x) {
   const Geometry g = given.flipped();

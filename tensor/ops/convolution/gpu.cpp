@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include <etna/device/internal/rounding.h>
 #include <etna/shaders/shaders.h>
@@ -7,6 +9,7 @@
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/convolution/internal/cubin.h>
 #include <etna/tensor/ops/convolution/internal/geometry.h>
+#include <etna/tensor/ops/convolution/internal/phases.h>
 #include <etna/tensor/ops/kernel.h>
 #include <etna/tensor/ops/matmul/gemm/internal/gemm.h>
 
@@ -104,10 +107,25 @@ bool counts_to(std::int64_t iterations, const Tensor& x) {
   return most == 0 || iterations < most;
 }
 
-/// x as the kernels need it: contiguous, unless im2col gathers single elements.
-Tensor source_of_patches(const Tensor& x, const Geometry& g) {
+/// The pixels of x that a 1x1 convolution with a stride reads.
+Tensor sampled(const Tensor& x, const Geometry& g) {
+  Tensor t = x;
+  for (std::size_t d = 0; d < 3; ++d)
+    t = t.slice(static_cast<std::int64_t>(d) + 1, 0, (g.out[d] - 1) * g.stride[d] + 1, g.stride[d]);
+  return t;
+}
+/// The geometry of the convolution of sampled(x), with stride 1.
+Geometry sampled(Geometry g) {
+  g.in = g.out, g.stride = {1, 1, 1};
+  return g;
+}
+
+/// x as the kernels need it: contiguous, unless im2col gathers single elements. A copy has only the pixels that are
+/// read.
+std::pair<Geometry, Tensor> source_of_patches(const Tensor& x, const Geometry& g) {
+  if (g.samples() && !x.is_contiguous()) return {sampled(g), sampled(x, g).contiguous()};
   const bool gathers = !g.pointwise() && gathers_elements(g, padded(g.taps() * g.c), x.dtype());
-  return gathers ? x : x.contiguous();
+  return {g, gathers ? x : x.contiguous()};
 }
 
 /// The direct kernel. @param from, to geometry of the input and of the result
@@ -186,28 +204,33 @@ bool weight_of(const OpCall& call, const Geometry& g, const Tensor& x, const Ten
   return true;
 }
 
-}  // namespace
-
-bool convolve_gpu(const OpCall& call, const Geometry& g, Tensor& y) {
-  if (y.dtype() == f64) return false;
-  if (y.numel() == 0) return true;
-  const Tensor x = source_of_patches(call.in[0], g);
-  if (few_channels(g) && counts_to(g.taps() * g.c_per_group(), x))
-    return direct(call, x, call.in[1], call.in[2], g, y, false);
-  const Tensor weight = call.in[1].contiguous();
-  if (!g.pointwise() && convolve_by_cubin(call, g, x, weight, call.in[2], y)) return true;
-  return multiply_patches(call, x, g, weight_rows(weight, g).t(), call.in[2], y, false);
+bool unit_stride_input(const OpCall& call, const Tensor& y, const Geometry& g, const Tensor& weight, const Tensor& bias,
+                       Tensor& x) {
+  if (!g.pointwise() && input_gradient_by_cubin(call, g, y, weight, bias, x)) return true;
+  return multiply_patches(call, y, g.flipped(), weight_columns(weight, g), bias, x, true);
 }
 
-bool input_gradient_gpu(const OpCall& call, const Geometry& g, Tensor& x) {
-  if (x.dtype() == f64) return false;
-  if (x.numel() == 0) return true;
-  const Tensor y = call.in[0].contiguous(), bias = call.in[2];
-  if (few_channels(g) && counts_to(g.taps() * g.k_per_group(), x)) return direct(call, y, call.in[1], bias, g, x, true);
-  const Tensor given = call.in[1].contiguous();
-  if (!g.pointwise() && input_gradient_by_cubin(call, g, y, given, bias, x)) return true;
-  if (g.unit_stride()) return multiply_patches(call, y, g.flipped(), weight_columns(given, g), bias, x, true);
-  // With a stride, most of y's patches would be zeros. So x's patches are computed in f32 and added up.
+/// Pixels that no result of a 1x1 convolution depends on have a gradient of 0.
+bool input_by_samples(const OpCall& call, const Tensor& y, const Geometry& g, const Tensor& weight, Tensor& x) {
+  Tensor read = empty(channels_last(g.n, g.out, g.c), {x.dtype(), x.device()});
+  if (!unit_stride_input(call, y, sampled(g), weight, {}, read)) return false;
+  x.zero_();
+  sampled(x, g).copy_(read);
+  return true;
+}
+
+bool input_by_phases(const OpCall& call, const Tensor& y, const Phases& p, const Tensor& weight, const Tensor& bias,
+                     const Tensor& x) {
+  const Geometry& g = p.geometry;
+  Tensor phases = empty(channels_last(g.n, g.in, g.c), {x.dtype(), x.device()});
+  if (!unit_stride_input(call, y, g, phases_of_weight(weight, p), phases_of_bias(bias, p), phases)) return false;
+  copy_from_phases(phases, p, x);
+  return true;
+}
+
+/// Computes x's patches in f32 and adds them up: with a stride, most of y's patches would be zeros.
+bool input_by_patches(const OpCall& call, const Tensor& y, const Geometry& g, const Tensor& given, const Tensor& bias,
+                      const Tensor& x) {
   const Tensor weight = weight_rows(given, g);
   const std::int64_t rows_of_image = g.out_pixels(), row = padded(g.taps() * g.c_per_group());
   const std::int64_t step = images_at_a_time(g.n, g.groups * rows_of_image * row, f32);
@@ -222,6 +245,34 @@ bool input_gradient_gpu(const OpCall& call, const Geometry& g, Tensor& x) {
   return true;
 }
 
+}  // namespace
+
+bool convolve_gpu(const OpCall& call, const Geometry& given, Tensor& y) {
+  if (y.dtype() == f64) return false;
+  if (y.numel() == 0) return true;
+  const auto [g, x] = source_of_patches(call.in[0], given);
+  if (few_channels(g) && counts_to(g.taps() * g.c_per_group(), x))
+    return direct(call, x, call.in[1], call.in[2], g, y, false);
+  const Tensor weight = call.in[1].contiguous();
+  if (!g.pointwise() && convolve_by_cubin(call, g, x, weight, call.in[2], y)) return true;
+  return multiply_patches(call, x, g, weight_rows(weight, g).t(), call.in[2], y, false);
+}
+
+bool input_gradient_gpu(const OpCall& call, const Geometry& g, Tensor& x) {
+  if (x.dtype() == f64) return false;
+  if (x.numel() == 0) return true;
+  const Tensor y = call.in[0].contiguous(), bias = call.in[2];
+  if (few_channels(g) && counts_to(g.taps() * g.k_per_group(), x)) return direct(call, y, call.in[1], bias, g, x, true);
+  const Tensor weight = call.in[1].contiguous();
+  if (g.unit_stride()) return unit_stride_input(call, y, g, weight, bias, x);
+  if (y.numel() > 0) {
+    if (g.samples() && g.groups == 1 && !bias.defined()) return input_by_samples(call, y, g, weight, x);
+    if (const std::optional<Phases> p = phases_of(g, x.dtype(), x.device()))
+      return input_by_phases(call, y, *p, weight, bias, x);
+  }
+  return input_by_patches(call, y, g, weight, bias, x);
+}
+
 bool weight_gradient_gpu(const OpCall& call, const Geometry& g, Tensor& weight) {
   if (call.in[0].dtype() == f64) return false;
   if (weight.numel() == 0) return true;
@@ -229,7 +280,8 @@ bool weight_gradient_gpu(const OpCall& call, const Geometry& g, Tensor& weight) 
     weight.zero_();
     return true;
   }
-  return weight_of(call, g, source_of_patches(call.in[0], g), call.in[1].contiguous(), weight);
+  const auto [source, x] = source_of_patches(call.in[0], g);
+  return weight_of(call, source, x, call.in[1].contiguous(), weight);
 }
 
 }  // namespace etna::convolution

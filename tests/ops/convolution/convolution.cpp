@@ -34,6 +34,12 @@ std::vector<Sample> samples_in_convolution() {
     return conv3d(in[0], in[1], {}, 1, {1, 0, 1});
   });
   add("convolution", "no images", {0, 3, 5, 4}, {4, 3, 3, 3}, {4}, [](In in) { return conv2d(in[0], in[1], in[2]); });
+  add("convolution", "as large as the stride", {1, 3, 4, 6}, {2, 3, 2, 2}, {2},
+      [](In in) { return conv2d(in[0], in[1], in[2], 2); });
+  add("convolution", "stride over even sizes", {1, 4, 4, 6}, {2, 4, 3, 3}, {2},
+      [](In in) { return conv2d(in[0], in[1], in[2], 2, 1); });
+  add("convolution", "1x1 with a stride", {1, 3, 4, 5}, {2, 3, 1, 1}, {2},
+      [](In in) { return conv2d(in[0], in[1], in[2], 2); });
   add("convolution", "prime sizes", {3, 5, 11, 13}, {17, 5, 3, 3}, {17}, [](In in) {
     return conv2d(in[0], in[1], in[2], 1, 1);
   }).looser(2);

@@ -113,6 +113,77 @@ TEST_P(Convolution, UnderAutocastComputesInBf16AndGivesF32Gradients) {
   expect_near(y.to(f32), conv2d(x, w, bias, 1, 1), 0.15, 0.02);
 }
 
+/// A strided convolution whose gradients are compared; of conv_transpose2d where `output_padding` is not empty.
+struct Strided {
+  const char* name;
+  DType dtype;
+  Shape x, weight;
+  Dims stride, padding, output_padding = {};
+  bool channels_last = false;
+
+  Tensor run(const Tensor& in, const Tensor& w, const Tensor& bias) const {
+    if (output_padding.rank() > 0) return conv_transpose2d(in, w, bias, stride, padding, output_padding);
+    return conv2d(in, w, bias, stride, padding);
+  }
+  /// y, and the gradients of x, weight and bias, of random numbers of the dtype computed as `compute`.
+  TensorList results(DType compute, Device device) const {
+    manual_seed(7);
+    auto of = [&](const Shape& shape) { return randn(shape).to(dtype).to(compute).to(device).requires_grad_(); };
+    const Tensor w = of(weight), bias = of({output_padding.rank() > 0 ? weight[1] : weight[0]});
+    Tensor in = of(x);
+    if (channels_last) in = in.detach().permute({0, 2, 3, 1}).contiguous().permute({0, 3, 1, 2}).requires_grad_();
+    Tensor y = run(in, w, bias);
+    const Tensor g = randn(y.shape()).to(dtype).to(compute).to(device);
+    TensorList all = autograd::grad(TensorList{y}, TensorList{in, w, bias}, TensorList{g});
+    all.push_back(y.detach());
+    return all;
+  }
+};
+
+// Where the stride divides x's sizes, x's gradient is computed by phases; a 1x1 kernel reads some pixels only.
+const Strided kStrided[] = {
+    {"3x3 by 2", bf16, {2, 16, 10, 12}, {8, 16, 3, 3}, 2, 1},
+    {"7x7 by 2", f16, {2, 8, 8, 12}, {8, 8, 7, 7}, 2, 3},
+    {"7x7 by 3", f16, {1, 8, 12, 9}, {4, 8, 7, 7}, 3, 2},
+    {"2x2 by 2, three channels", f32, {2, 3, 6, 8}, {5, 3, 2, 2}, 2, 0},
+    {"3x3 by 3, five channels", f32, {1, 5, 6, 9}, {4, 5, 3, 3}, 3, 0},
+    {"more padding than kernel", f16, {2, 8, 6, 4}, {4, 8, 3, 3}, 2, 4},
+    {"odd sizes", f16, {2, 8, 11, 9}, {4, 8, 3, 3}, 2, 1},
+    {"a stride in one direction", f16, {1, 8, 6, 5}, {4, 8, 3, 3}, {2, 1}, 1},
+    {"a kernel below the stride", f16, {1, 8, 6, 8}, {4, 8, 1, 4}, 2, 0},
+    {"transposed", f16, {2, 8, 5, 4}, {8, 16, 3, 3}, 2, 1, 1},
+    {"transposed, three channels", f32, {2, 6, 3, 4}, {6, 3, 2, 2}, 2, 0, 0},
+    {"1x1 by 2", f16, {2, 8, 7, 6}, {4, 8, 1, 1}, 2, 0},
+    {"1x1 by 3", f32, {2, 3, 7, 9}, {4, 3, 1, 1}, {3, 2}, 0},
+    {"1x1 by 2, channels last", f16, {2, 8, 7, 6}, {4, 8, 1, 1}, 2, 0, {}, true},
+    {"1x1 by 2, transposed", f32, {2, 4, 3, 4}, {4, 8, 1, 1}, 2, 0, 1},
+};
+
+TEST_P(Convolution, WithAStrideGivesTheResultsOfF64) {
+  for (const Strided& c : kStrided) {
+    SCOPED_TRACE(c.name);
+    const TensorList got = c.results(c.dtype, device()), wanted = c.results(f64, kCPU);
+    const double error = c.dtype == f32 ? 2e-6 : c.dtype == f16 ? 1.5e-3 : 1e-2;
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      const double most = max(abs(wanted[i])).item<double>();
+      expect_near(got[i].to(kCPU).to(f64), wanted[i], error / 4 * most, error);
+    }
+  }
+}
+
+TEST_P(Convolution, WithAStrideCapturedGivesEagerBits) {
+  const Strided& c = kStrided[0];
+  manual_seed(8);
+  const Tensor x = randn(c.x, {f32, device()}).to(bf16).requires_grad_(), w = randn(c.weight, {f32, device()}).to(bf16);
+  auto gradient = [&] {
+    const Tensor y = c.run(x, w, {});
+    return autograd::grad(TensorList{y}, TensorList{x}, TensorList{y.detach()})[0].to(f32);
+  };
+  const std::vector<float> eager = gradient().to_vector<float>();
+  auto step = capture(gradient, {.device = device()});
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(step().to_vector<float>(), eager);
+}
+
 TEST_P(Convolution, CapturedGivesEagerBits) {
   manual_seed(6);
   const Tensor x = randn({2, 3, 6, 5}, {f32, device()});
