@@ -23,11 +23,13 @@
 
 namespace hopper {
 
-template <bool F16, bool TOGETHER, bool A_ALONG_K, bool B_ALONG_K, int COLUMNS = 128>
+/// @tparam RESIDENT if not 0, b is one tile of at most so many steps, which stays in shared memory
+template <bool F16, bool TOGETHER, bool A_ALONG_K, bool B_ALONG_K, int COLUMNS = 128, int RESIDENT = 0>
 struct Gemm16 {
   static constexpr int kRows = TOGETHER ? 256 : 128, kColumns = COLUMNS, kStep = 64,
-                       kStages = TOGETHER || COLUMNS > 128 ? 4 : 6;
-  static constexpr int kBytesA = kRows * kStep * 2, kBytesB = kColumns * kStep * 2, kStageBytes = kBytesA + kBytesB;
+                       kStages = RESIDENT > 0 ? 3 : TOGETHER || COLUMNS > 128 ? 4 : 6;
+  static constexpr int kBytesA = kRows * kStep * 2, kBytesB = kColumns * kStep * 2,
+                       kStageBytes = kBytesA + (RESIDENT > 0 ? 0 : kBytesB);
   static constexpr int kBlockBytes = 64 * kStep * 2;  ///< of 64 rows (columns)
   static constexpr int kThreads = 384;
   static constexpr int kProducerRegisters = COLUMNS > 128 ? 24 : 40, kConsumerRegisters = COLUMNS > 128 ? 240 : 232;
@@ -35,7 +37,8 @@ struct Gemm16 {
   static constexpr bool kLogits = COLUMNS > 128 && A_ALONG_K && B_ALONG_K;  ///< results may be logits
   /// Of a warpgroup: what its warps stage, or two times the bias of a tile.
   static constexpr int kGroupBytes = kStaged ? 4 * kScratchBytes : 2 * COLUMNS * 4;
-  static constexpr int kScratch = kStages * kStageBytes, kBarriers = kScratch + 2 * kGroupBytes;
+  static constexpr int kResident = kStages * kStageBytes, kScratch = kResident + RESIDENT * kBytesB,
+                       kBarriers = kScratch + 2 * kGroupBytes;
   static constexpr int kSharedBytes = kBarriers + kStages * 16 + 16;
   static_assert(kSharedBytes <= 232448 - 1024, "shared memory of a multiprocessor, less what is reserved");
 
@@ -68,13 +71,24 @@ struct Gemm16 {
   struct FetchMatrices {
     const Parameters& p;
     __device__ __forceinline__ void start(const Tile&) {}
-    __device__ __forceinline__ void operator()(std::uint32_t to, const Tile& t, std::uint32_t step,
-                                               std::uint32_t barrier) const {
-      const int k = static_cast<int>(step * kStep);
-      fetch<A_ALONG_K, kRows>(to, p.a, t.row * kRows, k, t.matrix * p.a_matrix, barrier);
-      fetch<B_ALONG_K, kColumns>(to + kBytesA, p.b, t.column * kColumns, k, t.matrix * p.b_matrix, barrier);
+    static __device__ __forceinline__ int bytes_a(const Tile&) { return kBytesA; }
+    static __device__ __forceinline__ int bytes_b(const Tile&) { return kBytesB; }
+    __device__ __forceinline__ void a(std::uint32_t to, const Tile& t, std::uint32_t step,
+                                      std::uint32_t barrier) const {
+      fetch<A_ALONG_K, kRows>(to, p.a, t.row * kRows, static_cast<int>(step * kStep), t.matrix * p.a_matrix, barrier);
+    }
+    __device__ __forceinline__ void b(std::uint32_t to, const Tile& t, std::uint32_t step,
+                                      std::uint32_t barrier) const {
+      fetch<B_ALONG_K, kColumns>(to, p.b, t.column * kColumns, static_cast<int>(step * kStep), t.matrix * p.b_matrix,
+                                 barrier);
     }
   };
+
+  /// Where step s of a tile, in stage `stage`, has its columns of b.
+  static __device__ __forceinline__ std::uint32_t place_of_b(std::uint32_t shared, std::uint32_t stage,
+                                                             std::uint32_t s) {
+    return RESIDENT > 0 ? shared + kResident + s * kBytesB : shared + stage * kStageBytes + kBytesA;
+  }
 
   template <typename Fetch>
   static __device__ __forceinline__ void produce(const Parameters& p, std::uint32_t shared, std::uint32_t full,
@@ -83,11 +97,14 @@ struct Gemm16 {
     for (std::uint32_t i = blockIdx.x; i < tile_count(p); i += gridDim.x) {
       const Tile t = tile_at(p, i);
       fetch_stage.start(t);
+      const bool with_b = RESIDENT == 0 || i == blockIdx.x;
+      const int bytes = fetch_stage.bytes_a(t) + (with_b ? fetch_stage.bytes_b(t) : 0);
       for (std::uint32_t s = 0; s < t.steps; ++s, ++it) {
-        const std::uint32_t stage = it % kStages, to = shared + stage * kStageBytes, barrier = full + stage * 8;
+        const std::uint32_t stage = it % kStages, barrier = full + stage * 8;
         if (it >= kStages) barrier_wait(empty + stage * 8, (it / kStages - 1) & 1);
-        barrier_expect(barrier, kStageBytes);
-        fetch_stage(to, t, t.first + s, barrier);
+        barrier_expect(barrier, bytes);
+        fetch_stage.a(shared + stage * kStageBytes, t, t.first + s, barrier);
+        if (with_b) fetch_stage.b(place_of_b(shared, stage, s), t, t.first + s, barrier);
       }
     }
   }
@@ -122,7 +139,7 @@ struct Gemm16 {
       for (std::uint32_t s = 0; s < t.steps; ++s, ++it) {
         const std::uint32_t stage = it % kStages,
                             a = shared + stage * kStageBytes + (TOGETHER ? group * 2 * kBlockBytes : 0),
-                            b = shared + stage * kStageBytes + kBytesA;
+                            b = place_of_b(shared, stage, s);
         barrier_wait(full + stage * 8, it / kStages & 1);
         product_fence();
 #pragma unroll

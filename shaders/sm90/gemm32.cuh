@@ -73,11 +73,14 @@ struct Gemm32 {
   struct FetchMatrices {
     const Parameters& p;
     __device__ __forceinline__ void start(const Tile&) {}
-    __device__ __forceinline__ void operator()(std::uint32_t to, const Tile& t, std::uint32_t step,
-                                               std::uint32_t barrier) const {
-      const int k = static_cast<int>(step * kStep);
-      fetch<A_ALONG_K, kRows>(to, p.a, t.row * kRows, k, t.matrix * p.a_matrix, barrier);
-      fetch<B_ALONG_K, kColumns>(to + kBytesA, p.b, t.column * kColumns, k, t.matrix * p.b_matrix, barrier);
+    __device__ __forceinline__ void a(std::uint32_t to, const Tile& t, std::uint32_t step,
+                                      std::uint32_t barrier) const {
+      fetch<A_ALONG_K, kRows>(to, p.a, t.row * kRows, static_cast<int>(step * kStep), t.matrix * p.a_matrix, barrier);
+    }
+    __device__ __forceinline__ void b(std::uint32_t to, const Tile& t, std::uint32_t step,
+                                      std::uint32_t barrier) const {
+      fetch<B_ALONG_K, kColumns>(to, p.b, t.column * kColumns, static_cast<int>(step * kStep), t.matrix * p.b_matrix,
+                                 barrier);
     }
   };
 
@@ -92,7 +95,8 @@ struct Gemm32 {
         const std::uint32_t stage = it % kStages, to = shared + stage * kStageBytes, barrier = at.full + stage * 8;
         if (it >= kStages) barrier_wait(at.empty + stage * 8, (it / kStages - 1) & 1);
         barrier_expect(barrier, kStageBytes);
-        fetch_stage(to, t, t.first + s, barrier);
+        fetch_stage.a(to, t, t.first + s, barrier);
+        fetch_stage.b(to + kBytesA, t, t.first + s, barrier);
       }
     }
   }

@@ -7,7 +7,8 @@
 //   kInput    x[pixels, C] = patches of y[pixels, taps K] · weight[K, taps, C], the taps in reverse: for a stride of 1
 //   kWeight   weight[K, taps C] = y[pixels, K]ᵀ · patches of x[pixels, taps C]
 //   kWeightAcross  the transpose of kWeight, for a small K
-// There are tiles of 64 columns, too: with 64 channels half of a tile of 128 would be idle.
+// There are tiles of 64 columns, too: with 64 channels half of a tile of 128 would be idle. In 16 bits, bytes from the
+// L2 cache bound these, so a weight of few steps of k stays in shared memory.
 #include "tiles.cuh"
 
 namespace hopper {
@@ -32,8 +33,9 @@ constexpr int kForward = 0, kInput = 1, kWeight = 2, kWeightAcross = 3;
 
 template <typename GEMM, int KIND>
 struct FetchPatches {
-  static constexpr int kRows = GEMM::kRows, kColumns = GEMM::kColumns, kStep = GEMM::kStep, kBytesA = GEMM::kBytesA;
-  static constexpr int kBox = kStep;  ///< 128 bytes of channels: as many as a step of k
+  static constexpr int kRows = GEMM::kRows, kColumns = GEMM::kColumns, kStep = GEMM::kStep;
+  static constexpr int kBox = kStep;           ///< 128 bytes of channels: as many as a step of k
+  static constexpr bool kSkips = kStep == 64;  ///< of 16 bits: taps beyond the last are not copied
   const PatchParameters& p;
   int x, y, image;
 
@@ -57,7 +59,8 @@ struct FetchPatches {
   __device__ __forceinline__ void start(const Tile& t) {
     if (KIND != kWeight && KIND != kWeightAcross) find(t.row * kRows);
   }
-  /// Boxes of COUNT columns of patches, from `first` on, of the pixels from k on.
+  /// Boxes of COUNT columns of patches, from `first` on, of the pixels from k on. Results of taps beyond the last are
+  /// not stored, so what is multiplied there may be anything. In f32 it is something usual: see gemm32.cuh.
   template <int COUNT>
   __device__ __forceinline__ void copy_columns(std::uint32_t to, const TensorMap& map, std::uint32_t first,
                                                std::uint32_t k, std::uint32_t barrier) {
@@ -66,32 +69,48 @@ struct FetchPatches {
 #pragma unroll
     for (int i = 0; i < COUNT / kBox; ++i) {
       const std::uint32_t column = first + i * kBox, tap = column / channels;
-      // Taps beyond the last may read anything: their results are not stored.
-      const std::uint32_t some = tap < p.patches.taps ? tap : 0;
-      copy(to + i * kStep * 128, map, some, column - tap * channels, barrier);
+      const bool there = tap < p.patches.taps;
+      if (kSkips && !there) break;
+      copy(to + i * kStep * 128, map, there ? tap : 0, column - tap * channels, barrier);
     }
   }
+  /// What copy_columns() copies.
+  template <int COUNT>
+  __device__ __forceinline__ int bytes_of_columns(std::uint32_t first) const {
+    return (kSkips ? min(static_cast<std::uint32_t>(COUNT), p.patches.taps * p.patches.channels - first) : COUNT) * 128;
+  }
 
-  __device__ __forceinline__ void operator()(std::uint32_t to, const Tile& t, std::uint32_t step,
-                                             std::uint32_t barrier) {
+  __device__ __forceinline__ int bytes_a(const Tile& t) const {
+    return KIND == kWeightAcross ? bytes_of_columns<kRows>(t.row * kRows) : kRows * 128;
+  }
+  __device__ __forceinline__ int bytes_b(const Tile& t) const {
+    return KIND == kWeight ? bytes_of_columns<kColumns>(t.column * kColumns) : kColumns * 128;
+  }
+  __device__ __forceinline__ void a(std::uint32_t to, const Tile& t, std::uint32_t step, std::uint32_t barrier) {
     const std::uint32_t k = step * kStep, channels = p.patches.channels;
     if constexpr (KIND == kWeight) {
       GEMM::template fetch_rows<kRows>(to, p.gemm.a, t.row * kRows, k, 0, barrier);
-      copy_columns<kColumns>(to + kBytesA, p.gemm.b, t.column * kColumns, k, barrier);
     } else if constexpr (KIND == kWeightAcross) {
       copy_columns<kRows>(to, p.gemm.a, t.row * kRows, k, barrier);
-      GEMM::template fetch_rows<kColumns>(to + kBytesA, p.gemm.b, t.column * kColumns, k, 0, barrier);
     } else {
-      const std::uint32_t tap = k / channels, channel = k - tap * channels;
-      copy(to, p.gemm.a, tap, channel, barrier);
-      if constexpr (KIND == kForward) {
-        copy_box(to + kBytesA, p.gemm.b, k, t.column * kColumns, 0, barrier);
-      } else {
-        const Patches& g = p.patches;
-        const int row = static_cast<int>(tap / g.taps_x), at = static_cast<int>(tap % g.taps_x);
-        GEMM::template fetch_rows<kColumns>(to + kBytesA, p.gemm.b, t.column * kColumns, channel,
-                                            g.weight_first + row * g.weight_down + at * g.weight_right, barrier);
-      }
+      const std::uint32_t tap = k / channels;
+      copy(to, p.gemm.a, tap, k - tap * channels, barrier);
+    }
+  }
+  __device__ __forceinline__ void b(std::uint32_t to, const Tile& t, std::uint32_t step, std::uint32_t barrier) {
+    const std::uint32_t k = step * kStep, channels = p.patches.channels;
+    if constexpr (KIND == kWeight) {
+      copy_columns<kColumns>(to, p.gemm.b, t.column * kColumns, k, barrier);
+    } else if constexpr (KIND == kWeightAcross) {
+      GEMM::template fetch_rows<kColumns>(to, p.gemm.b, t.column * kColumns, k, 0, barrier);
+    } else if constexpr (KIND == kForward) {
+      copy_box(to, p.gemm.b, k, t.column * kColumns, 0, barrier);
+    } else {
+      const Patches& g = p.patches;
+      const std::uint32_t tap = k / channels;
+      const int row = static_cast<int>(tap / g.taps_x), at = static_cast<int>(tap % g.taps_x);
+      GEMM::template fetch_rows<kColumns>(to, p.gemm.b, t.column * kColumns, k - tap * channels,
+                                          g.weight_first + row * g.weight_down + at * g.weight_right, barrier);
     }
   }
 };

@@ -50,27 +50,43 @@ std::array<std::uint32_t, 14> patches(const Geometry& g) {
       number(g.c),           number(g.taps() - 1), number(-1),          number(-g.kernel[2])};
 }
 
-using Kernels = std::array<const gpu::CubinKernel*, 3>;
+using Kernels = decltype(CubinFamily::kernels);
 
 Kernels forward_kernels(DType t) {
   using namespace cubins;
   if (t == f32) return {&cubin_convolution_forward_f32, nullptr, &cubin_convolution_forward_f32_64};
   if (t == f16)
-    return {&cubin_convolution_forward_f16, &cubin_convolution_forward_f16_256, &cubin_convolution_forward_f16_64};
-  return {&cubin_convolution_forward_bf16, &cubin_convolution_forward_bf16_256, &cubin_convolution_forward_bf16_64};
+    return {&cubin_convolution_forward_f16, &cubin_convolution_forward_f16_256, &cubin_convolution_forward_f16_64,
+            &cubin_convolution_forward_f16_64_resident};
+  return {&cubin_convolution_forward_bf16, &cubin_convolution_forward_bf16_256, &cubin_convolution_forward_bf16_64,
+          &cubin_convolution_forward_bf16_64_resident};
 }
 Kernels input_kernels(DType t) {
   using namespace cubins;
   if (t == f32) return {&cubin_convolution_input_f32, nullptr, &cubin_convolution_input_f32_64};
   if (t == f16)
-    return {&cubin_convolution_input_f16, &cubin_convolution_input_f16_256, &cubin_convolution_input_f16_64};
-  return {&cubin_convolution_input_bf16, &cubin_convolution_input_bf16_256, &cubin_convolution_input_bf16_64};
+    return {&cubin_convolution_input_f16, &cubin_convolution_input_f16_256, &cubin_convolution_input_f16_64,
+            &cubin_convolution_input_f16_64_resident};
+  return {&cubin_convolution_input_bf16, &cubin_convolution_input_bf16_256, &cubin_convolution_input_bf16_64,
+          &cubin_convolution_input_bf16_64_resident};
 }
 Kernels weight_kernels(DType t) {
   using namespace cubins;
   if (t == f32) return {&cubin_convolution_weight_f32};
   if (t == f16) return {&cubin_convolution_weight_f16, &cubin_convolution_weight_f16_256};
   return {&cubin_convolution_weight_bf16, &cubin_convolution_weight_bf16_256};
+}
+
+Kernels weight_across_kernels(DType t) {
+  using namespace cubins;
+  if (t == f32) return {&cubin_convolution_weight_across_f32, nullptr, &cubin_convolution_weight_across_f32_64};
+  return {nullptr, nullptr,
+          t == f16 ? &cubin_convolution_weight_across_f16_64 : &cubin_convolution_weight_across_bf16_64};
+}
+
+/// True if y has so few channels that a tile of 64 columns suits the transpose of the weight's gradient.
+bool suits_across(const Geometry& g, Device device) {
+  return g.groups == 1 && g.k <= 64 && g.taps() * g.c > 64 && gpu::capabilities(device).cubin == 90;
 }
 
 gemm::GemmParams params(const Tensor& a, const Tensor& bias, const Tensor& y, std::int64_t m, std::int64_t n,
@@ -135,8 +151,7 @@ bool input_gradient_by_cubin(const OpCall& call, const Geometry& given, const Te
 }
 
 bool weight_is_made_across(const Geometry& g, const Tensor& x) {
-  return x.dtype() == f32 && g.groups == 1 && g.k <= 64 && g.taps() * g.c > 64 &&
-         gpu::capabilities(x.device()).cubin == 90;
+  return x.dtype() == f32 && suits_across(g, x.device());
 }
 
 bool weight_gradient_by_cubin(const OpCall& call, const Geometry& g, const Tensor& x, const Tensor& y,
@@ -148,11 +163,10 @@ bool weight_gradient_by_cubin(const OpCall& call, const Geometry& g, const Tenso
         .at = gpu::pointer(y), .dtype = x.dtype(), .columns = g.k, .rows = pixels, .leading = g.k, .box_rows = step});
   };
   const auto patches_of_x = [&](std::int64_t, std::int64_t step) { return images_map(x, g, step); };
-  if (weight_is_made_across(g, x)) {
+  if (suits_across(g, x.device())) {
     const Tensor across = empty({depth, g.k}, {weight.dtype(), weight.device()});
     const CubinFamily family{.layout = CubinLayout::tn,
-                             .kernels = {&cubins::cubin_convolution_weight_across_f32, nullptr,
-                                         &cubins::cubin_convolution_weight_across_f32_64},
+                             .kernels = weight_across_kernels(x.dtype()),
                              .a = patches_of_x,
                              .b = columns_of_y,
                              .more = patches(g)};

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <span>
+#include <vector>
 
 #include <etna/device/internal/rounding.h>
 #include <etna/shaders/cubins.h>
@@ -12,6 +14,8 @@
 // Gemms with Hopper's warpgroup instructions: the kernels of shaders/sm90/.
 namespace etna::gemm {
 namespace {
+
+constexpr std::int64_t kResidentSteps = 9;  ///< as in shaders/sm90/convolution_bf16.cu
 
 /// The paths from sums to results, as in shaders/sm90/direct.cuh: through shared memory, from registers, and from
 /// registers with an activation or its derivative.
@@ -29,7 +33,7 @@ struct Kernel {
 
 enum OperandLayout { kNN, kNT, kTN };
 
-/// Tiles of 128 x 128, 256 x 128 and 128 x 192 (f16 and bf16) and 256 x 64 (f32).
+/// Tiles of 128 x 128, 256 x 128 and 128 x 192 (f16 and bf16) and 256 x 64 (f32, and some of a CubinFamily).
 enum TileShape { kSquare, kTall, kNarrow, kWide };
 
 const gpu::CubinKernel* choose(DType dtype, OperandLayout layout, TileShape shape) {
@@ -50,8 +54,9 @@ const gpu::CubinKernel* choose(DType dtype, OperandLayout layout, TileShape shap
 Kernel kernel_of(DType dtype, OperandLayout layout, TileShape shape) {
   constexpr std::uint32_t scratch = 8 * 4096;
   const gpu::CubinKernel* cubin = choose(dtype, layout, shape);
-  if (shape == kNarrow)
+  if (shape == kNarrow && dtype == f32)
     return {cubin, 256, 32, 512, 4 * 40960 + 2 * 12288 + scratch + 4 * 16 + 2 * 24, 1.4, {1, 1, 1}, 64};
+  if (shape == kNarrow) return {cubin, 256, 64, 384, 4 * 40960 + scratch + 4 * 16 + 16, 0.75, {2.6, 1.3, 3.5}, 64};
   if (dtype == f32) return {cubin, 128, 32, 512, 4 * 32768 + 2 * 24576 + scratch + 4 * 16 + 2 * 24, 1.4, {1, 1, 1}};
   if (shape == kTall) return {cubin, 256, 64, 384, 4 * 49152 + scratch + 4 * 16 + 16, 0.75, {5.3, 2.5, 7}};
   if (shape == kWide) return {cubin, 128, 64, 384, 4 * 40960 + 4 * 192 * 4 + 4 * 16 + 16, 0.57, {0, 0.9, 5.8}, 192};
@@ -94,7 +99,8 @@ struct Launch {
 
 /// The tile of a tuned tiling, an index of cubin_tiles(), if the gemm can have it and was tuned on the same path:
 /// activations favor other tiles.
-std::optional<TileShape> tuned_shape(const GemmParams& p, bool wide) {
+std::optional<TileShape> tuned_shape(const GemmParams& p, std::span<const TileShape> shapes) {
+  const bool wide = std::ranges::find(shapes, kWide) != shapes.end();
   if (!p.tiling) return {};
   const Path path = path_of(p, effective_split_k(ceil_div(p.k, 64), p.tiling->split_k));
   if (path == kActivated) return {};
@@ -106,23 +112,23 @@ std::optional<TileShape> tuned_shape(const GemmParams& p, bool wide) {
 
 /// The launch estimated to be fastest on `units` multiprocessors: waves of tiles and, with split-K, writing, reading
 /// and adding the partial sums.
-/// @param narrow true if there are tiles of 64 columns @param wide of 192
-Launch launch_of(const GemmParams& p, OperandLayout layout, std::int64_t units, bool narrow, bool wide) {
-  if (const std::optional<TileShape> shape = tuned_shape(p, wide))
+Launch launch_of(const GemmParams& p, OperandLayout layout, std::int64_t units, std::span<const TileShape> shapes) {
+  if (const std::optional<TileShape> shape = tuned_shape(p, shapes))
     return {kernel_of(p.dtype, layout, *shape), p.tiling->split_k};
   Launch best;
   const Path paths[] = {path_of(p, 1), path_of(p, 2)};
-  for (TileShape shape : {kSquare, kTall, kNarrow, kWide}) {
-    if (shape == (p.dtype == f32 ? kTall : kNarrow) || (shape == kNarrow && !narrow)) continue;
-    if (shape == kWide && !wide) continue;
+  for (TileShape shape : shapes) {
     const Kernel kernel = kernel_of(p.dtype, layout, shape);
     const std::int64_t tiles = ceil_div(p.m, kernel.rows) * ceil_div(p.n, kernel.columns) * p.matrices();
     const std::int64_t steps = ceil_div(p.k, kernel.step);
     const double results = static_cast<double>(p.m * p.n * p.matrices());
-    for (std::int64_t split_k : {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128}) {
+    std::vector<std::int64_t> splits = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128};
+    // Few tiles in one whole wave.
+    if (shape == kNarrow && units / tiles > 1) splits.push_back(units / tiles);
+    for (std::int64_t split_k : splits) {
       const Path path = paths[split_k > 1];
       if (shape == kWide && path == kStaged) continue;
-      if (split_k > 1 && (steps / split_k < 4 || results * static_cast<double>(split_k) > 1.3e8)) break;
+      if (split_k > 1 && (steps / split_k < 4 || results * static_cast<double>(split_k) > 1.3e8)) continue;
       const std::int64_t rounds = ceil_div(tiles * split_k, units), each = ceil_div(steps, split_k);
       constexpr double start_us = 1.5, second_pass_us = 4, bytes_a_us = 3.0e6;
       double us = start_us + static_cast<double>(rounds * each) * kernel.step_us;
@@ -233,7 +239,8 @@ std::int64_t stored_columns(const GemmParams& p) {
 bool launch_matrices(const OpCall& call, const GemmParams& given, OperandLayout layout) {
   GemmParams p = given;
   p.n = stored_columns(given);
-  Launch launch = launch_of(p, layout, units_of(p), true, true);
+  static constexpr TileShape of_f32[] = {kSquare, kNarrow}, of_16_bits[] = {kSquare, kTall, kWide};
+  Launch launch = launch_of(p, layout, units_of(p), p.dtype == f32 ? std::span<const TileShape>(of_f32) : of_16_bits);
   // The kernel for logits has tiles of 128 x 192. The copy engine makes columns behind the last one 0.
   const bool logits = p.softmax != nullptr && layout == kNT && p.matrices() == 1 && EpilogueSpec(p).flags == 0 &&
                       p.y.dtype == p.dtype && p.dtype != f32 && path_of(p, 1) == kDirect;
@@ -264,18 +271,21 @@ bool multiplies(const GemmParams& p) {
 
 bool launch_cubin_family(const OpCall& call, const GemmParams& p, const CubinFamily& family) {
   if (requested_variant().value_or(KernelVariant::cubin) != KernelVariant::cubin) return false;
-  if (!multiplies(p) || too_small(p) || family.kernels[0]->cubin.empty()) return false;
-  Launch launch =
-      launch_of(p, static_cast<OperandLayout>(family.layout), units_of(p), family.kernels[2] != nullptr, false);
-  if (p.dtype == f32) {
-    launch.kernel.cubin = family.kernels[launch.kernel.columns == 64 ? 2 : 0];
-  } else if (family.kernels[2] != nullptr && p.n <= 64 && ceil_div(p.m, 256) >= units_of(p)) {
-    constexpr std::uint32_t stages = 4, scratch = 8 * 4096;
-    launch = {{family.kernels[2], 256, 64, 384, stages * 40960 + scratch + stages * 16 + 16, 0, {}, 64}, 1, 0};
-  } else {
-    launch.kernel.cubin = family.kernels[launch.kernel.rows == 256 ? 1 : 0];
+  const auto& [square, tall, narrow, resident] = family.kernels;
+  if (!multiplies(p) || too_small(p) || (square ? square : narrow)->cubin.empty()) return false;
+  std::vector<TileShape> shapes;
+  if (square) shapes.push_back(kSquare);
+  if (tall) shapes.push_back(kTall);
+  if (narrow && p.dtype == f32) shapes.push_back(kNarrow);
+  // Half of a tile of 128 columns would be idle, but the estimates are too close to tell.
+  if (narrow && p.dtype != f32 && p.n <= 64 && (!square || ceil_div(p.m, 256) >= units_of(p))) shapes = {kNarrow};
+  Launch launch = launch_of(p, static_cast<OperandLayout>(family.layout), units_of(p), shapes);
+  Kernel& kernel = launch.kernel;
+  kernel.cubin = kernel.columns == 64 ? narrow : kernel.rows == 256 ? tall : square;
+  if (resident && kernel.columns == 64 && launch.split_k == 1 && p.k <= kResidentSteps * kernel.step) {
+    kernel.cubin = resident;
+    kernel.shared_bytes += kResidentSteps * 8192 - 4 * 8192 - 32768 - 16;  // three stages of a, and all of b
   }
-  const Kernel& kernel = launch.kernel;
   const auto a = family.a(kernel.rows, kernel.step), b = family.b(kernel.columns, kernel.step);
   if (!a || !b) return false;
   enqueue(call, p, launch, *a, *b, family.more);

@@ -16,8 +16,9 @@ enum class CubinLayout { nn, nt, tn };
 /// A family of kernels with the same tiles as launch_cubin()'s.
 struct CubinFamily {
   CubinLayout layout = CubinLayout::nt;  ///< the layout of the gemm whose tiling suits the family
-  /// For tiles of 128 rows, of 256 rows, and of 256 rows by 64 columns. f32 has the first and the last.
-  std::array<const gpu::CubinKernel*, 3> kernels = {};
+  /// For tiles of 128 rows, of 256 rows, of 256 rows by 64 columns, and the same for a b of at most nine steps of k.
+  /// f32 has the first and the third.
+  std::array<const gpu::CubinKernel*, 4> kernels = {};
   std::function<std::optional<Arguments>(std::int64_t rows, std::int64_t step)> a, b;  ///< tensor maps for a tile
   std::array<std::uint32_t, 14> more = {};                                             ///< parameters after the gemm's
 };
