@@ -1,8 +1,10 @@
 #pragma once
 // The epilogue of a · b (tensor/ops/matmul/gemm/internal/gemm_params.h: Epilogue): the counterpart of
 // shaders/lib/epilogue.glsl, with the same flags and formulas.
+#ifdef __CUDACC__
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#endif
 
 #include <cstdint>
 #include <type_traits>

@@ -8,6 +8,8 @@
 
 #include <etna/tensor/dtype.h>
 
+#include "hopper/matrix_units.h"
+
 // Vectors of numbers and functions of CUDA that kernels of shaders/sm90/ use.
 #define __device__
 #define __forceinline__ inline
@@ -33,6 +35,7 @@ inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z,
 inline uint4 make_uint4(std::uint32_t x, std::uint32_t y, std::uint32_t z, std::uint32_t w) { return {x, y, z, w}; }
 inline std::uint32_t min(std::uint32_t a, std::uint32_t b) { return std::min(a, b); }
 inline std::uint32_t max(std::uint32_t a, std::uint32_t b) { return std::max(a, b); }
+inline std::uint32_t min(std::uint32_t a, int b) { return std::min(a, static_cast<std::uint32_t>(b)); }
 inline int min(int a, int b) { return std::min(a, b); }
 inline int max(int a, int b) { return std::max(a, b); }
 
@@ -58,6 +61,23 @@ inline float __half2float(std::uint16_t bits) {
   etna::Half half;
   half.bits = bits;
   return static_cast<float>(half);
+}
+using __half = std::uint16_t;
+using __nv_bfloat16 = std::uint16_t;
+struct __half2 {
+  __half x, y;
+};
+struct __nv_bfloat162 {
+  __nv_bfloat16 x, y;
+};
+inline __half __float2half_rn(float x) { return etna::Half(x).bits; }
+inline float __bfloat162float(__nv_bfloat16 x) { return emulated::from_bf16(x); }
+inline __nv_bfloat16 __float2bfloat16_rn(float x) { return emulated::to_bf16(x); }
+inline float2 __half22float2(__half2 two) { return {__half2float(two.x), __half2float(two.y)}; }
+inline float2 __bfloat1622float2(__nv_bfloat162 two) { return {__bfloat162float(two.x), __bfloat162float(two.y)}; }
+inline __half2 __floats2half2_rn(float x, float y) { return {__float2half_rn(x), __float2half_rn(y)}; }
+inline __nv_bfloat162 __floats2bfloat162_rn(float x, float y) {
+  return {__float2bfloat16_rn(x), __float2bfloat16_rn(y)};
 }
 inline bool isnan(float x) { return std::isnan(x); }
 /// Rounded, whatever follows.

@@ -248,6 +248,8 @@ struct TensorMap {
   const std::uint16_t* at;
   std::int64_t size, rows, heads, batch, row_stride, head_stride, batch_stride;
   int box_rows, box_heads = 1;
+  /// Of images, whose channels, width and height are size, rows and heads: the pixels that copy_pixels() visits.
+  int first_x = 0, first_y = 0, places_x = 0, places_y = 0, stride_x = 1, stride_y = 1;
 };
 
 constexpr std::uint32_t kBase = 1024;  ///< of a block's shared memory
@@ -294,26 +296,42 @@ inline void came(std::uint32_t barrier, int bytes) {
   b.bytes -= bytes;
   end_phase(b);
 }
+/// Row `row` of a box, in the 128-byte swizzle: `count` numbers, and zeros.
+inline void put_row(std::uint32_t to, int row, const std::uint16_t* from, std::int64_t count) {
+  if (to % 1024 != 0) emulated::fail("a box that does not begin at a multiple of 1024 bytes");
+  for (int c = 0; c < 64; ++c) {
+    const std::uint16_t value = c < count ? from[c] : std::uint16_t{0};
+    std::memcpy(shared_pointer(to + static_cast<std::uint32_t>(row * 128 + (c / 8 ^ (row & 7)) * 16 + c % 8 * 2)),
+                &value, 2);
+  }
+}
 inline void copy_box(std::uint32_t to, const TensorMap& map, std::uint32_t x, std::uint32_t y, std::uint32_t head,
                      std::uint32_t batch, std::uint32_t barrier) {
-  if (to % 1024 != 0) emulated::fail("a box that does not begin at a multiple of 1024 bytes");
   for (int row = 0; row < map.box_rows * map.box_heads; ++row) {
     const std::uint32_t r = y + row % map.box_rows, h = head + row / map.box_rows;
     const bool there = r < map.rows && h < map.heads && batch < map.batch;
-    for (std::uint32_t c = 0; c < 64; ++c) {
-      const std::uint16_t value =
-          there && x + c < map.size
-              ? map.at[h * map.head_stride + batch * map.batch_stride + r * map.row_stride + x + c]
-              : std::uint16_t{0};
-      std::memcpy(shared_pointer(to + static_cast<std::uint32_t>(row) * 128 + (c / 8 ^ (row & 7)) * 16 + c % 8 * 2),
-                  &value, 2);
-    }
+    put_row(to, row, map.at + (h * map.head_stride + batch * map.batch_stride + r * map.row_stride + x),
+            there ? map.size - x : 0);
   }
   came(barrier, map.box_rows * map.box_heads * 128);
 }
 inline void copy_box(std::uint32_t to, const TensorMap& map, int x, int y, int matrix, std::uint32_t barrier) {
   copy_box(to, map, static_cast<std::uint32_t>(x), static_cast<std::uint32_t>(y), static_cast<std::uint32_t>(matrix), 0,
            barrier);
+}
+inline void copy_pixels(std::uint32_t to, const TensorMap& map, int channel, int x, int y, int image,
+                        std::uint32_t right, std::uint32_t down, std::uint32_t barrier) {
+  for (int row = 0; row < map.box_rows; ++row) {
+    const std::int64_t at_x = x + static_cast<int>(right), at_y = y + static_cast<int>(down);
+    const bool there = at_x >= 0 && at_x < map.rows && at_y >= 0 && at_y < map.heads && image < map.batch;
+    put_row(to, row, map.at + (image * map.batch_stride + at_y * map.head_stride + at_x * map.row_stride + channel),
+            there ? map.size - channel : 0);
+    if ((x += map.stride_x) < map.first_x + map.places_x * map.stride_x) continue;
+    x = map.first_x;
+    if ((y += map.stride_y) < map.first_y + map.places_y * map.stride_y) continue;
+    y = map.first_y, ++image;
+  }
+  came(barrier, map.box_rows * 128);
 }
 inline void copy_16(void* to, const void* from) {
   if (reinterpret_cast<std::uintptr_t>(from) % 16 != 0) emulated::fail("a copy that is not in units of 16 bytes");
@@ -336,6 +354,7 @@ inline void copy_bytes(std::uint32_t to, const void* from, int bytes, std::uint3
   std::memcpy(shared_pointer(to), from, static_cast<std::size_t>(bytes));
   came(barrier, bytes);
 }
+inline void prefetch_bytes(const void*, std::uint32_t) {}
 inline void store_bytes(void* to, std::uint32_t from, int bytes) {
   emulated::state.fiber->stores.push_back({to, from, bytes, false});
 }
