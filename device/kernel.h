@@ -52,7 +52,7 @@ struct CubinDispatch {
   std::uint32_t threads = 128;     ///< per group, in one dimension
   std::uint32_t shared_bytes = 0;  ///< in addition to what the kernel declares
 
-  static constexpr std::size_t kMostParameters = 640;
+  static constexpr std::size_t kMostParameters = 768;
 };
 
 /// Whether the device runs the GPU kernels of ops. If not, the functions below throw.

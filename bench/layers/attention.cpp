@@ -36,6 +36,9 @@ void attentions(const Setting& setting, const Print& print) {
     const std::pair<const char*, AttentionSettings> limits[] = {
         {"window 512", {.causal = true, .window = 512}},
         {"the same as a mask", {.mask = near}},
+        {"the same, added", {.mask = log(near.to(f32)).to(setting.dtype)}},
+        {"added for each head",
+         {.mask = randn({s.heads, s.length, s.length}, {f32, setting.device}).to(setting.dtype)}},
         {"soft cap", {.causal = true, .softcap = 50}},
         {"8 documents", {.causal = true, .documents = document_bounds(lengths, s.length)}}};
     for (const auto& limit : limits) {

@@ -61,13 +61,13 @@ __device__ __forceinline__ void store_rows(const To& to, std::uint32_t row, std:
 }
 
 /// SIZE, VALUES: head sizes of keys and values, with zeros up to here. Each of GROUPS warpgroups owns 64 queries.
-/// CAUSAL: always with a paged cache, and with general parameters, which tell of the triangle.
+/// CAUSAL: always with a paged cache, and with general parameters, which tell of the triangle or a mask.
 template <bool F16, bool CAUSAL, int SIZE, int VALUES, int GROUPS, int KEYS, int STAGES,
           typename Parameters = AttentionParameters>
 struct AttentionForward : AttentionTiles<CAUSAL, 64 * GROUPS, KEYS, Parameters> {
   using Tiles = AttentionTiles<CAUSAL, 64 * GROUPS, KEYS, Parameters>;
-  using Tiles::kPaged, Tiles::kGeneral, Tiles::number_of, Tiles::tile_at, Tiles::tile_count, Tiles::chunks_of,
-      Tiles::blocks_of, Tiles::last_key;
+  using Tiles::kPaged, Tiles::kGeneral, Tiles::kMasked, Tiles::number_of, Tiles::tile_at, Tiles::tile_count,
+      Tiles::chunks_of, Tiles::blocks_of, Tiles::keys_of_rows, Tiles::last_key;
   using typename Tiles::Tile;
   static constexpr int kBoxes = KEYS / kCacheBlock;
   static constexpr bool kRanged = kPaged || kGeneral;  ///< whether keys have a first one that a row attends to
@@ -194,7 +194,13 @@ struct AttentionForward : AttentionTiles<CAUSAL, 64 * GROUPS, KEYS, Parameters> 
   struct Seen {
     int first[2], last[2], end;
     std::uint32_t missing;  ///< of this block: Place::missing
+    MaskedRows<F16, KEYS> mask;
   };
+  /// Of scores as the softmax gets them, in units of log 2.
+  static __device__ __forceinline__ float scale_of(const Parameters& p) {
+    if constexpr (kMasked) return p.mask.bits == nullptr ? 1 : p.scale;
+    return p.scale;
+  }
 
   /// Scores to weights. @param key of the block's first column @param hides whether the block has keys that are not
   /// seen; only asked if MASKED @return the factors by which what was summed before shrinks
@@ -207,7 +213,9 @@ struct AttentionForward : AttentionTiles<CAUSAL, 64 * GROUPS, KEYS, Parameters> 
         for (int i = 0; i < KEYS / 2; ++i) s[i] = tanh_of(s[i] * p.cap);
       }
     }
-    if constexpr (MASKED) {
+    if constexpr (kMasked) {
+      seen.mask.apply(s, p.scale, p.mask, p.queries, static_cast<std::uint32_t>(key));
+    } else if constexpr (MASKED) {
       if (hides) {
 #pragma unroll
         for (int i = 0; i < KEYS / 2; ++i) {
@@ -219,19 +227,20 @@ struct AttentionForward : AttentionTiles<CAUSAL, 64 * GROUPS, KEYS, Parameters> 
       }
     }
     float shrink[2];
+    const float scale = scale_of(p);
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       float most = soft.largest[h];
 #pragma unroll
       for (int i = h * 2; i < KEYS / 2; i += 4) most = fmaxf(most, fmaxf(s[i], s[i + 1]));
       most = largest_of_row(most);
-      const float shift = most == -INFINITY ? 0 : __fmul_rn(most, p.scale);
+      const float shift = most == -INFINITY ? 0 : __fmul_rn(most, scale);
       // Rounded as the shift before was: where the maximum stays, nothing shrinks.
-      shrink[h] = exp2_fast(__fmul_rn(soft.largest[h], p.scale) - shift);
+      shrink[h] = exp2_fast(__fmul_rn(soft.largest[h], scale) - shift);
       float sum = 0;
 #pragma unroll
       for (int i = h * 2; i < KEYS / 2; i += 4) {
-        s[i] = exp2_fast(s[i] * p.scale - shift), s[i + 1] = exp2_fast(s[i + 1] * p.scale - shift);
+        s[i] = exp2_fast(s[i] * scale - shift), s[i + 1] = exp2_fast(s[i + 1] * scale - shift);
         sum += s[i] + s[i + 1];
       }
       soft.largest[h] = most;
@@ -312,13 +321,14 @@ struct AttentionForward : AttentionTiles<CAUSAL, 64 * GROUPS, KEYS, Parameters> 
     for (std::uint32_t turn = 0; number_of(turn) < tile_count(p); ++turn) {
       const Tile t = tile_at(p, number_of(turn));
       const std::uint32_t first = t.first + group * 64, row = first + warp * 16 + (lane >> 2);
-      std::uint32_t own = first >= t.end_row ? 0 : blocks_of(p, t, min(first + 64, t.end_row));
+      std::uint32_t own = first >= t.end_row ? 0 : blocks_of(p, t, first, min(first + 64, t.end_row));
       std::uint32_t before_own = 0;  // blocks of keys that only earlier rows attend to
       if constexpr (kGeneral) {
         own = min(own, t.blocks);
-        if (own > 0)
-          before_own =
-              min(own - 1, static_cast<std::uint32_t>(max(0, keys_of(p, t.batch, first).from - t.from)) / KEYS);
+        if (own > 0) {
+          const int from = keys_of_rows(p, t.batch, first, first + 1).from;
+          before_own = min(own - 1, static_cast<std::uint32_t>(max(0, from - t.from)) / KEYS);
+        }
       }
       // Blocks of keys that only later rows attend to.
       for (std::uint32_t b = t.blocks; b > own; --b, ++it) skip(bars, it, group, speaker, b > 1);
@@ -331,8 +341,10 @@ struct AttentionForward : AttentionTiles<CAUSAL, 64 * GROUPS, KEYS, Parameters> 
       std::uint32_t block = own - 1;
       Seen seen;
       seen.end = t.end;
+      if constexpr (kMasked) seen.mask.batch = t.batch, seen.mask.head = t.head, seen.mask.row = row;
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
+        if constexpr (kMasked) continue;
         if constexpr (kGeneral) {
           const Span keys = keys_of(p, t.batch, row + h * 8);
           seen.first[h] = keys.from, seen.last[h] = keys.end - 1;
@@ -346,7 +358,7 @@ struct AttentionForward : AttentionTiles<CAUSAL, 64 * GROUPS, KEYS, Parameters> 
       if constexpr (kPaged) {
         all_from = p.window > 0 ? last_key(p, t, first + 63) + 1 - static_cast<int>(p.window) : 0;
         all_to = min(t.end - 1, last_key(p, t, first));
-      } else if constexpr (kGeneral) {
+      } else if constexpr (kGeneral && !kMasked) {
         all_from = keys_of(p, t.batch, first + 63).from, all_to = keys_of(p, t.batch, first).end - 1;
       }
       float s[KEYS / 2], o[VALUES / 2];
@@ -355,6 +367,7 @@ struct AttentionForward : AttentionTiles<CAUSAL, 64 * GROUPS, KEYS, Parameters> 
 #pragma unroll
       for (int j = 0; j < VALUES / 2; ++j) o[j] = 0;
 
+      if constexpr (kMasked) seen.mask.read(p.mask, t.from + block * KEYS);
       barrier_wait(bars.keys_full(it % STAGES), it / STAGES & 1);
       if constexpr (kPaged) seen.missing = missing_in(memory, it % STAGES);
       product_fence();
@@ -377,6 +390,7 @@ struct AttentionForward : AttentionTiles<CAUSAL, 64 * GROUPS, KEYS, Parameters> 
         const std::uint32_t before = it % STAGES, parity_before = it / STAGES & 1;
         ++it, --block;
         const std::uint32_t stage = it % STAGES;
+        if constexpr (kMasked) seen.mask.read(p.mask, t.from + block * KEYS);
         barrier_wait(bars.keys_full(stage), it / STAGES & 1);
         if constexpr (kPaged) seen.missing = missing_in(memory, stage);
         wait_for_turn(group);
@@ -413,7 +427,7 @@ struct AttentionForward : AttentionTiles<CAUSAL, 64 * GROUPS, KEYS, Parameters> 
         if constexpr (!kPaged) {
           if ((lane & 3) == 0 && row + h * 8 < t.end_row) {
             const std::size_t at = (static_cast<std::size_t>(t.batch) * p.heads + t.head) * p.queries + row + h * 8;
-            p.logsumexp[at] = (soft.largest[h] * p.scale + __log2f(sum)) * kLog2;
+            p.logsumexp[at] = (soft.largest[h] * scale_of(p) + __log2f(sum)) * kLog2;
           }
         } else {
           soft.sum[h] = sum;

@@ -167,7 +167,7 @@ struct AttentionForward32 : AttentionForward<false, CAUSAL, 64, 64, 2, 64, 2, At
     for (std::uint32_t turn = 0; number_of(turn) < tile_count(p); ++turn) {
       const Tile t = tile_at(p, number_of(turn));
       const std::uint32_t first = t.first + group * 64, row = first + warp * 16 + (lane >> 2);
-      const std::uint32_t own = first >= t.end_row ? 0 : blocks_of(p, t, min(first + 64, t.end_row));
+      const std::uint32_t own = first >= t.end_row ? 0 : blocks_of(p, t, first, min(first + 64, t.end_row));
       // Blocks of keys that only later rows attend to.
       for (std::uint32_t b = t.blocks; b > own; --b) {
         for (int i = 0; i < 2; ++i) {

@@ -301,7 +301,7 @@ struct AttentionBackward32 {
           float s[32], sums[SIZE / 2];
           shared.wait_full(kQueriesFull, it);
           multiply(s, k, shared.keys(n), shared.queries(it));
-          Pair::weights(s, shared.rows(it), p);
+          Pair::weights(s, shared.rows(it), p, p.log2_scale);
           // The other warpgroup gives them back, too, and only once it has all weights.
           if (speaker) barrier_arrive(shared.barrier(kQueriesEmpty, it % kStages));
           if ((CAUSAL && t == w.tile) || (w.tile + 1) * kTile > p.keys || (t + 1) * kTile > p.queries)

@@ -26,12 +26,16 @@ struct AttentionGradientParameters {
   float cap;
   const int2* documents;
   const std::uint32_t* ranges;  ///< [batch, 2 · key_tiles + tiles]: attention_ranges()
+  AttentionMask mask;           ///< of MaskedGradientParameters, as in AttentionParameters; rows are keys
 };
 struct GeneralGradientParameters : AttentionGradientParameters {};
+/// A bool mask, and soft caps, or one that is added.
+struct MaskedGradientParameters : AttentionGradientParameters {};
 
 template <bool F16, bool CAUSAL, int SIZE, int QUERIES, typename Parameters = AttentionGradientParameters>
 struct AttentionBackward {
-  static constexpr bool kGeneral = std::is_same_v<Parameters, GeneralGradientParameters>;
+  static constexpr bool kMasked = std::is_same_v<Parameters, MaskedGradientParameters>;
+  static constexpr bool kGeneral = kMasked || std::is_same_v<Parameters, GeneralGradientParameters>;
   static constexpr int kKeys = 128, kStages = 2, kThreads = 384;
   static constexpr int kSumStages = SIZE == 128 ? 2 : 1;  ///< as many as there is room for
   static constexpr int kColumns = SIZE / 64;
@@ -196,9 +200,9 @@ struct AttentionBackward {
       if (at >= p.keys || row >= p.queries || (CAUSAL && at > row)) x[i] = 0;
     }
   }
-  /// Scores to weights.
-  static __device__ __forceinline__ void weights(float (&s)[QUERIES / 2], const float4* rows, const Parameters& p) {
-    const float scale = p.log2_scale;
+  /// Scores to weights. @param scale of scores, in units of log 2
+  static __device__ __forceinline__ void weights(float (&s)[QUERIES / 2], const float4* rows, const Parameters& p,
+                                                 float scale) {
     if constexpr (kGeneral) {
       if (p.cap != 0) {
 #pragma unroll
@@ -209,7 +213,32 @@ struct AttentionBackward {
     for (int j = 0; j < QUERIES / 8; ++j) {
       const float4 two = rows[j * 4 + (threadIdx.x & 3)];
 #pragma unroll
-      for (int i = j * 4; i < j * 4 + 4; ++i) s[i] = exp2_fast(s[i] * scale - (i & 1 ? two.z : two.x));
+      for (int i = j * 4; i < j * 4 + 4; ++i) {
+        float x = s[i] * scale - (i & 1 ? two.z : two.x);
+        // Of numbers so large that a row's logsumexp is rounded by more than it says.
+        if constexpr (kMasked) x = x > 0 ? 0 : x;
+        s[i] = exp2_fast(x);
+      }
+    }
+  }
+  /// The same under a mask. What it says is read here, as registers are scarce. @param key of the thread's first row
+  static __device__ __forceinline__ void masked_weights(float (&s)[QUERIES / 2], const float4* rows,
+                                                        const Parameters& p, const Work& w, std::uint32_t t,
+                                                        std::uint32_t head, std::uint32_t key) {
+    const std::uint32_t mask = mask_of(p.mask, w.batch, head), query = t * QUERIES;
+    bool hides = !is_open(p.mask, mask, query, key);
+    if constexpr (QUERIES > kMaskQueries) hides = hides || !is_open(p.mask, mask, query + kMaskQueries, key);
+    if (p.mask.bits == nullptr) {
+      if (hides) add_mask<F16, QUERIES>(s, p.log2_scale, p.mask, w.batch, head, key, p.keys, query);
+      return weights(s, rows, p, hides ? 1 : p.log2_scale);
+    }
+    weights(s, rows, p, p.log2_scale);
+    if (!hides) return;
+    std::uint32_t bits[2];
+    read_bits<QUERIES>(bits, p.mask, mask, p.mask.key_blocks * kMaskKeys, key, query);
+#pragma unroll
+    for (int i = 0; i < QUERIES / 2; ++i) {
+      if (hidden_by(bits, i)) s[i] = 0;
     }
   }
   /// Gradients of weights to gradients of scores, but for the scale. tanh of a soft cap comes from the weight's
@@ -221,7 +250,10 @@ struct AttentionBackward {
     for (int j = 0; j < QUERIES / 8; ++j) {
       const float4 two = rows[j * 4 + (threadIdx.x & 3)];
 #pragma unroll
-      for (int i = j * 4; i < j * 4 + 4; ++i) ds[i] = weights[i] * (ds[i] - (i & 1 ? two.w : two.y));
+      for (int i = j * 4; i < j * 4 + 4; ++i) {
+        ds[i] = weights[i] * (ds[i] - (i & 1 ? two.w : two.y));
+        if constexpr (kMasked) ds[i] = weights[i] == 0 ? 0 : ds[i];
+      }
       if constexpr (kGeneral) {
         if (p.cap == 0) continue;
         const float factor = __fdividef(1.0f, p.log2_scale);
@@ -251,7 +283,7 @@ struct AttentionBackward {
 #pragma unroll
     for (int i = 0; i < SIZE / 2; ++i) dk[i] = 0, dv[i] = 0;
     Span by_all = {};  // queries that attend to all keys of the warpgroup
-    if constexpr (kGeneral) {
+    if constexpr (kGeneral && !kMasked) {
       const std::uint32_t first = w.tile * kKeys + group * 64;
       by_all = {queries_of(p, w.batch, first + 63).from, queries_of(p, w.batch, first).end};
     }
@@ -285,12 +317,15 @@ struct AttentionBackward {
           masked = static_cast<int>(t * QUERIES) < by_all.from || static_cast<int>((t + 1) * QUERIES) > by_all.end;
         const std::uint32_t query = t * QUERIES + (lane & 3) * 2;
         std::uint32_t a[QUERIES / 16][4], da[QUERIES / 16][4];
-        weights(s, rows, p);
-        if (masked) hide(s, p, w.batch, query, key);
+        if constexpr (kMasked)
+          masked_weights(s, rows, p, w, t, w.group * p.heads_a_group + h, key);
+        else
+          weights(s, rows, p, p.log2_scale);
+        if (!kMasked && masked) hide(s, p, w.batch, query, key);
         to_operands(s, a);
         product_wait<0>();
         gradients(ds, s, rows, p);
-        if (masked) hide(ds, p, w.batch, query, key);
+        if (!kMasked && masked) hide(ds, p, w.batch, query, key);
         to_operands(ds, da);
 
         product_fence();

@@ -59,6 +59,28 @@
   ETNA_ATTENTION_KERNEL(cubin_attention_backward_general_##dtype##_##SIZE, hopper::BackwardGeneral##SIZE, \
                         hopper::GeneralGradientParameters)
 
+/// With a mask and soft caps. 128 columns take heads of up to 96, too, which are rare under masks.
+#define ETNA_ATTENTION_MASKED(dtype, F16, SIZE, GROUPS, KEYS)                                               \
+  namespace hopper {                                                                                        \
+  using Masked##SIZE = AttentionForward<F16, true, SIZE, SIZE, GROUPS, KEYS, 2, MaskedAttentionParameters>; \
+  }                                                                                                         \
+  ETNA_ATTENTION_KERNEL(cubin_attention_masked_##dtype##_##SIZE, hopper::Masked##SIZE,                      \
+                        hopper::MaskedAttentionParameters)
+
+#define ETNA_ATTENTION_BACKWARD_MASKED(dtype, F16, SIZE, QUERIES)                                       \
+  namespace hopper {                                                                                    \
+  using BackwardMasked##SIZE = AttentionBackward<F16, true, SIZE, QUERIES, MaskedGradientParameters>;   \
+  }                                                                                                     \
+  ETNA_ATTENTION_KERNEL(cubin_attention_backward_masked_##dtype##_##SIZE, hopper::BackwardMasked##SIZE, \
+                        hopper::MaskedGradientParameters)
+
+#define ETNA_ATTENTION_MASKED_KERNELS(dtype, F16)     \
+  ETNA_ATTENTION_MASKED(dtype, F16, 64, 3, 128)       \
+  ETNA_ATTENTION_MASKED(dtype, F16, 128, 2, 128)      \
+  ETNA_ATTENTION_MASKED(dtype, F16, 256, 2, 64)       \
+  ETNA_ATTENTION_BACKWARD_MASKED(dtype, F16, 64, 128) \
+  ETNA_ATTENTION_BACKWARD_MASKED(dtype, F16, 128, 64)
+
 #define ETNA_ATTENTION_GENERAL_KERNELS(dtype, F16)                                                     \
   ETNA_ATTENTION_GENERAL(dtype, F16, 64, 3, 128)                                                       \
   ETNA_ATTENTION_GENERAL(dtype, F16, 96, 2, 128)                                                       \

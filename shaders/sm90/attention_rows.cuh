@@ -19,12 +19,13 @@ struct AttentionRowParameters {
   std::uint32_t* ranges;
   std::uint32_t batch, keys, causal, window;
   std::uint32_t tiles, tile_rows, key_tiles, tile_keys;  ///< tile_rows, tile_keys: rows of a tile
+  AttentionMask mask;                                    ///< without spans: none
 };
 
 /// Which tiles meet: for each tile of keys, the first tile of queries and the one behind the last; then, for each tile
 /// of queries, the last tile of keys. Blocks wait for each other by these numbers, so both must say the same: the first
 /// and the last tile of keys of a tile of queries never decrease here, whatever documents say, and there is one at
-/// least.
+/// least. Under a mask, whose rows need not be in such an order, a tile's first one is the least of all later ones'.
 __device__ __forceinline__ void attention_ranges(const AttentionRowParameters& p, std::uint32_t thread,
                                                  std::uint32_t all_threads) {
   const std::uint32_t each = p.key_tiles + p.tiles;
@@ -35,9 +36,12 @@ __device__ __forceinline__ void attention_ranges(const AttentionRowParameters& p
     const std::uint32_t count = n < p.key_tiles ? p.tiles : n - p.key_tiles + 1;
     std::uint32_t low = 0, high = 0, first = 0, past = 0;
     for (std::uint32_t t = 0; t < count; ++t) {
-      const int from = min(keys - 1, max(0, keys_of(p, batch, t * p.tile_rows).from)),
-                last = min(keys, max(1, keys_of(p, batch, (t + 1) * p.tile_rows - 1).end)) - 1;
-      low = max(low, static_cast<std::uint32_t>(from) / p.tile_keys);
+      const std::uint32_t row = t * p.tile_rows, row_end = row + p.tile_rows;
+      const Span s = p.mask.spans != nullptr
+                         ? span_of(p.mask, batch, row, min(row_end, p.queries))
+                         : Span{keys_of(p, batch, row).from, keys_of(p, batch, row_end - 1).end};
+      const int from = min(keys - 1, max(0, s.from)), last = min(keys, max(1, s.end)) - 1;
+      low = max(p.mask.spans != nullptr ? 0 : low, static_cast<std::uint32_t>(from) / p.tile_keys);
       high = max(high, static_cast<std::uint32_t>(last) / p.tile_keys);
       first += high < n ? 1 : 0;
       if (min(low, high) <= n) past = t + 1;

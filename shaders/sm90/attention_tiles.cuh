@@ -2,7 +2,7 @@
 // Which rows and keys a block of attention works on, and where its results go.
 #include <type_traits>
 
-#include "hopper.cuh"
+#include "attention_mask.cuh"
 
 namespace hopper {
 
@@ -20,10 +20,13 @@ struct AttentionParameters {
   std::uint32_t causal, window;  ///< window: 0: none
   float cap;                     ///< what a product is multiplied by before tanh_of(); 0: no soft cap
   const int2* documents;         ///< [batch, queries]: bounds of each one's document; nullptr: none
+  AttentionMask mask;            ///< of MaskedAttentionParameters, which have none of these but the soft cap
 };
 
 /// Says by its type that a kernel knows soft caps, and asks at run time for triangle, window and documents.
 struct GeneralAttentionParameters : AttentionParameters {};
+/// A mask, and soft caps.
+struct MaskedAttentionParameters : AttentionParameters {};
 
 /// Queries are [batch, steps, heads, size], dense. A row is one of `1 << pack` neighbouring heads of one of the steps;
 /// `heads` counts such packs, `queries` the rows of one.
@@ -44,10 +47,6 @@ struct PagedAttentionParameters {
 
 constexpr int kCacheBlock = 64;  ///< positions of a block of a paged cache
 
-/// Rows from ... end - 1.
-struct Span {
-  int from, end;
-};
 template <typename Parameters>
 __device__ __forceinline__ Span in_document(Span s, const Parameters& p, std::uint32_t batch, std::uint32_t row) {
   if (p.documents == nullptr) return s;
@@ -78,7 +77,8 @@ __device__ __forceinline__ float tanh_of(float x) { return 1 - __fdividef(2.0f, 
 template <bool CAUSAL, int ROWS, int KEYS, typename Parameters>
 struct AttentionTiles {
   static constexpr bool kPaged = std::is_same_v<Parameters, PagedAttentionParameters>;
-  static constexpr bool kGeneral = std::is_same_v<Parameters, GeneralAttentionParameters>;
+  static constexpr bool kMasked = std::is_same_v<Parameters, MaskedAttentionParameters>;
+  static constexpr bool kGeneral = kMasked || std::is_same_v<Parameters, GeneralAttentionParameters>;
 
   struct Tile {
     std::uint32_t first, end_row;       ///< its queries: the first, and the one behind the last
@@ -92,11 +92,18 @@ struct AttentionTiles {
     if constexpr (kPaged) return t.past + static_cast<int>(row >> p.pack);
     return static_cast<int>(row);
   }
-  /// Blocks of keys of rows up to `end`.
-  static __device__ __forceinline__ std::uint32_t blocks_of(const Parameters& p, const Tile& t, std::uint32_t end) {
+  /// The keys of rows first ... end - 1, of general kernels.
+  static __device__ __forceinline__ Span keys_of_rows(const Parameters& p, std::uint32_t batch, std::uint32_t first,
+                                                      std::uint32_t end) {
+    if constexpr (kMasked) return span_of(p.mask, batch, first, end);
+    return {keys_of(p, batch, first).from, keys_of(p, batch, end - 1).end};
+  }
+  /// Blocks of keys of rows first ... end - 1; where `first` is an earlier row, the triangle or the cache says enough.
+  static __device__ __forceinline__ std::uint32_t blocks_of(const Parameters& p, const Tile& t, std::uint32_t first,
+                                                            std::uint32_t end) {
     // Rows that attend to nothing are 0, which somebody has to write.
     if constexpr (kGeneral)
-      return static_cast<std::uint32_t>(max(1, (keys_of(p, t.batch, end - 1).end - t.from + KEYS - 1) / KEYS));
+      return static_cast<std::uint32_t>(max(1, (keys_of_rows(p, t.batch, first, end).end - t.from + KEYS - 1) / KEYS));
     const int keys = (CAUSAL ? min(t.end, last_key(p, t, end - 1) + 1) : t.end) - t.from;
     if constexpr (kPaged) {
       if (keys <= 0) return p.chunks == 1 ? 1 : 0;
@@ -147,9 +154,9 @@ struct AttentionTiles {
       set_span(p, t);
     } else {
       t.end = static_cast<int>(p.keys);
-      if constexpr (kGeneral) t.from = min(t.end, keys_of(p, t.batch, t.first).from);
+      if constexpr (kGeneral) t.from = min(t.end, keys_of_rows(p, t.batch, t.first, t.end_row).from);
     }
-    t.blocks = blocks_of(p, t, t.end_row);
+    t.blocks = blocks_of(p, t, t.first, t.end_row);
     return t;
   }
   static __device__ __forceinline__ std::uint32_t tile_count(const Parameters& p) {

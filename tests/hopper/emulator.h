@@ -239,6 +239,15 @@ template <typename T>
 T __shfl_sync(std::uint32_t, T x, std::uint32_t lane) {
   return emulated::from_lane(x, lane);
 }
+inline std::uint32_t __ballot_sync(std::uint32_t, bool value) {
+  emulated::Warp& w = emulated::warp();
+  w.words[emulated::state.fiber->thread % 32] = value;
+  emulated::meet(w.meeting, 32, [] {});
+  std::uint32_t bits = 0;
+  for (std::uint32_t lane = 0; lane < 32; ++lane) bits |= w.words[lane] << lane;
+  emulated::meet(w.meeting, 32, [] {});
+  return bits;
+}
 inline std::uint32_t atomicAdd(std::uint32_t* to, std::uint32_t n) { return (*to += n) - n; }
 
 namespace hopper {

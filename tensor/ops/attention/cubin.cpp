@@ -9,6 +9,7 @@
 #include <etna/device/internal/rounding.h>
 #include <etna/shaders/cubins.h>
 #include <etna/tensor/ops/attention/internal/cubin_launch.h>
+#include <etna/tensor/ops/attention/internal/cubin_mask.h>
 #include <etna/tensor/ops/attention/internal/matrix.h>
 
 namespace etna::attention {
@@ -21,13 +22,15 @@ struct CubinForward {
   const gpu::CubinKernel* kernels[2][2];
   const gpu::CubinKernel* general[2];
   const gpu::CubinKernel* paged[2];
-  std::int64_t groups, keys;  ///< warpgroups, each with 64 queries; keys of a tile
+  const gpu::CubinKernel* masked[2];  ///< nullptr: the next size has some
+  std::int64_t groups, keys;          ///< warpgroups, each with 64 queries; keys of a tile
   std::uint32_t shared_bytes;
 };
 struct CubinBackward {
   std::int64_t size;
   const gpu::CubinKernel* kernels[2][2];
   const gpu::CubinKernel* general[2];
+  const gpu::CubinKernel* masked[2];
   std::int64_t queries;  ///< of a tile
   std::uint32_t shared_bytes;
 };
@@ -44,12 +47,13 @@ constexpr std::uint32_t backward_bytes(std::uint32_t columns, std::uint32_t quer
 }
 
 template <typename Kernels, std::size_t N>
-const Kernels* smallest(const std::array<Kernels, N>& all, std::int64_t size) {
-  const auto found = std::find_if(all.begin(), all.end(), [&](const Kernels& k) { return size <= k.size; });
+const Kernels* smallest(const std::array<Kernels, N>& all, std::int64_t size, bool masked) {
+  const auto found = std::find_if(
+      all.begin(), all.end(), [&](const Kernels& k) { return size <= k.size && (!masked || k.masked[0] != nullptr); });
   return found == all.end() || found->kernels[0][0]->cubin.empty() ? nullptr : &*found;
 }
 
-const CubinForward* forward_kernels(std::int64_t size) {
+const CubinForward* forward_kernels(std::int64_t size, bool masked = false) {
   using namespace cubins;
   static const std::array<CubinForward, 4> all{{
       {64,
@@ -57,6 +61,7 @@ const CubinForward* forward_kernels(std::int64_t size) {
         {&cubin_attention_f16_64, &cubin_attention_f16_64_causal}},
        {&cubin_attention_general_bf16_64, &cubin_attention_general_f16_64},
        {&cubin_attention_paged_bf16_64, &cubin_attention_paged_f16_64},
+       {&cubin_attention_masked_bf16_64, &cubin_attention_masked_f16_64},
        3,
        128,
        forward_bytes(1, 3, 128, true)},
@@ -65,6 +70,7 @@ const CubinForward* forward_kernels(std::int64_t size) {
         {&cubin_attention_f16_96, &cubin_attention_f16_96_causal}},
        {&cubin_attention_general_bf16_96, &cubin_attention_general_f16_96},
        {&cubin_attention_paged_bf16_96, &cubin_attention_paged_f16_96},
+       {nullptr, nullptr},
        2,
        128,
        forward_bytes(2, 2, 128, true)},
@@ -73,6 +79,7 @@ const CubinForward* forward_kernels(std::int64_t size) {
         {&cubin_attention_f16_128, &cubin_attention_f16_128_causal}},
        {&cubin_attention_general_bf16_128, &cubin_attention_general_f16_128},
        {&cubin_attention_paged_bf16_128, &cubin_attention_paged_f16_128},
+       {&cubin_attention_masked_bf16_128, &cubin_attention_masked_f16_128},
        2,
        128,
        forward_bytes(2, 2, 128, true)},
@@ -81,11 +88,12 @@ const CubinForward* forward_kernels(std::int64_t size) {
         {&cubin_attention_f16_256, &cubin_attention_f16_256_causal}},
        {&cubin_attention_general_bf16_256, &cubin_attention_general_f16_256},
        {&cubin_attention_paged_bf16_256, &cubin_attention_paged_f16_256},
+       {&cubin_attention_masked_bf16_256, &cubin_attention_masked_f16_256},
        2,
        64,
        forward_bytes(4, 2, 64, false)},
   }};
-  return smallest(all, size);
+  return smallest(all, size, masked);
 }
 
 const CubinBackward* backward_kernels(std::int64_t size) {
@@ -95,16 +103,18 @@ const CubinBackward* backward_kernels(std::int64_t size) {
        {{&cubin_attention_backward_bf16_64, &cubin_attention_backward_bf16_64_causal},
         {&cubin_attention_backward_f16_64, &cubin_attention_backward_f16_64_causal}},
        {&cubin_attention_backward_general_bf16_64, &cubin_attention_backward_general_f16_64},
+       {&cubin_attention_backward_masked_bf16_64, &cubin_attention_backward_masked_f16_64},
        128,
        backward_bytes(1, 128)},
       {128,
        {{&cubin_attention_backward_bf16_128, &cubin_attention_backward_bf16_128_causal},
         {&cubin_attention_backward_f16_128, &cubin_attention_backward_f16_128_causal}},
        {&cubin_attention_backward_general_bf16_128, &cubin_attention_backward_general_f16_128},
+       {&cubin_attention_backward_masked_bf16_128, &cubin_attention_backward_masked_f16_128},
        64,
        backward_bytes(2, 64)},
   }};
-  return smallest(all, size);
+  return smallest(all, size, false);
 }
 
 /// Whether general kernels are needed, which know windows, soft caps and documents.
@@ -125,9 +135,8 @@ bool takes(const OpCall& call, const Inputs& in, std::initializer_list<const Ten
   const double scale = attributes.scale;
   // tanh is exact to some 2e-7 of 1, so scores to as much of the cap.
   const bool cap_fits = attributes.softcap == 0 || (attributes.softcap <= 1000 && std::isnormal(cap_of(attributes)));
-  return has_cubin(in.q.device(), in.q.dtype(), in.size) && !in.mask.defined() && in.keys > 0 && scale > 0 &&
-         std::isfinite(scale) && cap_fits &&
-         std::all_of(stored.begin(), stored.end(), [](const Tensor* x) { return storable(*x); });
+  return has_cubin(in.q.device(), in.q.dtype(), in.size) && in.keys > 0 && scale > 0 && std::isfinite(scale) &&
+         cap_fits && std::all_of(stored.begin(), stored.end(), [](const Tensor* x) { return storable(*x); });
 }
 
 /// Heads that share their keys are rows of a tile, if tiles of 64 rows can have whole queries.
@@ -147,11 +156,14 @@ bool has_cubin(Device device, DType t, std::int64_t size) {
 bool launch_cubin(const OpCall& call, const Inputs& in, const Tensor& y, const Tensor& logsumexp) {
   if (!takes(call, in, {&y})) return false;
   const auto& attributes = call.as<AttentionAttrs>();
-  const CubinForward& kernel = *forward_kernels(in.size);
+  const bool masked = in.mask.defined();
+  const CubinForward& kernel = *forward_kernels(in.size, masked);
   const auto q = map_of(in.q, 64), k = map_of(in.k, kernel.keys), v = map_of(in.v, kernel.keys);
   if (!q || !k || !v) return false;
   const std::int64_t tiles = ceil_div(in.queries, 64 * kernel.groups);
   if (tiles * in.heads * in.batch >= std::int64_t{1} << 31) return false;
+  const auto mask = masked ? cubin_mask(call, in, false) : CubinMask();
+  if (!mask) return false;
 
   CubinParameters p;  // hopper::AttentionParameters
   for (const auto& map : {q, k, v}) p.append(*map);
@@ -163,14 +175,16 @@ bool launch_cubin(const OpCall& call, const Inputs& in, const Tensor& y, const T
   p.u32s(tiles, attributes.causal, attributes.window);
   p.number(cap_of(attributes));
   p.read(gpu::pointer(in.documents));
+  mask->append_to(p);
   const bool f16s = y.dtype() == f16;
-  gpu::enqueue(y.device(),
-               {.kernel = is_general(attributes, in) ? *kernel.general[f16s] : *kernel.kernels[f16s][attributes.causal],
-                .op = call.op.name,
-                .arguments = p,
-                .groups = {gpu::u32(std::min(tiles * in.heads * in.batch, units_of(y.device()))), 1, 1},
-                .threads = gpu::u32(128 * (kernel.groups + 1)),
-                .shared_bytes = kernel.shared_bytes});
+  gpu::enqueue(y.device(), {.kernel = masked                       ? *kernel.masked[f16s]
+                                      : is_general(attributes, in) ? *kernel.general[f16s]
+                                                                   : *kernel.kernels[f16s][attributes.causal],
+                            .op = call.op.name,
+                            .arguments = p,
+                            .groups = {gpu::u32(std::min(tiles * in.heads * in.batch, units_of(y.device()))), 1, 1},
+                            .threads = gpu::u32(128 * (kernel.groups + 1)),
+                            .shared_bytes = kernel.shared_bytes});
   return true;
 }
 
@@ -265,12 +279,16 @@ bool launch_cubin_gradients(const OpCall& call, const Inputs& in, const Kept& ke
   if (!q || !k || !v || !dy) return false;
   const Device device = dq.device();
   const auto& attributes = call.as<AttentionAttrs>();
-  const bool f16s = dq.dtype() == f16, general = is_general(attributes, in);
+  const bool f16s = dq.dtype() == f16, masked = in.mask.defined(), general = masked || is_general(attributes, in);
   const auto scale = static_cast<float>(attributes.scale);
   const std::int64_t heads = in.batch * in.heads, tiles = ceil_div(in.queries, kernel->queries),
                      key_tiles = ceil_div(in.keys, kBackwardKeys), rows_a_head = tiles * kernel->queries,
                      blocks_a_head = kBackwardSums / 4096 * tiles;
   if (heads * std::max({rows_a_head, key_tiles, blocks_a_head}) >= std::int64_t{1} << 31) return false;
+  // The derivative of a soft cap comes from scores, which must not have a mask added.
+  if (masked && attributes.softcap > 0 && in.mask.dtype() != boolean) return false;
+  const auto mask = masked ? cubin_mask(call, in, true) : CubinMask();
+  if (!mask) return false;
   const Tensor rows = empty({heads * rows_a_head, 2}, {f32, device}), turns = empty({heads * tiles + 1}, {i32, device}),
                sums = empty({heads * tiles * kBackwardSums}, {f32, device}),
                ranges = general ? empty({in.batch * (2 * key_tiles + tiles)}, {i32, device}) : Tensor();
@@ -294,6 +312,7 @@ bool launch_cubin_gradients(const OpCall& call, const Inputs& in, const Kept& ke
   before.write(gpu::pointer(ranges));
   before.u32s(in.batch, in.keys, attributes.causal, attributes.window, tiles, kernel->queries, key_tiles,
               kBackwardKeys);
+  mask->append_to(before);
   using namespace cubins;
   static const gpu::CubinKernel* const rows_kernels[2][2] = {
       {&cubin_attention_rows_bf16, &cubin_attention_rows_f16},
@@ -316,8 +335,11 @@ bool launch_cubin_gradients(const OpCall& call, const Inputs& in, const Kept& ke
   p.number(cap_of(attributes));
   p.read(gpu::pointer(in.documents));
   p.read(gpu::pointer(ranges));
-  launch(general ? *kernel->general[f16s] : *kernel->kernels[f16s][attributes.causal], p,
-         std::min(key_tiles * in.groups * in.batch, units_of(device)), 384, kernel->shared_bytes);
+  mask->append_to(p);
+  launch(masked    ? *kernel->masked[f16s]
+         : general ? *kernel->general[f16s]
+                   : *kernel->kernels[f16s][attributes.causal],
+         p, std::min(key_tiles * in.groups * in.batch, units_of(device)), 384, kernel->shared_bytes);
 
   CubinParameters behind;  // hopper::AttentionSumParameters
   behind.read(gpu::pointer(sums));

@@ -37,6 +37,11 @@ std::vector<AttentionMatrixCase> attention_matrix_cases() {
   all.push_back({"more keys, not causal", {1, 1, 3, 64}, {1, 1, 300, 64}});
   all.push_back({"bool mask", {2, 2, 70, 64}, {2, 2, 90, 64}, false, gt(values({2, 1, 70, 90}, 4), 0.4)});
   all.push_back({"floating mask", {2, 2, 70, 64}, {2, 2, 90, 64}, false, values({2, 1, 90}, 4, f32) * 3.0});
+  all.push_back({"a mask of each head", {2, 4, 150, 128}, {2, 2, 200, 128}, false, values({4, 150, 200}, 4).to(bf16)});
+  all.push_back({"a mask of keys", {2, 2, 200, 72}, {2, 2, 130, 72}, false, gt(values({2, 1, 1, 130}, 4), 0.2)});
+  const Tensor near = triu(tril(ones({300, 300}), 20), -40);
+  all.push_back({"a band", {1, 4, 300, 64}, {1, 2, 300, 64}, false, near > 0.0});
+  all.push_back({"a band, added", {1, 2, 300, 256}, {1, 2, 300, 256}, false, log(near).to(f16)});
   Tensor nothing = ones({130, 130}, {boolean});
   nothing.slice(0, 3, 70).fill_(0);  // a whole tile, and parts of two
   all.push_back({"rows that attend to nothing", {1, 2, 130, 64}, {1, 2, 130, 64}, false, nothing});
@@ -92,6 +97,39 @@ TEST_P(AttentionOnMatrixUnits, AgreesWithF64) {
                found = attention_matrix_results(c, dtype(), dtype(), kVulkan);
     for (std::size_t i = 0; i < 4; ++i)
       EXPECT_LT(distance(doubles(found[i]), doubles(wanted[i])), bound(dtype())) << c.name << " " << names[i];
+  }
+}
+
+TEST_P(AttentionOnMatrixUnits, TakesMasksUnderSoftCaps) {
+  const AttentionMatrixCase c{"", {2, 4, 130, 64}, {2, 2, 150, 64}};
+  for (const Tensor& mask : {gt(values({130, 150}, 4), 0.3), values({4, 130, 150}, 4, f32)}) {
+    const auto run = [&](DType as, Device d) {
+      TensorList in;
+      for (std::uint64_t i = 1; i <= 3; ++i)
+        in.push_back((values(i == 1 ? c.q : c.kv, i, dtype()) * 2.0).to(as).to(d).requires_grad_());
+      const Tensor y = dot_product_attention(in[0], in[1], in[2], {.mask = mask.to(d), .softcap = 3});
+      y.backward(values(c.q, 9, dtype()).to(as).to(d));
+      return TensorList{y, in[0].grad(), in[1].grad(), in[2].grad()};
+    };
+    const TensorList wanted = run(f64, kCPU), found = run(dtype(), kVulkan);
+    for (std::size_t i = 0; i < 4; ++i)
+      EXPECT_LT(distance(doubles(found[i]), doubles(wanted[i])), 2 * bound(dtype())) << name(mask.dtype()) << " " << i;
+  }
+}
+
+// A row of the lowest numbers attends to all keys alike; what it adds to gradients is finite.
+TEST_P(AttentionOnMatrixUnits, TakesTheLowestNumbersAsMask) {
+  if (std::get<0>(GetParam()) != KernelVariant::cubin) GTEST_SKIP() << "others take them for -inf";
+  const Tensor mask = (triu(ones({150, 150}), 1) * -1.7e38).to(f32);
+  mask.slice(0, 5, 6).fill_(-1.7e38);
+  TensorList in;
+  for (std::uint64_t i = 1; i <= 3; ++i) in.push_back(values({1, 1, 150, 64}, i, dtype()).to(kVulkan).requires_grad_());
+  const Tensor y = scaled_dot_product_attention(in[0], in[1], in[2], mask.to(kVulkan));
+  y.sum().backward();
+  const std::vector<double> found = doubles(y.slice(2, 5, 6)), wanted = doubles(mean(in[2].detach().to(f32), {2}));
+  EXPECT_LT(distance(found, wanted), 5 * bound(dtype()));
+  for (const Tensor& x : in) {
+    for (const double g : doubles(x.grad())) ASSERT_TRUE(std::isfinite(g));
   }
 }
 

@@ -5,8 +5,7 @@
 
 #include <etna/tensor/ops/attention/internal/attention.h>
 
-/// Attention with Hopper's warpgroup instructions: the kernels of shaders/sm90/attention_kernels.cuh, f16 and bf16,
-/// without a mask.
+/// Attention with Hopper's warpgroup instructions: the kernels of shaders/sm90/attention_kernels.cuh, f16 and bf16.
 namespace etna::attention {
 
 /// @param y the result as [B, H, T, D] @param logsumexp dense [B, H, T]
