@@ -272,7 +272,8 @@ bool launch_cubin_gradients(const OpCall& call, const Inputs& in, const Kept& ke
   if (!takes(call, in, {&kept.y, &kept.dy, &dq, &dk, &dv})) return false;
   const CubinBackward* kernel = backward_kernels(in.size);
   if (kernel == nullptr || dk.strides() != dv.strides()) return false;
-  if (std::max({in.queries, in.keys, in.size}) <= kShortRows && !is_general(call.as<AttentionAttrs>(), in))
+  const bool plain = !in.mask.defined() && !is_general(call.as<AttentionAttrs>(), in);
+  if (plain && std::max({in.queries, in.keys, in.size}) <= kShortRows)
     return launch_short_gradients(call, in, kept, dq, dk, dv);
   const auto q = map_of(in.q, kernel->queries), dy = map_of(kept.dy, kernel->queries);
   const auto k = map_of(in.k, kBackwardKeys), v = map_of(in.v, kBackwardKeys);
