@@ -92,7 +92,7 @@ struct AttentionShortBackward {
       const float4* rows = reinterpret_cast<const float4*>(memory + kRowsAt);
       const std::uint32_t query = (lane & 3) * 2, key = warp * 16 + (lane >> 2);
       std::uint32_t a[4][4], da[4][4];
-      Pair::weights(s, rows, p);
+      Pair::weights(s, rows, p, p.log2_scale);
       Pair::hide(s, p, batch, query, key);
       Pair::to_operands(s, a);
       Pair::gradients(ds, s, rows, p);

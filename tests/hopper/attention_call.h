@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <numeric>
 #include <random>
@@ -8,8 +9,7 @@
 
 #include "hopper/attention_fixture.h"
 // Behind the emulator.
-#include "../../shaders/sm90/attention_backward.cuh"
-#include "../../shaders/sm90/attention_rows.cuh"
+#include "../../shaders/sm90/attention_short.cuh"
 
 // Calls of attention's kernels for Hopper GPUs, on the CPU, and the same in f64.
 namespace hopper {
@@ -286,6 +286,39 @@ struct Attention {
         .scale = scale,
     };
     emulated::launch(heads * tiles * 2, 128, 0, 8, seed, [&](char*) { attention_sums<false>(behind); });
+  }
+
+  /// By the kernel for few rows.
+  void backward_of_few(U32 at_once, unsigned seed) {
+    using Kernel = AttentionShortBackward<false, CAUSAL>;
+    const auto strides = [](const Heads& x, U32(&to)[3]) { std::copy_n(x.strides, 3, to); };
+    AttentionShortParameters p{
+        .q = q.map(64),
+        .k = k.map(64),
+        .v = v.map(64),
+        .dy = dy.map(64),
+        .y = y.values.data(),
+        .gradient = dy.values.data(),
+        .logsumexp = logsumexp.data(),
+        .dq = dq.values.data(),
+        .dk = dk.values.data(),
+        .dv = dv.values.data(),
+        .batch = s.batch,
+        .heads = s.heads,
+        .heads_a_group = s.heads / s.groups,
+        .queries = s.queries,
+        .keys = s.keys,
+        .size = s.size,
+        .y_strides = {},
+        .gradient_strides = {},
+        .dq_strides = {},
+        .dk_strides = {},
+        .scale = scale,
+        .log2_scale = log2_scale(),
+    };
+    strides(y, p.y_strides), strides(dy, p.gradient_strides), strides(dq, p.dq_strides), strides(dk, p.dk_strides);
+    emulated::launch(s.batch * s.groups, Kernel::kThreads, Kernel::kSharedBytes, at_once, seed,
+                     [&](char* memory) { Kernel::run(p, memory); });
   }
 
   Sizes s;
