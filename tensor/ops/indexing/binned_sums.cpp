@@ -9,9 +9,8 @@ namespace etna::indexing {
 namespace {
 
 // Must equal the shader's.
-constexpr std::uint32_t kThreads = 256;
 constexpr std::int64_t kBinnedSumsTile = 4096, kChunk = 65536, kBins = 2048, kMostBuckets = 1024,
-                       kPlanWords = 2 * kMostBuckets + 2;
+                       kPlanWords = 2 * kMostBuckets + 3;
 
 std::int64_t parts(std::int64_t n, std::int64_t size) { return (n + size - 1) / size; }
 
@@ -29,7 +28,7 @@ void add_in_bins(const OpCall& call, const Tensor& y, const Tensor& places, cons
   const Device device = y.device();
   const std::int64_t n = places.numel(), tiles = parts(n, kBinnedSumsTile), buckets = parts(y.numel(), kBins);
   const bool direct = buckets == 1, shares = n > kChunk;  // otherwise every bucket has one chunk
-  Tensor plan, pairs, states, sums;
+  Tensor plan, heads, tails, states, sums;
   if (shares) {
     states = words(y.numel(), device);
     sums = words(2 * y.numel(), device);
@@ -44,7 +43,7 @@ void add_in_bins(const OpCall& call, const Tensor& y, const Tensor& places, cons
     const std::int64_t per_group = std::min<std::int64_t>(parts(tiles, at_once), 256), groups = parts(tiles, per_group);
     const Tensor counts = words(checked_product(groups, buckets, call.op.name), device);
     plan = words(kPlanWords, device);
-    pairs = words(2 * n, device);
+    heads = words(n, device), tails = words(parts(n, 2), device);
     gpu::Kernel(shaders::bin_count, call)
         .read(places)
         .write(counts)
@@ -54,15 +53,18 @@ void add_in_bins(const OpCall& call, const Tensor& y, const Tensor& places, cons
         .read_write(counts)
         .write(plan)
         .u32(groups, buckets)
-        .dispatch(gpu::grid(buckets, 32));
+        .dispatch(gpu::grid(buckets, 8));
     gpu::Kernel(shaders::bin_plan, call).read_write(plan).write(states).write(sums).u32(buckets, y.numel()).dispatch(1);
-    gpu::Kernel(shaders::bin_move, call)
+    const gpu::Capabilities& can = gpu::capabilities(device);
+    const bool wide = can.max_workgroup_size >= 512 && can.subgroup_size >= 16;  // at most 32 subgroups
+    gpu::Kernel(wide ? shaders::bin_move_512 : shaders::bin_move, call)
         .spec(x.dtype())
         .read(places)
         .read(x)
         .read(counts)
         .read(plan)
-        .write(pairs)
+        .write(heads)
+        .write(tails)
         .u32(n, tiles, per_group, groups, buckets)
         .dispatch(gpu::grid(groups));
   }
@@ -72,7 +74,8 @@ void add_in_bins(const OpCall& call, const Tensor& y, const Tensor& places, cons
         .spec(y.dtype(), x.dtype(), direct)
         .read(places)
         .read(x)
-        .read(pairs)
+        .read(heads)
+        .read(tails)
         .read(plan)
         .read_write(y)
         .read_write(states)
@@ -90,7 +93,7 @@ void add_in_bins(const OpCall& call, const Tensor& y, const Tensor& places, cons
       .read(states)
       .read(sums)
       .u32(y.numel())
-      .dispatch(gpu::grid(y.numel(), kThreads));
+      .dispatch(gpu::grid(buckets));
 }
 
 }  // namespace etna::indexing
