@@ -10,17 +10,13 @@
 // the buckets, and bin_move writes each number, with its place in the bucket, after those before it. bin_sums takes
 // chunks of at most 65536 numbers. Most buckets have one chunk; buckets with several share exponents and sums in global
 // memory, and bin_results finishes them.
-//
-// A moved number is six bytes: a u32 of its place in the bucket and its upper 21 bits, which are all that exponents
-// need, and the lower 11 bits elsewhere. Each number moves 28 bytes, most of them in runs; shared memory and the wait
-// for it are the bound. Loads are issued 16 or 8 at a time, before the first is used. bin_move_512 has as many threads
-// for a tile of as many numbers: with 16 numbers in a thread, registers leave room for half as many threads.
+// Each number moves 36 bytes, most of them in runs; shared memory is the bound. Loads are issued 16 or 8 at a time,
+// before the first is used.
 //
 // variant: bin_count COUNT
 // variant: bin_offsets OFFSETS
 // variant: bin_plan PLAN
 // variant: bin_move MOVE T=float T_FLOAT
-// variant: bin_move_512 MOVE WIDE T=float T_FLOAT
 // variant: bin_exponents SUMS EXPONENTS T=float T_FLOAT
 // variant: bin_sums SUMS T=float T_FLOAT
 // variant: bin_results RESULTS T=float T_FLOAT
@@ -28,22 +24,15 @@
 #extension GL_EXT_control_flow_attributes : require
 #include "dtype.glsl"
 
-#ifdef WIDE
-#define PREFIX_THREADS 512
-layout(local_size_x = 512) in;
-const uint THREADS = 512;
-#else
 layout(local_size_x = 256) in;
-const uint THREADS = 256;
-#endif
-const uint TILE = 4096, ELEMENTS = TILE / THREADS, CHUNK = 65536;
+const uint THREADS = 256, ELEMENTS = 16, TILE = THREADS * ELEMENTS, CHUNK = 65536;
 const uint BINS = 2048, BIN_BITS = 11, MOST_BUCKETS = 1024;
 
 ETNA_BUFFER(BufferU32, uint);
 uint group_index() { return gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x; }
 
-// The plan: the first number of each bucket; the number of chunks before it; how many buckets have several.
-const uint STARTS = 0, CHUNKS = MOST_BUCKETS + 1, SEVERAL = CHUNKS + MOST_BUCKETS + 1;
+// The plan: the first number of each bucket; the number of chunks before it.
+const uint STARTS = 0, CHUNKS = MOST_BUCKETS + 1;
 
 #ifdef COUNT
 layout(push_constant, scalar) uniform Push {
@@ -53,11 +42,9 @@ layout(push_constant, scalar) uniform Push {
 
 shared uint counts[MOST_BUCKETS];
 
-// Groups from the last on: the places that were written last may still be in a cache, and so may those of the first
-// groups when bin_move begins.
 void main() {
-  uint t = gl_LocalInvocationID.x, group = p.groups - 1 - group_index();
-  if (group_index() >= p.groups) return;
+  uint t = gl_LocalInvocationID.x, group = group_index();
+  if (group >= p.groups) return;
   for (uint b = t; b < MOST_BUCKETS; b += THREADS) counts[b] = 0;
   barrier();
   uint end = min((group + 1) * p.tiles_per_group, p.tiles);
@@ -81,8 +68,8 @@ layout(push_constant, scalar) uniform Push {
   uint groups, buckets;
 } p;
 
-// A workgroup takes 8 buckets, and for each of them 32 runs of groups at once.
-const uint COLUMNS = 8, RUNS = THREADS / COLUMNS;
+// A workgroup takes 32 buckets, and for each of them 8 runs of groups at once.
+const uint COLUMNS = 32, RUNS = THREADS / COLUMNS;
 shared uint sums[THREADS];
 
 void main() {
@@ -137,7 +124,6 @@ void main() {
   uint any = 0, all_any;
   for (uint k = 0; k < OWN; ++k) any += several[first + k];
   sum_before(any, all_any);
-  if (t == 0) BufferU32(p.plan).v[SEVERAL] = all_any;
   if (all_any == 0) return;
   for (uint b = 0; b < p.buckets; ++b) {
     if (several[b] == 0) continue;
@@ -155,7 +141,7 @@ void main() {
 layout(constant_id = 0) const uint DTYPE = 1;
 
 layout(push_constant, scalar) uniform Push {
-  uvec2 places, x, counts, plan, heads, tails;
+  uvec2 places, x, counts, plan, pairs;
   uint n, tiles, tiles_per_group, groups, buckets;
 } p;
 
@@ -215,11 +201,9 @@ void main() {
     barrier();
     [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
       uint i = k * THREADS + t;
-      if (i >= count) continue;
-      uint at = shift[places[k] >> BIN_BITS] + i, bits = words[i];
-      if ((bits & 0x7fffffffu) > 0x7f800000u) bits |= 0x400000u;  // NaN, in the upper bits as well
-      BufferU32(p.heads).v[at] = places[k] << 32 - BIN_BITS | bits >> 11;
-      BufferU16(p.tails).v[at] = uint16_t(bits & 2047u);
+      if (i < count) {
+        BufferWords(p.pairs).v[shift[places[k] >> BIN_BITS] + i] = uvec2(places[k] & (BINS - 1), words[i]);
+      }
     }
     barrier();
   }
@@ -270,10 +254,10 @@ layout(constant_id = 1) const uint X_DTYPE = 1;
 layout(constant_id = 2) const uint DIRECT = 0;  // true: one bucket, whose numbers were not moved
 
 layout(push_constant, scalar) uniform Push {
-  uvec2 places, x;           // DIRECT
-  uvec2 heads, tails, plan;  // otherwise
-  uvec2 y, states, sums;     // states and sums: of buckets with several chunks
-  uint n, size;              // numbers; elements of y
+  uvec2 places, x;       // DIRECT
+  uvec2 pairs, plan;     // otherwise
+  uvec2 y, states, sums;  // states and sums: of buckets with several chunks
+  uint n, size;          // numbers; elements of y
 } p;
 
 shared uint states[BINS];
@@ -282,19 +266,12 @@ shared uint low[BINS], high[BINS];
 #endif
 
 const uint AT_ONCE = 8;
-// Places in the bucket of numbers first, first + THREADS ... and their bits, of which the last 11 may be 0 unless they
-// are wanted whole. Those at or past `end` may be anything.
-void load_pairs(uint first, uint end, bool whole, out uvec2 pairs[AT_ONCE]) {
+// Numbers first, first + THREADS ... and their places in the bucket. Those at or past `end` may be anything.
+void load_pairs(uint first, uint end, out uvec2 pairs[AT_ONCE]) {
   [[unroll]] for (uint k = 0; k < AT_ONCE; ++k) {
     uint i = min(first + k * THREADS, end - 1);
-    if (DIRECT != 0) {
-      pairs[k] = uvec2(BufferU32(p.places).v[i], floatBitsToUint(load_value(p.x, i, X_DTYPE)));
-    } else {
-      pairs[k] = uvec2(BufferU32(p.heads).v[i], whole ? uint(BufferU16(p.tails).v[i]) : 0u);
-    }
-  }
-  [[unroll]] for (uint k = 0; k < AT_ONCE; ++k) {
-    if (DIRECT == 0) pairs[k] = uvec2(pairs[k].x >> 32 - BIN_BITS, pairs[k].x << 11 | pairs[k].y);
+    pairs[k] = DIRECT == 0 ? BufferWords(p.pairs).v[i]
+                           : uvec2(BufferU32(p.places).v[i], floatBitsToUint(load_value(p.x, i, X_DTYPE)));
   }
 }
 
@@ -340,9 +317,6 @@ void main() {
     chunks = (p.n + CHUNK - 1) / CHUNK;
     if (start >= p.n) return;
   } else {
-#ifdef EXPONENTS
-    if (ETNA_UNIFORM(BufferU32(p.plan).v[SEVERAL] == 0)) return;
-#endif
     if (ETNA_UNIFORM(group >= BufferU32(p.plan).v[CHUNKS + MOST_BUCKETS])) return;
     // The last bucket with no more chunks before it than this one.
     for (uint step = MOST_BUCKETS / 2; step > 0; step /= 2) {
@@ -372,7 +346,7 @@ void main() {
 #endif
   {
     for (uint i = start + t; i < end; i += AT_ONCE * THREADS) {
-      load_pairs(i, end, false, pairs);
+      load_pairs(i, end, pairs);
       [[unroll]] for (uint k = 0; k < AT_ONCE; ++k) {
         if (i + k * THREADS < end) find_exponent(pairs[k]);
       }
@@ -388,10 +362,8 @@ void main() {
     }
   }
 #else
-  // Backward, since what was read last may still be in a cache.
-  for (uint round = (end - start + AT_ONCE * THREADS - 1) / (AT_ONCE * THREADS); round > 0; --round) {
-    uint i = start + (round - 1) * AT_ONCE * THREADS + t;
-    load_pairs(i, end, true, pairs);
+  for (uint i = start + t; i < end; i += AT_ONCE * THREADS) {
+    load_pairs(i, end, pairs);
     [[unroll]] for (uint k = 0; k < AT_ONCE; ++k) {
       if (i + k * THREADS < end) add(pairs[k]);
     }
@@ -421,14 +393,12 @@ layout(push_constant, scalar) uniform Push {
 } p;
 
 void main() {
-  uint bucket = group_index(), chunks = CHUNKS + bucket, end = min((bucket + 1) * BINS, p.size);
-  if (bucket >= MOST_BUCKETS) return;
+  uint i = group_index() * THREADS + gl_LocalInvocationID.x, chunks = CHUNKS + i / BINS;
+  if (i >= p.size) return;
   if (p.plan != uvec2(0u) && BufferU32(p.plan).v[chunks + 1] - BufferU32(p.plan).v[chunks] < 2) return;
-  for (uint i = bucket * BINS + gl_LocalInvocationID.x; i < end; i += THREADS) {
-    uint state = BufferU32(p.states).v[i];
-    if (state == 0) continue;
-    float value = load_value(p.y, i, Y_DTYPE) + result_of(state, BufferWords(p.sums).v[i]);
-    store_value(p.y, i, Y_DTYPE, value);
-  }
+  uint state = BufferU32(p.states).v[i];
+  if (state == 0) return;
+  float value = load_value(p.y, i, Y_DTYPE) + result_of(state, BufferWords(p.sums).v[i]);
+  store_value(p.y, i, Y_DTYPE, value);
 }
 #endif

@@ -2,11 +2,6 @@
 #ifndef ETNA_PREFIX_GLSL
 #define ETNA_PREFIX_GLSL
 
-// The size of the workgroup, or more.
-#ifndef PREFIX_THREADS
-#define PREFIX_THREADS 256
-#endif
-
 #ifdef ETNA_WEBGPU
 // Without subgroups, groups of 32 neighbouring threads take their place.
 #define SUBGROUP_INDEX (gl_LocalInvocationID.x / 32)
@@ -14,7 +9,7 @@
 
 uint thread_index() { return gl_LocalInvocationID.x; }
 
-shared uint sums_before[PREFIX_THREADS];
+shared uint sums_before[256];
 
 uint sum_before(uint value, out uint all) {
   uint t = gl_LocalInvocationID.x;
@@ -42,7 +37,7 @@ uint sum_before(uint value, out uint all) {
 // The thread's index in subgroup order: neighbouring lanes have neighbouring indices.
 uint thread_index() { return gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID; }
 
-shared uint subgroup_sums[PREFIX_THREADS / 4];  // subgroups have at least 4 lanes
+shared uint subgroup_sums[64];  // 256 threads have at most this many subgroups, of 4 lanes
 
 // The sum of the values of the threads before this one; `all` becomes the sum of all. Ends with a barrier.
 uint sum_before(uint value, out uint all) {

@@ -9,8 +9,9 @@ namespace etna::indexing {
 namespace {
 
 // Must equal the shader's.
+constexpr std::uint32_t kThreads = 256;
 constexpr std::int64_t kBinnedSumsTile = 4096, kChunk = 65536, kBins = 2048, kMostBuckets = 1024,
-                       kPlanWords = 2 * kMostBuckets + 3;
+                       kPlanWords = 2 * kMostBuckets + 2;
 
 std::int64_t parts(std::int64_t n, std::int64_t size) { return (n + size - 1) / size; }
 
@@ -28,7 +29,7 @@ void add_in_bins(const OpCall& call, const Tensor& y, const Tensor& places, cons
   const Device device = y.device();
   const std::int64_t n = places.numel(), tiles = parts(n, kBinnedSumsTile), buckets = parts(y.numel(), kBins);
   const bool direct = buckets == 1, shares = n > kChunk;  // otherwise every bucket has one chunk
-  Tensor plan, heads, tails, states, sums;
+  Tensor plan, pairs, states, sums;
   if (shares) {
     states = words(y.numel(), device);
     sums = words(2 * y.numel(), device);
@@ -43,7 +44,7 @@ void add_in_bins(const OpCall& call, const Tensor& y, const Tensor& places, cons
     const std::int64_t per_group = std::min<std::int64_t>(parts(tiles, at_once), 256), groups = parts(tiles, per_group);
     const Tensor counts = words(checked_product(groups, buckets, call.op.name), device);
     plan = words(kPlanWords, device);
-    heads = words(n, device), tails = words(parts(n, 2), device);
+    pairs = words(2 * n, device);
     gpu::Kernel(shaders::bin_count, call)
         .read(places)
         .write(counts)
@@ -53,18 +54,15 @@ void add_in_bins(const OpCall& call, const Tensor& y, const Tensor& places, cons
         .read_write(counts)
         .write(plan)
         .u32(groups, buckets)
-        .dispatch(gpu::grid(buckets, 8));
+        .dispatch(gpu::grid(buckets, 32));
     gpu::Kernel(shaders::bin_plan, call).read_write(plan).write(states).write(sums).u32(buckets, y.numel()).dispatch(1);
-    const gpu::Capabilities& can = gpu::capabilities(device);
-    const bool wide = can.max_workgroup_size >= 512 && can.subgroup_size >= 16;  // at most 32 subgroups
-    gpu::Kernel(wide ? shaders::bin_move_512 : shaders::bin_move, call)
+    gpu::Kernel(shaders::bin_move, call)
         .spec(x.dtype())
         .read(places)
         .read(x)
         .read(counts)
         .read(plan)
-        .write(heads)
-        .write(tails)
+        .write(pairs)
         .u32(n, tiles, per_group, groups, buckets)
         .dispatch(gpu::grid(groups));
   }
@@ -74,8 +72,7 @@ void add_in_bins(const OpCall& call, const Tensor& y, const Tensor& places, cons
         .spec(y.dtype(), x.dtype(), direct)
         .read(places)
         .read(x)
-        .read(heads)
-        .read(tails)
+        .read(pairs)
         .read(plan)
         .read_write(y)
         .read_write(states)
@@ -93,7 +90,7 @@ void add_in_bins(const OpCall& call, const Tensor& y, const Tensor& places, cons
       .read(states)
       .read(sums)
       .u32(y.numel())
-      .dispatch(gpu::grid(buckets));
+      .dispatch(gpu::grid(y.numel(), kThreads));
 }
 
 }  // namespace etna::indexing
