@@ -1,7 +1,6 @@
 #include <etna/tensor/ops/convolution/internal/phases.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include <etna/device/internal/rounding.h>
 #include <etna/tensor/op.h>
@@ -24,6 +23,12 @@ bool faster(const Geometry& g, const Phases& p, DType t, Device device) {
   return depth <= patch && now <= 2 * before;
 }
 
+/// Zeros behind the channels of all phases. @param x [..., phases · C]
+Tensor with_all_channels(const Tensor& x, const Phases& p) {
+  const std::int64_t missing = p.geometry.c - x.size(-1);
+  return missing == 0 ? x : pad(x, {0, missing});
+}
+
 }  // namespace
 
 std::optional<Phases> phases_of(const Geometry& g, DType t, Device device) {
@@ -42,37 +47,37 @@ std::optional<Phases> phases_of(const Geometry& g, DType t, Device device) {
     to.kernel[d] = ceil_div(p.before[d] + k, s);
   }
   if (!reaches) return {};
-  const std::int64_t wide = 8 / std::gcd(p.count(), std::int64_t{8});
-  p.channels = ceil_div(g.c, wide) * wide;
-  to.c = p.count() * p.channels;
+  p.channels = g.c;
+  to.c = ceil_div(p.count() * g.c, 8) * 8;  // rows are multiples of 16 bytes
   if (!faster(g, p, t, device)) return {};
   return p;
 }
 
 Tensor phases_of_weight(const Tensor& weight, const Phases& p) {
   const Three &kernel = p.geometry.kernel, &s = p.stride;
-  std::vector<std::int64_t> zeros = {0, p.channels - weight.size(4)};
+  std::vector<std::int64_t> zeros = {0, 0};
   for (std::size_t d = 3; d-- > 0;) {
     zeros.push_back(p.before[d]);
     zeros.push_back(s[d] * kernel[d] - p.before[d] - weight.size(static_cast<int>(d) + 1));
   }
   const bool whole = std::all_of(zeros.begin(), zeros.end(), [](std::int64_t n) { return n == 0; });
-  return (whole ? weight : pad(weight, zeros))
-      .reshape({weight.size(0), kernel[0], s[0], kernel[1], s[1], kernel[2], s[2], p.channels})
-      .permute({0, 1, 3, 5, 2, 4, 6, 7})
-      .reshape({weight.size(0), kernel[0], kernel[1], kernel[2], p.geometry.c});
+  const Tensor phases = (whole ? weight : pad(weight, zeros))
+                            .reshape({weight.size(0), kernel[0], s[0], kernel[1], s[1], kernel[2], s[2], p.channels})
+                            .permute({0, 1, 3, 5, 2, 4, 6, 7})
+                            .reshape({weight.size(0), kernel[0], kernel[1], kernel[2], p.count() * p.channels});
+  return with_all_channels(phases, p);
 }
 
 Tensor phases_of_bias(const Tensor& bias, const Phases& p) {
   if (!bias.defined()) return bias;
-  return pad(bias, {0, p.channels - bias.size(0)}).expand({p.count(), p.channels}).reshape({p.geometry.c});
+  return with_all_channels(bias.expand({p.count(), p.channels}).reshape({p.count() * p.channels}), p);
 }
 
 void copy_from_phases(const Tensor& phases, const Phases& p, Tensor x) {
   const Three &q = p.geometry.in, &s = p.stride;
   const std::int64_t n = phases.size(0), c = x.size(4);
   Tensor to = x.reshape({n, q[0], s[0], q[1], s[1], q[2], s[2], c}).permute({0, 1, 3, 5, 2, 4, 6, 7});
-  to.copy_(phases.reshape({n, q[0], q[1], q[2], s[0], s[1], s[2], p.channels}).slice(7, 0, c));
+  to.copy_(phases.slice(4, 0, p.count() * c).reshape({n, q[0], q[1], q[2], s[0], s[1], s[2], c}));
 }
 
 }  // namespace etna::convolution
