@@ -31,6 +31,12 @@ void attentions(const Setting& setting, const Print& print) {
     print(timed(setting, "attention", fmt::format("causal B{} H{} T{} D{}", s.batch, s.heads, s.length, s.width),
                 [&] { return scaled_dot_product_attention(q, k, v, {}, true); }, {q, k, v}));
     if (s.length != 4096) continue;
+    if (s.width == 128) {
+      const auto wide = [&] { return cat({input(), input().slice(-1, 0, 64)}, -1).detach().requires_grad_(); };
+      const Tensor wide_q = wide(), wide_k = wide();
+      print(timed(setting, "attention", "causal T4096 D192, values of 128",
+                  [&] { return scaled_dot_product_attention(wide_q, wide_k, v, {}, true); }, {wide_q, wide_k, v}));
+    }
     const Tensor lengths = full({s.batch, 8}, static_cast<double>(s.length) / 8, {i32, setting.device});
     const Tensor near = triu(tril(ones({s.length, s.length}, {f32, setting.device})), 1 - 512) > 0.0;
     const std::pair<const char*, AttentionSettings> limits[] = {

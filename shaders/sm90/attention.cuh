@@ -80,6 +80,7 @@ struct AttentionForward : AttentionTiles<CAUSAL, 64 * GROUPS, KEYS, Parameters> 
   /// The result is staged where the queries were if there is no other room.
   static constexpr bool kStageApart =
       (kQueryBytes + kResultBytes) * GROUPS + STAGES * (kKeyBytes + kValueBytes) < 231000;
+  static constexpr int kResultPitch = kStageApart ? kResultBytes : kQueryBytes;
   static constexpr int kKeysAt = GROUPS * kQueryBytes, kValuesAt = kKeysAt + STAGES * kKeyBytes,
                        kResultsAt = kStageApart ? kValuesAt + STAGES * kValueBytes : 0,
                        kBarriers = kValuesAt + STAGES * kValueBytes + (kStageApart ? GROUPS * kResultBytes : 0);
@@ -207,7 +208,7 @@ struct AttentionForward : AttentionTiles<CAUSAL, 64 * GROUPS, KEYS, Parameters> 
   template <bool MASKED>
   static __device__ __forceinline__ float2 weights(float (&s)[KEYS / 2], Softmax& soft, const Parameters& p,
                                                    const Seen& seen, int key, bool hides) {
-    if constexpr (kGeneral) {
+    if constexpr (kRanged) {
       if (p.cap != 0) {
 #pragma unroll
         for (int i = 0; i < KEYS / 2; ++i) s[i] = tanh_of(s[i] * p.cap);
@@ -351,12 +352,12 @@ struct AttentionForward : AttentionTiles<CAUSAL, 64 * GROUPS, KEYS, Parameters> 
           continue;
         }
         seen.last[h] = last_key(p, t, row + h * 8);
-        if constexpr (kPaged) seen.first[h] = p.window > 0 ? seen.last[h] + 1 - static_cast<int>(p.window) : 0;
+        if constexpr (kPaged) seen.first[h] = oldest_of(p, seen.last[h]);
       }
       // Keys from the first to the second one are seen by all of the warpgroup's rows.
       int all_from = 0, all_to = 0;
       if constexpr (kPaged) {
-        all_from = p.window > 0 ? last_key(p, t, first + 63) + 1 - static_cast<int>(p.window) : 0;
+        all_from = oldest_of(p, last_key(p, t, first + 63));
         all_to = min(t.end - 1, last_key(p, t, first));
       } else if constexpr (kGeneral && !kMasked) {
         all_from = keys_of(p, t.batch, first + 63).from, all_to = keys_of(p, t.batch, first).end - 1;
@@ -445,7 +446,7 @@ struct AttentionForward : AttentionTiles<CAUSAL, 64 * GROUPS, KEYS, Parameters> 
       } else {
         store_rows<F16, VALUES>([&](std::uint32_t r) { return Tiles::result_row(p, t, r); }, first + warp * 16,
                                 t.end_row, p.value_size, o, inverse,
-                                memory + kResultsAt + group * kResultBytes + warp * 16 * VALUES * 2);
+                                memory + kResultsAt + group * kResultPitch + warp * 16 * VALUES * 2);
       }
       if constexpr (!kStageApart) {
         fence_async();

@@ -17,7 +17,8 @@ struct AttentionGradientParameters {
   std::uint32_t* turns;   ///< [batch, heads, tiles], then how many blocks have begun; 0 at first
   std::uint16_t *dk, *dv;
   std::uint32_t batch, heads, heads_a_group, queries, keys, size;
-  std::uint32_t batch_stride, head_stride, row_stride;  ///< of dk and dv, in elements
+  std::uint32_t value_size;                            ///< of v and dv; both sizes at most SIZE
+  std::uint32_t strides[3], value_strides[3];          ///< of dk and dv, in elements: batch, head, row
   float scale, log2_scale;
   std::uint32_t tiles, key_tiles;
   // What follows is for kernels with GeneralGradientParameters, as in AttentionParameters; log2_scale is then of capped
@@ -369,24 +370,26 @@ struct AttentionBackward {
       }
     }
     if (speaker && w.first >= past_of(p, w)) barrier_arrive(bars + kKeysEmpty * 8);
-    const std::size_t head =
-        static_cast<std::size_t>(w.batch) * p.batch_stride + static_cast<std::size_t>(w.group) * p.head_stride;
+    const auto rows_of = [&](std::uint16_t* gradient, const std::uint32_t(&strides)[3], std::uint32_t column) {
+      gradient += static_cast<std::size_t>(w.batch) * strides[0] + static_cast<std::size_t>(w.group) * strides[1];
+      return [at = gradient + column, stride = strides[2]](std::uint32_t key) {
+        return at + static_cast<std::size_t>(key) * stride;
+      };
+    };
     const std::uint32_t row = group * 64 + warp * 16;
     // Where this warp's scores of the next queries will be.
     char* scratch = memory + kScoresAt + (it & 1) * kScoreBytes + row * 128;
 #pragma unroll
     for (std::uint32_t c = 0; c < kColumns; ++c) {
-      if (p.size <= c * 64) break;
       float x[32], y[32];
 #pragma unroll
       for (std::uint32_t i = 0; i < 32; ++i) x[i] = dv[c * 32 + i], y[i] = dk[c * 32 + i];
-      const auto in = [&](std::uint16_t* gradient) {
-        return [at = gradient + head + c * 64, stride = p.row_stride](std::uint32_t key) {
-          return at + static_cast<std::size_t>(key) * stride;
-        };
-      };
-      store_rows<F16, 64>(in(p.dv), w.tile * kKeys + row, p.keys, p.size - c * 64, x, {1, 1}, scratch);
-      store_rows<F16, 64>(in(p.dk), w.tile * kKeys + row, p.keys, p.size - c * 64, y, {p.scale, p.scale}, scratch);
+      if (p.value_size > c * 64)
+        store_rows<F16, 64>(rows_of(p.dv, p.value_strides, c * 64), w.tile * kKeys + row, p.keys, p.value_size - c * 64,
+                            x, {1, 1}, scratch);
+      if (p.size > c * 64)
+        store_rows<F16, 64>(rows_of(p.dk, p.strides, c * 64), w.tile * kKeys + row, p.keys, p.size - c * 64, y,
+                            {p.scale, p.scale}, scratch);
     }
     __syncwarp();
   }

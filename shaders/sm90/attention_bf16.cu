@@ -5,6 +5,8 @@
 // kernel: cubin_attention_bf16_96_causal
 // kernel: cubin_attention_bf16_128
 // kernel: cubin_attention_bf16_128_causal
+// kernel: cubin_attention_bf16_192
+// kernel: cubin_attention_bf16_192_causal
 // kernel: cubin_attention_bf16_256
 // kernel: cubin_attention_bf16_256_causal
 // kernel: cubin_attention_paged_bf16_64

@@ -5,6 +5,8 @@
 // kernel: cubin_attention_f16_96_causal
 // kernel: cubin_attention_f16_128
 // kernel: cubin_attention_f16_128_causal
+// kernel: cubin_attention_f16_192
+// kernel: cubin_attention_f16_192_causal
 // kernel: cubin_attention_f16_256
 // kernel: cubin_attention_f16_256_causal
 // kernel: cubin_attention_paged_f16_64

@@ -2,6 +2,7 @@
 // kernel: cubin_attention_general_f16_64
 // kernel: cubin_attention_general_f16_96
 // kernel: cubin_attention_general_f16_128
+// kernel: cubin_attention_general_f16_192
 // kernel: cubin_attention_general_f16_256
 // kernel: cubin_attention_backward_general_f16_64
 // kernel: cubin_attention_backward_general_f16_128

@@ -18,6 +18,24 @@
   ETNA_ATTENTION_KERNEL(cubin_attention_##dtype##_##SIZE##_causal, hopper::ForwardCausal##SIZE,               \
                         hopper::AttentionParameters)
 
+/// Heads of 192 and values of 128, as latent attention has (DeepSeek).
+#define ETNA_ATTENTION_LATENT(dtype, F16)                                                               \
+  namespace hopper {                                                                                    \
+  using ForwardLatent = AttentionForward<F16, false, 192, 128, 2, 128, 2>;                              \
+  using ForwardLatentCausal = AttentionForward<F16, true, 192, 128, 2, 128, 2>;                         \
+  }                                                                                                     \
+  ETNA_ATTENTION_KERNEL(cubin_attention_##dtype##_192, hopper::ForwardLatent,                           \
+                        hopper::AttentionParameters)                                                    \
+  ETNA_ATTENTION_KERNEL(cubin_attention_##dtype##_192_causal, hopper::ForwardLatentCausal,              \
+                        hopper::AttentionParameters)
+
+#define ETNA_ATTENTION_LATENT_GENERAL(dtype, F16)                                                              \
+  namespace hopper {                                                                                           \
+  using GeneralLatent = AttentionForward<F16, true, 192, 128, 2, 128, 2, GeneralAttentionParameters>;          \
+  }                                                                                                            \
+  ETNA_ATTENTION_KERNEL(cubin_attention_general_##dtype##_192, hopper::GeneralLatent,                          \
+                        hopper::GeneralAttentionParameters)
+
 #define ETNA_ATTENTION_PAGED(dtype, F16, SIZE, GROUPS, KEYS)                                              \
   namespace hopper {                                                                                      \
   using Paged##SIZE = AttentionForward<F16, true, SIZE, SIZE, GROUPS, KEYS, 2, PagedAttentionParameters>; \
@@ -85,6 +103,7 @@
   ETNA_ATTENTION_GENERAL(dtype, F16, 64, 3, 128)                                                       \
   ETNA_ATTENTION_GENERAL(dtype, F16, 96, 2, 128)                                                       \
   ETNA_ATTENTION_GENERAL(dtype, F16, 128, 2, 128)                                                      \
+  ETNA_ATTENTION_LATENT_GENERAL(dtype, F16)                                                            \
   ETNA_ATTENTION_GENERAL(dtype, F16, 256, 2, 64)                                                       \
   ETNA_ATTENTION_BACKWARD_GENERAL(dtype, F16, 64, 128)                                                 \
   ETNA_ATTENTION_BACKWARD_GENERAL(dtype, F16, 128, 64)                                                 \
@@ -97,6 +116,7 @@
   ETNA_ATTENTION_FORWARD(dtype, F16, 64, 3, 128)                                               \
   ETNA_ATTENTION_FORWARD(dtype, F16, 96, 2, 128)                                               \
   ETNA_ATTENTION_FORWARD(dtype, F16, 128, 2, 128)                                              \
+  ETNA_ATTENTION_LATENT(dtype, F16)                                                            \
   ETNA_ATTENTION_FORWARD(dtype, F16, 256, 2, 64)                                               \
   ETNA_ATTENTION_PAGED(dtype, F16, 64, 3, 128)                                                 \
   ETNA_ATTENTION_PAGED(dtype, F16, 96, 2, 128)                                                 \

@@ -38,11 +38,12 @@ struct PagedAttentionParameters {
   std::uint16_t* y;      ///< as queries, if there is one chunk
   float* parts;          ///< [batch, steps, heads of keys, chunks, heads, value_size + 2] else: with maximum and sum
   std::uint32_t batch, heads, heads_a_group, queries, value_size;
-  float scale;  ///< of scores, in units of log 2
+  float scale;  ///< of scores, or of their tanh, in units of log 2
   std::uint32_t tiles;
   std::uint32_t steps, pack, table_width, cache_blocks;
   std::uint32_t chunks, least;  ///< the fewest positions of a chunk
-  std::uint32_t window;         ///< 0: none
+  std::uint32_t window;         ///< 0: none; with the highest bit, it begins at a multiple of the other bits
+  float cap;                    ///< as in AttentionParameters
 };
 
 constexpr int kCacheBlock = 64;  ///< positions of a block of a paged cache
@@ -68,6 +69,13 @@ __device__ __forceinline__ Span queries_of(const Parameters& p, std::uint32_t ba
   if (key >= p.keys) return {queries, 0};
   const Span s{p.causal ? row : 0, p.window > 0 ? min(queries, row + static_cast<int>(p.window)) : queries};
   return in_document(s, p, batch, key);
+}
+
+/// The first position that the one at `position` attends to: oldest_of() in shaders/lib/paged_span.glsl.
+__device__ __forceinline__ int oldest_of(const PagedAttentionParameters& p, int position) {
+  const int size = static_cast<int>(p.window & 0x7FFFFFFF);
+  if (size == 0 || position < 0) return 0;
+  return p.window >> 31 ? position - position % size : max(0, position + 1 - size);
 }
 
 /// tanh of x / (2 log2 e).
@@ -113,15 +121,13 @@ struct AttentionTiles {
   /// The chunk's keys: balanced_span() in shaders/lib/paged.glsl, less what the tile's window hides.
   static __device__ __forceinline__ void set_span(const PagedAttentionParameters& p, Tile& t) {
     t.past = p.positions[t.batch];
-    const int window = static_cast<int>(p.window),
-              end = max(0, min(t.past + static_cast<int>(p.steps), static_cast<int>(p.table_width * kCacheBlock)));
-    const int begin = window > 0 ? max(0, t.past + 1 - window) : 0, base = min(begin, end) / kCacheBlock * kCacheBlock;
+    const int end = max(0, min(t.past + static_cast<int>(p.steps), static_cast<int>(p.table_width * kCacheBlock)));
+    const int base = min(oldest_of(p, t.past), end) / kCacheBlock * kCacheBlock;
     const std::uint32_t blocks = (end - base + kCacheBlock - 1) / kCacheBlock,
                         size = max(p.least, (blocks + p.chunks - 1) / p.chunks * kCacheBlock);
     t.from = base + static_cast<int>(t.chunk * size);
     t.end = min(end, t.from + static_cast<int>(size));
-    const int hidden = window > 0 ? last_key(p, t, t.first) + 1 - window : 0;
-    t.from = max(t.from, hidden / kCacheBlock * kCacheBlock);
+    t.from = max(t.from, oldest_of(p, last_key(p, t, t.first)) / kCacheBlock * kCacheBlock);
   }
   /// The number of this block's tile in a turn. Every second turn gives tiles out backwards, so that blocks get as many
   /// keys where each tile has fewer of them than the one before.

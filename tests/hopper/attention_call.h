@@ -16,7 +16,7 @@ namespace hopper {
 
 /// bf16 [batch, heads, rows, size].
 struct Heads : HeadsOf<std::uint16_t> {
-  Heads(const Sizes& s, U32 heads, U32 rows) : HeadsOf(s, heads, rows, 0) {}
+  Heads(const Sizes& s, U32 heads, U32 rows, U32 size) : HeadsOf(s, heads, rows, size, 0) {}
   double operator()(U32 b, U32 h, U32 row, U32 i) const { return emulated::from_bf16(values[at(b, h, row, i)]); }
   TensorMap map(int box_rows) const {
     return {values.data(), size, rows, heads, batch, strides[2], strides[1], strides[0], box_rows};
@@ -125,19 +125,19 @@ struct EmulatedMask {
 };
 
 /// A call of forward and backward: inputs, and results as the kernels leave them.
-template <bool CAUSAL, int SIZE, Kernels KERNELS = Kernels::kPlain>
+template <bool CAUSAL, int SIZE, Kernels KERNELS = Kernels::kPlain, int VALUES = SIZE>
 struct Attention {
   explicit Attention(const Sizes& s, const Limits& limits = {CAUSAL})
       : s(s),
         limits(limits),
-        q(s, s.heads, s.queries),
-        k(s, s.groups, s.keys),
-        v(k),
-        dy(q),
-        y(q),
+        q(s, s.heads, s.queries, s.size),
+        k(s, s.groups, s.keys, s.size),
+        v(s, s.groups, s.keys, s.of_values()),
+        dy(s, s.heads, s.queries, s.of_values()),
+        y(dy),
         dq(q),
         dk(k),
-        dv(k),
+        dv(v),
         logsumexp(std::size_t{s.batch} * s.heads * s.queries, NAN),
         scale(1 / std::sqrt(static_cast<float>(s.size))) {
     std::mt19937 random(1);
@@ -171,7 +171,7 @@ struct Attention {
     using Parameters = std::conditional_t<
         KERNELS == Kernels::kMasked, MaskedAttentionParameters,
         std::conditional_t<KERNELS == Kernels::kGeneral, GeneralAttentionParameters, AttentionParameters>>;
-    using Kernel = AttentionForward<false, CAUSAL, SIZE, SIZE, GROUPS, KEYS, 2, Parameters>;
+    using Kernel = AttentionForward<false, CAUSAL, SIZE, VALUES, GROUPS, KEYS, 2, Parameters>;
     const U32 tiles = (s.queries + Kernel::kRows - 1) / Kernel::kRows;
     const EmulatedMask mask(limits.mask, s, false, seed);
     Parameters p;
@@ -186,7 +186,7 @@ struct Attention {
         .heads_a_group = s.heads / s.groups,
         .queries = s.queries,
         .keys = s.keys,
-        .value_size = s.size,
+        .value_size = s.of_values(),
         .y_batch = y.strides[0],
         .y_head = y.strides[1],
         .y_row = y.strides[2],
@@ -222,7 +222,7 @@ struct Attention {
         .turns = turns.data(),
         .heads = s.heads,
         .queries = s.queries,
-        .size = s.size,
+        .size = s.of_values(),
         .rows_a_head = rows_a_head,
         .all = heads * rows_a_head,
         .turn_count = static_cast<U32>(turns.size()),
@@ -258,9 +258,9 @@ struct Attention {
         .queries = s.queries,
         .keys = s.keys,
         .size = s.size,
-        .batch_stride = dk.strides[0],
-        .head_stride = dk.strides[1],
-        .row_stride = dk.strides[2],
+        .value_size = s.of_values(),
+        .strides = {dk.strides[0], dk.strides[1], dk.strides[2]},
+        .value_strides = {dv.strides[0], dv.strides[1], dv.strides[2]},
         .scale = scale,
         .log2_scale = log2_scale(),
         .tiles = tiles,
@@ -331,9 +331,13 @@ struct Attention {
 
 /// The same in f64, from the same inputs.
 struct Wanted {
-  template <bool CAUSAL, int SIZE, Kernels KERNELS>
-  explicit Wanted(const Attention<CAUSAL, SIZE, KERNELS>& a)
-      : y(a.q.values.size()), dq(y), dk(a.k.values.size()), dv(dk), logsumexp(a.logsumexp.size()) {
+  template <bool CAUSAL, int SIZE, Kernels KERNELS, int VALUES>
+  explicit Wanted(const Attention<CAUSAL, SIZE, KERNELS, VALUES>& a)
+      : y(a.y.values.size()),
+        dq(a.q.values.size()),
+        dk(a.k.values.size()),
+        dv(a.v.values.size()),
+        logsumexp(a.logsumexp.size()) {
     const Sizes& s = a.s;
     const double cap = a.limits.softcap;
     const Mask& mask = a.limits.mask;
@@ -362,19 +366,19 @@ struct Wanted {
       for (U32 j = 0; j < s.keys; ++j) {
         if (weights[j] == 0) continue;
         weights[j] /= sum;
-        for (U32 i = 0; i < s.size; ++i) y[a.y.at(b, h, t, i)] += weights[j] * a.v(b, g, j, i);
+        for (U32 i = 0; i < s.of_values(); ++i) y[a.y.at(b, h, t, i)] += weights[j] * a.v(b, g, j, i);
       }
-      for (U32 i = 0; i < s.size; ++i) delta += y[a.y.at(b, h, t, i)] * a.dy(b, h, t, i);
+      for (U32 i = 0; i < s.of_values(); ++i) delta += y[a.y.at(b, h, t, i)] * a.dy(b, h, t, i);
       for (U32 j = 0; j < s.keys; ++j) {
         if (weights[j] == 0) continue;
         double gradient = -delta;
-        for (U32 i = 0; i < s.size; ++i) gradient += a.dy(b, h, t, i) * a.v(b, g, j, i);
+        for (U32 i = 0; i < s.of_values(); ++i) gradient += a.dy(b, h, t, i) * a.v(b, g, j, i);
         gradient *= weights[j] * a.scale * derivatives[j];
         for (U32 i = 0; i < s.size; ++i) {
           dq[a.dq.at(b, h, t, i)] += gradient * a.k(b, g, j, i);
           dk[a.dk.at(b, g, j, i)] += gradient * a.q(b, h, t, i);
-          dv[a.dv.at(b, g, j, i)] += weights[j] * a.dy(b, h, t, i);
         }
+        for (U32 i = 0; i < s.of_values(); ++i) dv[a.dv.at(b, g, j, i)] += weights[j] * a.dy(b, h, t, i);
       }
     }
   }
@@ -383,12 +387,13 @@ struct Wanted {
 };
 
 /// @tparam QUERIES of a tile of backward; 0: forward alone
-template <bool CAUSAL, int SIZE, int GROUPS, int KEYS, int QUERIES, Kernels KERNELS = Kernels::kPlain>
+template <bool CAUSAL, int SIZE, int GROUPS, int KEYS, int QUERIES, Kernels KERNELS = Kernels::kPlain,
+          int VALUES = SIZE>
 void expect_agrees(const Sizes& s, U32 at_once = 3, const Limits& limits = {CAUSAL}) {
   SCOPED_TRACE(fmt::format("{}{}: batch {}, heads {} over {}, queries {}, keys {}, size {}, window {}, cap {}, {}",
                            SIZE, limits.causal ? " causal" : "", s.batch, s.heads, s.groups, s.queries, s.keys, s.size,
                            limits.window, limits.softcap, limits.lengths.size()));
-  Attention<CAUSAL, SIZE, KERNELS> a(s, limits);
+  Attention<CAUSAL, SIZE, KERNELS, VALUES> a(s, limits);
   a.template forward<GROUPS, KEYS>(at_once, 1);
   const Wanted wanted(a);
   EXPECT_LT(distance(a.y.values, wanted.y), kBound);

@@ -19,16 +19,20 @@ inline constexpr float kLog2E = 1.44269504088896f;
 struct Sizes {
   U32 batch, heads, groups, queries, keys, size;
   bool side_by_side = false;  ///< the heads of a row
+  U32 value_size = 0;         ///< of heads of values; 0: as those of keys
+
+  U32 of_values() const { return value_size > 0 ? value_size : size; }
 };
 
 /// [batch, heads, rows, size] of T.
 template <typename T>
 struct HeadsOf {
-  HeadsOf(const Sizes& s, U32 heads, U32 rows, T value)
+  HeadsOf(const Sizes& s, U32 heads, U32 rows, T value) : HeadsOf(s, heads, rows, s.size, value) {}
+  HeadsOf(const Sizes& s, U32 heads, U32 rows, U32 size, T value)
       : batch(s.batch),
         heads(heads),
         rows(rows),
-        size(s.size),
+        size(size),
         strides{heads * rows * size, s.side_by_side ? size : rows * size, s.side_by_side ? heads * size : size},
         values(std::size_t{batch} * strides[0], value) {}
 

@@ -71,6 +71,15 @@ TEST_F(HopperAttention, OfFewRowsKeepsWhatIsNoNumberApart) {
   for (U32 i = 0; i < 64; ++i) EXPECT_EQ(hidden.dv(0, 0, 58, i), 0) << i;
 }
 
+TEST_F(HopperAttention, AgreesWithF64WhereValuesHaveAnotherSize) {
+  expect_agrees<true, 192, 2, 128, 0, Kernels::kPlain, 128>({1, 2, 1, 200, 200, 192, true, 128});
+  expect_agrees<false, 192, 2, 128, 0, Kernels::kPlain, 128>({2, 1, 1, 70, 150, 168, false, 104});
+  expect_agrees<true, 192, 2, 128, 0, Kernels::kGeneral, 128>({1, 1, 1, 200, 200, 192, false, 128}, 3, {true, 70, 5});
+  expect_agrees<true, 64, 3, 128, 128>({1, 2, 1, 150, 150, 64, true, 32});
+  expect_agrees<true, 128, 2, 128, 64>({1, 1, 1, 150, 150, 56, false, 128});
+  expect_agrees<false, 128, 2, 128, 64>({1, 1, 1, 70, 150, 96, false, 64});
+}
+
 TEST_F(HopperAttention, AgreesWithF64WithinWindows) {
   expect_general_agrees({1, 2, 1, 400, 400, 0}, {true, 100});
   expect_general_agrees({1, 1, 1, 200, 200, 0}, {true, 1});

@@ -16,8 +16,8 @@
 #include <utility>
 #include <vector>
 
-// Blocks of threads on the CPU, each thread a fiber. Blocks run in a random order, as many at once as asked, and now and
-// then a warp or a warpgroup pauses.
+// Blocks of threads on the CPU, each thread a fiber. Blocks run in a random order, as many at once as asked, and now
+// and then a warp or a warpgroup pauses.
 
 namespace emulated {
 

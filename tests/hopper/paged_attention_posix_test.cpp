@@ -19,6 +19,13 @@ struct PagedSizes {
   std::vector<int> past;  ///< of each sequence
   U32 window = 0, chunks = 1, least = 64;
   std::vector<U32> dropped = {};  ///< entries of the table that have no block any more
+  U32 multiple = 0;               ///< in place of a window: positions attend from a multiple of this on
+  double softcap = 0;
+
+  int oldest(int position) const {
+    if (multiple > 0 && position > 0) return position - position % static_cast<int>(multiple);
+    return window > 0 ? std::max(0, position + 1 - static_cast<int>(window)) : 0;
+  }
 };
 template <int SIZE>
 struct PagedAttention {
@@ -85,7 +92,7 @@ struct PagedAttention {
         .heads_a_group = shared >> pack,
         .queries = rows,
         .value_size = s.size,
-        .scale = scale() * kLog2E,
+        .scale = (s.softcap > 0 ? static_cast<float>(s.softcap) : scale()) * kLog2E,
         .tiles = tiles,
         .steps = s.steps,
         .pack = pack,
@@ -93,7 +100,8 @@ struct PagedAttention {
         .cache_blocks = blocks,
         .chunks = s.chunks,
         .least = s.least,
-        .window = s.window,
+        .window = s.multiple > 0 ? s.multiple | 1u << 31 : s.window,
+        .cap = s.softcap > 0 ? static_cast<float>(2 * kLog2E * scale() / s.softcap) : 0,
     };
     emulated::launch(min(at_once, tiles * packs * batch * s.chunks), Kernel::kThreads, Kernel::kSharedBytes, at_once,
                      seed, [&](char* memory) { Kernel::run(p, memory); });
@@ -106,13 +114,12 @@ struct PagedAttention {
     for (U32 row = 0; row < batch * s.steps * s.heads; ++row) {
       const U32 step = row / s.heads, group = row % s.heads / heads, h = row % heads;
       const int past = s.past[step / s.steps], position = past + static_cast<int>(step % s.steps),
-                reach = static_cast<int>(width) * 64, window = static_cast<int>(s.window),
-                all = std::clamp(past + static_cast<int>(s.steps), 0, reach),
-                base = std::min(window > 0 ? std::max(0, past + 1 - window) : 0, all) / 64 * 64,
+                reach = static_cast<int>(width) * 64, all = std::clamp(past + static_cast<int>(s.steps), 0, reach),
+                base = std::min(s.oldest(past), all) / 64 * 64,
                 each =
                     std::max<int>(static_cast<int>(s.least), ((all - base + 63) / 64 + static_cast<int>(s.chunks) - 1) /
                                                                  static_cast<int>(s.chunks) * 64),
-                end = std::clamp(position + 1, 0, reach), begin = window > 0 ? std::max(0, position + 1 - window) : 0;
+                end = std::clamp(position + 1, 0, reach), begin = s.oldest(position);
       double most = -INFINITY, sum = 0;
       const auto is_seen = [](double largest) { return std::isnan(largest) || largest > -INFINITY; };
       std::vector<double> values(s.size);
@@ -139,8 +146,7 @@ struct PagedAttention {
     std::vector<double> y(q.size());
     for (U32 row = 0; row < batch * s.steps * s.heads; ++row) {
       const U32 b = row / s.heads / s.steps, g = row % s.heads / (s.heads / s.groups);
-      const int position = s.past[b] + static_cast<int>(row / s.heads % s.steps),
-                first = s.window > 0 ? std::max(0, position + 1 - static_cast<int>(s.window)) : 0;
+      const int position = s.past[b] + static_cast<int>(row / s.heads % s.steps), first = s.oldest(position);
       double sum = 0;
       for (int j = first; j <= position; ++j) {
         if (table[b * width + static_cast<U32>(j) / 64] < 0) continue;
@@ -149,7 +155,8 @@ struct PagedAttention {
           return static_cast<double>(emulated::from_bf16(x[at(b, g, static_cast<U32>(j), i)]));
         };
         for (U32 i = 0; i < s.size; ++i) score += emulated::from_bf16(q[std::size_t{row} * s.size + i]) * value(k, i);
-        const double weight = std::exp(score * scale());
+        score *= scale();
+        const double weight = std::exp(s.softcap > 0 ? s.softcap * std::tanh(score / s.softcap) : score);
         sum += weight;
         for (U32 i = 0; i < s.size; ++i) y[std::size_t{row} * s.size + i] += weight * value(v, i);
       }
@@ -203,6 +210,19 @@ TEST_F(HopperPagedAttention, SlidesWindows) {
   expect_paged_agrees<64, 3, 128>(
       {.steps = 50, .heads = 4, .groups = 1, .size = 64, .past = {700, 10}, .window = 300, .chunks = 3});
   expect_paged_agrees<128, 2, 128>({.steps = 150, .heads = 1, .groups = 1, .size = 128, .past = {0}, .window = 64});
+}
+
+TEST_F(HopperPagedAttention, BeginsAtMultiples) {
+  expect_paged_agrees<64, 3, 128>({.steps = 70, .heads = 4, .groups = 1, .size = 64, .past = {300}, .multiple = 100});
+  expect_paged_agrees<64, 3, 128>(
+      {.steps = 50, .heads = 2, .groups = 1, .size = 64, .past = {700, -20}, .chunks = 3, .multiple = 256});
+}
+
+TEST_F(HopperPagedAttention, CapsScores) {
+  expect_paged_agrees<64, 3, 128>(
+      {.steps = 40, .heads = 2, .groups = 1, .size = 64, .past = {100}, .window = 64, .softcap = 2});
+  expect_paged_agrees<256, 2, 64>(
+      {.steps = 20, .heads = 2, .groups = 1, .size = 256, .past = {150}, .chunks = 2, .softcap = 0.5});
 }
 
 TEST_F(HopperPagedAttention, LeavesDroppedBlocksOut) {

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -57,7 +58,9 @@ std::vector<OutputSpec> attention::infer(const OpCall& call) {
                                    name(q.dtype()), name(k.dtype()), name(v.dtype())));
     }
   }
-  if (q.dim() < 3 || !leading_match(q, k) || k.shape() != v.shape() || q.size(-1) != k.size(-1)) {
+  Shape of_values = v.shape();
+  if (v.dim() > 0) of_values.back() = q.dim() > 0 ? q.size(-1) : 0;
+  if (q.dim() < 3 || !leading_match(q, k) || k.shape() != of_values || q.size(-1) != k.size(-1)) {
     throw ShapeError(fmt::format(
         "{}: got {}; wanted q [..., H, T, D], k [..., G, S, D] and v [..., G, S, E] with the same leading sizes",
         kAttentionName, shapes_in_words(call)));
@@ -66,15 +69,17 @@ std::vector<OutputSpec> attention::infer(const OpCall& call) {
     throw ShapeError(fmt::format("{}: got {}; the {} heads of q must be a multiple of the {} of k and v",
                                  kAttentionName, shapes_in_words(call), q.size(-3), k.size(-3)));
   }
-  if (q.size(-1) > 256)
-    throw ShapeError(fmt::format("{}: the head size is {}; wanted at most 256", kAttentionName, q.size(-1)));
+  if (const std::int64_t size = std::max(q.size(-1), v.size(-1)); size > 256)
+    throw ShapeError(fmt::format("{}: the head size{} is {}; wanted at most 256", kAttentionName,
+                                 size > q.size(-1) ? " of v" : "", size));
   Shape leading = q.shape();
   for (int i = 0; i < 3; ++i) leading.erase(leading.rank() - 1);
   attention::check_limits(kAttentionName, call.as<AttentionAttrs>(), call.in[4], leading, q.size(-2), k.size(-2));
   attention_check_mask(call);
-  Shape rows = q.shape();
+  Shape rows = q.shape(), results = q.shape();
   rows.erase(q.dim() - 1);
-  return {{q.shape(), q.dtype()}, {rows, attention::row_dtype(q.dtype())}};
+  results.back() = v.size(-1);
+  return {{results, q.dtype()}, {rows, attention::row_dtype(q.dtype())}};
 }
 
 namespace {
@@ -149,21 +154,10 @@ Tensor attention::fused(const Tensor& q, const Tensor& k, const Tensor& v, const
     a = q.to(t), b = k.to(t), c = v.to(t);
   }
   double size = q.dim() > 0 ? static_cast<double>(q.size(-1)) : 1;
-  // Zeros at the end of a head change neither scores nor other values.
-  const std::int64_t of_values = v.dim() > 0 ? v.size(-1) : 0;
-  if (q.dim() >= 3 && k.dim() == q.dim() && v.dim() == q.dim() && k.size(-1) == q.size(-1) && of_values != q.size(-1)) {
-    if (of_values > 256)
-      throw ShapeError(fmt::format("{}: the head size of v is {}; wanted at most 256", kAttentionName, of_values));
-    const std::int64_t missing = of_values - q.size(-1);
-    if (missing > 0) a = pad(a, {0, missing}), b = pad(b, {0, missing});
-    if (missing < 0) c = pad(c, {0, -missing});
-  }
   if (q.dim() > 1 && attributes.window >= q.size(-2)) attributes.window = 0;
   attributes.scale = scale ? *scale : size > 0 ? 1 / std::sqrt(size) : 1;
-  const Tensor y = extras.sinks.defined()
-                       ? fused_with_sinks(a, b, c, extras, attributes)
-                       : apply1(kAttention, {a, b, c, extras.mask, extras.documents}, Attrs::of(attributes));
-  return y.size(-1) == of_values ? y : y.slice(-1, 0, of_values);
+  if (extras.sinks.defined()) return fused_with_sinks(a, b, c, extras, attributes);
+  return apply1(kAttention, {a, b, c, extras.mask, extras.documents}, Attrs::of(attributes));
 }
 
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask, bool causal,

@@ -354,6 +354,11 @@ void with_type(DType t, const F& f) {
 
 void forward_cpu(const OpCall& call, std::span<Tensor> out) {
   if (out[1].numel() == 0) return;
+  if (call.in[0].size(-1) != call.in[2].size(-1)) {
+    with_equal_heads(call, out,
+                     [](const OpCall& c, std::span<Tensor> results) { return forward_cpu(c, results), true; });
+    return;
+  }
   with_type(call.in[0].dtype(), [&]<typename T>(T) {
     Inputs in = wide_inputs<T>(call);
     Tensor y = wide_output<T>(out[0]);
@@ -373,6 +378,11 @@ void self_forward_cpu(const OpCall& call, std::span<Tensor> out) {
 }
 
 void backward_cpu(const OpCall& call, std::span<Tensor> out) {
+  if (call.in[0].size(-1) != call.in[2].size(-1)) {
+    with_equal_heads(call, out,
+                     [](const OpCall& c, std::span<Tensor> results) { return backward_cpu(c, results), true; });
+    return;
+  }
   with_type(call.in[0].dtype(), [&]<typename T>(T) {
     Inputs in = wide_inputs<T>(call);
     auto merged = [&](const Tensor& x) { return with_separate_rows(merge_leading(x.to(dtype_of<T>()), in.batch)); };

@@ -18,12 +18,11 @@ namespace {
 /// Kernels for heads up to a size, as in shaders/sm90/attention_kernels.cuh: for bf16 and f16, without and with a
 /// triangle, and general ones.
 struct CubinForward {
-  std::int64_t size;
+  std::int64_t size, value_size;
   const gpu::CubinKernel* kernels[2][2];
   const gpu::CubinKernel* general[2];
-  const gpu::CubinKernel* paged[2];
-  const gpu::CubinKernel* masked[2];  ///< nullptr: the next size has some
-  std::int64_t groups, keys;          ///< warpgroups, each with 64 queries; keys of a tile
+  const gpu::CubinKernel *paged[2], *masked[2];  ///< nullptr: the next size has some
+  std::int64_t groups, keys;                     ///< warpgroups, each with 64 queries; keys of a tile
   std::uint32_t shared_bytes;
 };
 struct CubinBackward {
@@ -38,25 +37,24 @@ constexpr std::int64_t kBackwardKeys = 128, kBackwardSums = 2 * 64 * 64;  ///< o
 constexpr std::int64_t kShortRows = 64;  ///< queries and keys that one block takes up to, of heads up to 64
 
 /// Bytes of barriers included.
-constexpr std::uint32_t forward_bytes(std::uint32_t columns, std::uint32_t groups, std::uint32_t keys, bool apart) {
-  return 128 * columns * (64 * groups * (apart ? 2 : 1) + 4 * keys) + 8 * (2 * groups + 9);
+constexpr std::uint32_t forward_bytes(std::uint32_t columns, std::uint32_t value_columns, std::uint32_t groups,
+                                      std::uint32_t keys, bool apart) {
+  return 128 * (columns * (64 * groups + 2 * keys) + value_columns * ((apart ? 64 * groups : 0) + 2 * keys)) +
+         8 * (2 * groups + 9);
 }
 constexpr std::uint32_t backward_bytes(std::uint32_t columns, std::uint32_t queries) {
   return 128 * columns * (2 * 128 + 4 * queries) + 2 * 128 * 2 * queries + 2 * columns * 64 * 64 * 4 + 2 * 8 * queries +
          24 * 8;
 }
 
-template <typename Kernels, std::size_t N>
-const Kernels* smallest(const std::array<Kernels, N>& all, std::int64_t size, bool masked) {
-  const auto found = std::find_if(
-      all.begin(), all.end(), [&](const Kernels& k) { return size <= k.size && (!masked || k.masked[0] != nullptr); });
-  return found == all.end() || found->kernels[0][0]->cubin.empty() ? nullptr : &*found;
-}
+enum class Of { kRows, kPaged, kMasked };
 
-const CubinForward* forward_kernels(std::int64_t size, bool masked = false) {
+/// @param of what they read
+const CubinForward* forward_kernels(std::int64_t size, std::int64_t value_size, Of of = Of::kRows) {
   using namespace cubins;
-  static const std::array<CubinForward, 4> all{{
+  static const std::array<CubinForward, 5> all{{
       {64,
+       64,
        {{&cubin_attention_bf16_64, &cubin_attention_bf16_64_causal},
         {&cubin_attention_f16_64, &cubin_attention_f16_64_causal}},
        {&cubin_attention_general_bf16_64, &cubin_attention_general_f16_64},
@@ -64,8 +62,9 @@ const CubinForward* forward_kernels(std::int64_t size, bool masked = false) {
        {&cubin_attention_masked_bf16_64, &cubin_attention_masked_f16_64},
        3,
        128,
-       forward_bytes(1, 3, 128, true)},
+       forward_bytes(1, 1, 3, 128, true)},
       {96,
+       96,
        {{&cubin_attention_bf16_96, &cubin_attention_bf16_96_causal},
         {&cubin_attention_f16_96, &cubin_attention_f16_96_causal}},
        {&cubin_attention_general_bf16_96, &cubin_attention_general_f16_96},
@@ -73,8 +72,9 @@ const CubinForward* forward_kernels(std::int64_t size, bool masked = false) {
        {nullptr, nullptr},
        2,
        128,
-       forward_bytes(2, 2, 128, true)},
+       forward_bytes(2, 2, 2, 128, true)},
       {128,
+       128,
        {{&cubin_attention_bf16_128, &cubin_attention_bf16_128_causal},
         {&cubin_attention_f16_128, &cubin_attention_f16_128_causal}},
        {&cubin_attention_general_bf16_128, &cubin_attention_general_f16_128},
@@ -82,8 +82,19 @@ const CubinForward* forward_kernels(std::int64_t size, bool masked = false) {
        {&cubin_attention_masked_bf16_128, &cubin_attention_masked_f16_128},
        2,
        128,
-       forward_bytes(2, 2, 128, true)},
+       forward_bytes(2, 2, 2, 128, true)},
+      {192,
+       128,
+       {{&cubin_attention_bf16_192, &cubin_attention_bf16_192_causal},
+        {&cubin_attention_f16_192, &cubin_attention_f16_192_causal}},
+       {&cubin_attention_general_bf16_192, &cubin_attention_general_f16_192},
+       {nullptr, nullptr},
+       {nullptr, nullptr},
+       2,
+       128,
+       forward_bytes(3, 2, 2, 128, false)},
       {256,
+       256,
        {{&cubin_attention_bf16_256, &cubin_attention_bf16_256_causal},
         {&cubin_attention_f16_256, &cubin_attention_f16_256_causal}},
        {&cubin_attention_general_bf16_256, &cubin_attention_general_f16_256},
@@ -91,9 +102,15 @@ const CubinForward* forward_kernels(std::int64_t size, bool masked = false) {
        {&cubin_attention_masked_bf16_256, &cubin_attention_masked_f16_256},
        2,
        64,
-       forward_bytes(4, 2, 64, false)},
+       forward_bytes(4, 4, 2, 64, false)},
   }};
-  return smallest(all, size, masked);
+  const auto found = std::find_if(all.begin(), all.end(), [&](const CubinForward& k) {
+    const bool there = of == Of::kPaged    ? k.paged[0] != nullptr
+                       : of == Of::kMasked ? k.masked[0] != nullptr
+                                           : k.kernels[0][0] != nullptr;
+    return there && size <= k.size && value_size <= k.value_size;
+  });
+  return found == all.end() || found->kernels[0][0]->cubin.empty() ? nullptr : &*found;
 }
 
 const CubinBackward* backward_kernels(std::int64_t size) {
@@ -114,29 +131,32 @@ const CubinBackward* backward_kernels(std::int64_t size) {
        64,
        backward_bytes(2, 64)},
   }};
-  return smallest(all, size, false);
+  const auto found = std::find_if(all.begin(), all.end(), [&](const CubinBackward& k) { return size <= k.size; });
+  return found == all.end() || found->kernels[0][0]->cubin.empty() ? nullptr : &*found;
 }
 
 /// Whether general kernels are needed, which know windows, soft caps and documents.
 bool is_general(const AttentionAttrs& attributes, const Inputs& in) {
   return attributes.window > 0 || attributes.softcap > 0 || in.documents.defined();
 }
-/// What general kernels multiply products by before tanh.
-float cap_of(const AttentionAttrs& attributes) {
-  return attributes.softcap > 0 ? static_cast<float>(2 * attributes.scale / attributes.softcap) * kLog2E : 0;
+/// What kernels multiply products by before tanh; 0: no soft cap.
+float cap_of(double scale, double softcap) {
+  return softcap > 0 ? static_cast<float>(2 * scale / softcap) * kLog2E : 0;
+}
+/// tanh is exact to some 2e-7 of 1, so scores to as much of the cap.
+bool cap_fits(double scale, double softcap) {
+  return softcap == 0 || (softcap <= 1000 && std::isnormal(cap_of(scale, softcap)));
 }
 /// Scores that kernels see, in units of log 2: tanh under a soft cap.
-float log2_scale(const AttentionAttrs& attributes) {
-  return static_cast<float>(attributes.softcap > 0 ? attributes.softcap : attributes.scale) * kLog2E;
-}
+float log2_scale(double scale, double softcap) { return static_cast<float>(softcap > 0 ? softcap : scale) * kLog2E; }
 
 bool takes(const OpCall& call, const Inputs& in, std::initializer_list<const Tensor*> stored) {
   const auto& attributes = call.as<AttentionAttrs>();
   const double scale = attributes.scale;
-  // tanh is exact to some 2e-7 of 1, so scores to as much of the cap.
-  const bool cap_fits = attributes.softcap == 0 || (attributes.softcap <= 1000 && std::isnormal(cap_of(attributes)));
-  return has_cubin(in.q.device(), in.q.dtype(), in.size) && in.keys > 0 && scale > 0 && std::isfinite(scale) &&
-         cap_fits && std::all_of(stored.begin(), stored.end(), [](const Tensor* x) { return storable(*x); });
+  return has_cubin(in.q.device(), in.q.dtype(), in.size) && in.value_size % 8 == 0 && in.value_size > 0 &&
+         in.value_size <= 256 && in.keys > 0 && scale > 0 && std::isfinite(scale) &&
+         cap_fits(scale, attributes.softcap) &&
+         std::all_of(stored.begin(), stored.end(), [](const Tensor* x) { return storable(*x); });
 }
 
 /// Heads that share their keys are rows of a tile, if tiles of 64 rows can have whole queries.
@@ -150,14 +170,14 @@ std::int64_t heads_of_pack(const PagedPrompt& prompt) {
 bool has_cubin(Device device, DType t, std::int64_t size) {
   if (wanted_variant().value_or(KernelVariant::cubin) != KernelVariant::cubin) return false;
   return (t == bf16 || t == f16) && size % 8 == 0 && gpu::capabilities(device).cubin == 90 &&
-         forward_kernels(size) != nullptr;
+         forward_kernels(size, size) != nullptr;
 }
 
 bool launch_cubin(const OpCall& call, const Inputs& in, const Tensor& y, const Tensor& logsumexp) {
   if (!takes(call, in, {&y})) return false;
   const auto& attributes = call.as<AttentionAttrs>();
   const bool masked = in.mask.defined();
-  const CubinForward& kernel = *forward_kernels(in.size, masked);
+  const CubinForward& kernel = *forward_kernels(in.size, in.value_size, masked ? Of::kMasked : Of::kRows);
   const auto q = map_of(in.q, 64), k = map_of(in.k, kernel.keys), v = map_of(in.v, kernel.keys);
   if (!q || !k || !v) return false;
   const std::int64_t tiles = ceil_div(in.queries, 64 * kernel.groups);
@@ -169,11 +189,11 @@ bool launch_cubin(const OpCall& call, const Inputs& in, const Tensor& y, const T
   for (const auto& map : {q, k, v}) p.append(*map);
   p.write(gpu::pointer(y));
   p.write(gpu::pointer(logsumexp));
-  p.u32s(in.batch, in.heads, in.heads_per_group(), in.queries, in.keys, in.size);
+  p.u32s(in.batch, in.heads, in.heads_per_group(), in.queries, in.keys, in.value_size);
   p.strides(y);
-  p.number(log2_scale(attributes));
+  p.number(log2_scale(attributes.scale, attributes.softcap));
   p.u32s(tiles, attributes.causal, attributes.window);
-  p.number(cap_of(attributes));
+  p.number(cap_of(attributes.scale, attributes.softcap));
   p.read(gpu::pointer(in.documents));
   mask->append_to(p);
   const bool f16s = y.dtype() == f16;
@@ -194,9 +214,9 @@ std::optional<PagedTiles> cubin_prompt_tiles(const PagedPrompt& x) {
       std::all_of(operands.begin(), operands.end(), [](const Tensor* t) { return t->address() % 16 == 0; });
   if (!has_cubin(x.q.device(), x.q.dtype(), x.q.size(3)) || x.keys.dtype() != x.q.dtype() ||
       x.y.dtype() != x.q.dtype() || x.keys.numel() == 0 || x.table.numel() == 0 || !aligned || !(x.scale > 0) ||
-      !std::isfinite(x.scale))
+      !std::isfinite(x.scale) || !cap_fits(x.scale, x.softcap))
     return {};
-  const CubinForward& kernel = *forward_kernels(x.q.size(3));
+  const CubinForward& kernel = *forward_kernels(x.q.size(3), x.q.size(3), Of::kPaged);
   const std::int64_t pack = heads_of_pack(x);
   return PagedTiles{ceil_div(x.q.size(1) * pack, 64 * kernel.groups) * (x.q.size(2) / pack) * x.q.size(0), kernel.keys};
 }
@@ -204,7 +224,7 @@ std::optional<PagedTiles> cubin_prompt_tiles(const PagedPrompt& x) {
 void launch_cubin_prompt(const OpCall& call, const PagedPrompt& x) {
   const std::int64_t batch = x.q.size(0), steps = x.q.size(1), heads = x.q.size(2), size = x.q.size(3),
                      groups = x.keys.size(1), pack = heads_of_pack(x);
-  const CubinForward& kernel = *forward_kernels(size);
+  const CubinForward& kernel = *forward_kernels(size, size, Of::kPaged);
   const auto q = gemm::tensor_map(gemm::TiledHeads{.at = gpu::pointer(x.q),
                                                    .size = size,
                                                    .rows = pack,
@@ -223,8 +243,9 @@ void launch_cubin_prompt(const OpCall& call, const PagedPrompt& x) {
   p.write(x.chunks == 1 ? gpu::pointer(x.y) : Pointer());
   p.write(x.chunks == 1 ? Pointer() : gpu::pointer(x.parts));
   p.u32s(batch, heads / pack, heads / groups / pack, steps * pack, size);
-  p.number(static_cast<float>(x.scale) * kLog2E);
-  p.u32s(tiles, steps, std::countr_zero(gpu::u32(pack)), x.table.size(1), x.keys.size(0), x.chunks, x.least, x.window);
+  p.number(log2_scale(x.scale, x.softcap));
+  p.u32s(tiles, steps, std::countr_zero(gpu::u32(pack)), x.table.size(1), x.keys.size(0), x.chunks, x.least, x.limit);
+  p.number(cap_of(x.scale, x.softcap));
   gpu::enqueue(x.y.device(), {.kernel = *kernel.paged[x.y.dtype() == f16],
                               .op = call.op.name,
                               .arguments = p,
@@ -255,7 +276,7 @@ bool launch_short_gradients(const OpCall& call, const Inputs& in, const Kept& ke
   p.u32s(in.batch, in.heads, in.heads_per_group(), in.queries, in.keys, in.size);
   for (const Tensor* x : {&kept.y, &kept.dy, &dq, &dk}) p.strides(*x);
   p.number(static_cast<float>(attributes.scale));
-  p.number(log2_scale(attributes));
+  p.number(log2_scale(attributes.scale, attributes.softcap));
   gpu::enqueue(dq.device(), {.kernel = *kernels[dq.dtype() == f16][attributes.causal],
                              .op = call.op.name,
                              .arguments = p,
@@ -270,10 +291,11 @@ bool launch_short_gradients(const OpCall& call, const Inputs& in, const Kept& ke
 bool launch_cubin_gradients(const OpCall& call, const Inputs& in, const Kept& kept, const Tensor& dq, const Tensor& dk,
                             const Tensor& dv) {
   if (!takes(call, in, {&kept.y, &kept.dy, &dq, &dk, &dv})) return false;
-  const CubinBackward* kernel = backward_kernels(in.size);
-  if (kernel == nullptr || dk.strides() != dv.strides()) return false;
+  const CubinBackward* kernel = backward_kernels(std::max(in.size, in.value_size));
+  if (kernel == nullptr) return false;
   const bool plain = !in.mask.defined() && !is_general(call.as<AttentionAttrs>(), in);
-  if (plain && std::max({in.queries, in.keys, in.size}) <= kShortRows)
+  if (plain && in.size == in.value_size && dk.strides() == dv.strides() &&
+      std::max({in.queries, in.keys, in.size}) <= kShortRows)
     return launch_short_gradients(call, in, kept, dq, dk, dv);
   const auto q = map_of(in.q, kernel->queries), dy = map_of(kept.dy, kernel->queries);
   const auto k = map_of(in.k, kBackwardKeys), v = map_of(in.v, kBackwardKeys);
@@ -306,7 +328,7 @@ bool launch_cubin_gradients(const OpCall& call, const Inputs& in, const Kept& ke
   CubinParameters before;  // hopper::AttentionRowParameters
   for (const Tensor* x : {&kept.y, &kept.dy, &kept.logsumexp}) before.read(gpu::pointer(*x));
   for (const Tensor* x : {&rows, &turns}) before.write(gpu::pointer(*x));
-  before.u32s(in.heads, in.queries, in.size, rows_a_head, heads * rows_a_head, turns.numel());
+  before.u32s(in.heads, in.queries, in.value_size, rows_a_head, heads * rows_a_head, turns.numel());
   before.strides(kept.y);
   before.strides(kept.dy);
   before.read(gpu::pointer(in.documents));
@@ -328,12 +350,13 @@ bool launch_cubin_gradients(const OpCall& call, const Inputs& in, const Kept& ke
   p.read_write(gpu::pointer(turns));
   p.write(gpu::pointer(dk));
   p.write(gpu::pointer(dv));
-  p.u32s(in.batch, in.heads, in.heads_per_group(), in.queries, in.keys, in.size);
+  p.u32s(in.batch, in.heads, in.heads_per_group(), in.queries, in.keys, in.size, in.value_size);
   p.strides(dk);
+  p.strides(dv);
   p.number(scale);
-  p.number(log2_scale(attributes));
+  p.number(log2_scale(attributes.scale, attributes.softcap));
   p.u32s(tiles, key_tiles, attributes.causal, attributes.window);
-  p.number(cap_of(attributes));
+  p.number(cap_of(attributes.scale, attributes.softcap));
   p.read(gpu::pointer(in.documents));
   p.read(gpu::pointer(ranges));
   mask->append_to(p);

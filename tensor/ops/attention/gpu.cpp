@@ -80,13 +80,16 @@ Inputs device_inputs(const OpCall& call) {
   return in;
 }
 
+/// By a kernel for Hopper, whatever the size of values' heads is. @param packed as below
+bool attention_cubin_forward(const OpCall& call, const Inputs& in, bool packed, std::span<Tensor> out) {
+  if (!has_cubin(out[0].device(), out[0].dtype(), in.size)) return false;
+  const Tensor y = packed ? heads_of(out[0], in.batch, in.heads) : merge_leading(out[0], in.batch);
+  return launch_cubin(call, in, y, out[1]);
+}
+
 /// @param packed the result's heads are adjacent in memory
 void attention_gpu_forward(const OpCall& call, const Inputs& in, bool packed, std::span<Tensor> out) {
   auto attributes = call.as<AttentionAttrs>();
-  if (has_cubin(out[0].device(), out[0].dtype(), in.size)) {
-    const Tensor y = packed ? heads_of(out[0], in.batch, in.heads) : merge_leading(out[0], in.batch);
-    if (launch_cubin(call, in, y, out[1])) return;
-  }
   Tensor unsplit;
   if (out[0].dtype() == f32) {
     const Tensor y = packed ? heads_of(out[0], in.batch, in.heads) : merge_leading(out[0], in.batch);
@@ -204,6 +207,8 @@ bool forward_gpu(const OpCall& call, std::span<Tensor> out) {
   if (out[1].numel() == 0) return true;
   Inputs in = device_inputs(call);
   if (!fits_grid(in)) return false;
+  if (attention_cubin_forward(call, in, false, out)) return true;
+  if (in.size != in.value_size) return with_equal_heads(call, out, forward_gpu);
   attention_gpu_forward(call, in, false, out);
   return true;
 }
@@ -213,7 +218,7 @@ bool self_forward_gpu(const OpCall& call, std::span<Tensor> out) {
   if (out[1].numel() == 0) return true;
   Inputs in = packed_inputs(call.in[0], call.in[1], call.as<AttentionAttrs>());
   if (!fits_grid(in)) return false;
-  attention_gpu_forward(call, in, true, out);
+  if (!attention_cubin_forward(call, in, true, out)) attention_gpu_forward(call, in, true, out);
   return true;
 }
 
@@ -225,14 +230,15 @@ bool backward_gpu(const OpCall& call, std::span<Tensor> out) {
   }
   Inputs in = device_inputs(call);
   if (!fits_grid(in)) return false;
-  // kernels take one set of strides for both k and v
-  if (in.k.strides() != in.v.strides()) in.k = in.k.contiguous(), in.v = in.v.contiguous();
   Kept kept{merge_leading(call.in[5].contiguous(), in.batch), call.in[6].contiguous(),
             merge_leading(call.in[7].to(in.q.dtype()), in.batch)};
   if (has_cubin(in.q.device(), in.q.dtype(), in.size) &&
       launch_cubin_gradients(call, in, kept, merge_leading(out[0], in.batch), merge_leading(out[1], in.batch),
                              merge_leading(out[2], in.batch)))
     return true;
+  if (in.size != in.value_size) return with_equal_heads(call, out, backward_gpu);
+  // The others take one set of strides for both k and v.
+  if (in.k.strides() != in.v.strides()) in.k = in.k.contiguous(), in.v = in.v.contiguous();
   Tensor unsplit;
   if (in.q.dtype() == f32)
     unsplit = launch_f32_cubin_gradients(call, in, kept, merge_leading(out[0], in.batch),

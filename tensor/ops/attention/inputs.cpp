@@ -1,5 +1,8 @@
+#include <algorithm>
+
 #include <etna/tensor/internal/layout.h>
 #include <etna/tensor/ops/attention/internal/attention.h>
+#include <etna/tensor/ops/resample/resample.h>
 
 namespace etna::attention {
 
@@ -26,6 +29,7 @@ Inputs inputs(const OpCall& call) {
   in.batch = 1;
   for (int i = 0; i < q.dim() - 3; ++i) in.batch *= q.shape()[i];
   in.heads = q.size(-3), in.groups = k.size(-3), in.queries = q.size(-2), in.keys = k.size(-2), in.size = q.size(-1);
+  in.value_size = call.in[2].size(-1);
   in.q = merge_leading(q, in.batch), in.k = merge_leading(k, in.batch), in.v = merge_leading(call.in[2], in.batch);
   in.documents = merged_documents(call.in[4], in);
   if (mask.defined()) {
@@ -36,6 +40,26 @@ Inputs inputs(const OpCall& call) {
     in.mask = whole.shape() == merged ? whole : whole.reshape(merged);
   }
   return in;
+}
+
+bool with_equal_heads(const OpCall& call, std::span<Tensor> out,
+                      const std::function<bool(const OpCall&, std::span<Tensor>)>& run) {
+  const bool backward = call.in.size() > 7;
+  const std::int64_t size = std::max(call.in[0].size(-1), call.in[2].size(-1));
+  std::vector<Tensor> in(call.in.begin(), call.in.end()), results(out.begin(), out.end());
+  for (const std::size_t i : {0, 1, 2, 5, 7}) {
+    if (i < 3 || backward) in[i] = pad(in[i], {0, size - in[i].size(-1)});
+  }
+  for (std::size_t i = 0; i < (backward ? 3U : 1U); ++i) {
+    Shape shape = out[i].shape();
+    shape.back() = size;
+    if (out[i].size(-1) != size) results[i] = empty(shape, {out[i].dtype(), out[i].device()});
+  }
+  if (!run({call.op, in, call.attrs}, results)) return false;
+  for (std::size_t i = 0; i < (backward ? 3U : 1U); ++i) {
+    if (out[i].size(-1) != size) out[i].copy_(results[i].slice(-1, 0, out[i].size(-1)));
+  }
+  return true;
 }
 
 Tensor heads_of(const Tensor& x, std::int64_t batch, std::int64_t n) {
@@ -49,7 +73,7 @@ Inputs packed_inputs(const Tensor& qkv, const Tensor& documents, const Attention
   in.heads = attributes.heads, in.groups = attributes.groups;
   Tensor all = heads_of(qkv, in.batch, in.heads + 2 * in.groups);
   if (all.size(3) > 1 && all.strides()[3] != 1) all = heads_of(qkv.contiguous(), in.batch, in.heads + 2 * in.groups);
-  in.queries = in.keys = all.size(2), in.size = all.size(3);
+  in.queries = in.keys = all.size(2), in.size = in.value_size = all.size(3);
   in.documents = merged_documents(documents, in);
   in.q = all.slice(1, 0, in.heads), in.k = all.slice(1, in.heads, in.heads + in.groups);
   in.v = all.slice(1, in.heads + in.groups, in.heads + 2 * in.groups);

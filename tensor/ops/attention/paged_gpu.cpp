@@ -196,8 +196,8 @@ bool attend_by_cubin(const OpCall& call, Attention& at) {
                      .y = at.y,
                      .parts = {},
                      .scale = at.attrs.scale,
-                     .window = at.attrs.window};
-  if (at.attrs.softcap > 0 || at.attrs.chunk > 0) return false;
+                     .softcap = at.attrs.softcap,
+                     .limit = at.limit()};
   const std::optional<PagedTiles> tiles = cubin_prompt_tiles(prompt);
   if (!tiles) return false;
   at.plan_blocks(at.q.shape(), *tiles);

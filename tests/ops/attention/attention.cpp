@@ -24,6 +24,14 @@ std::vector<Sample> samples_in_attention() {
   auto masked = [&](const char* name) {
     return Sample("scaled_dot_product_attention", name).in({2, 2, 3, 4}).in({2, 2, 5, 4}).in({2, 2, 5, 4});
   };
+  auto valued = [&](const char* name, std::int64_t size) {
+    return Sample("scaled_dot_product_attention", name)
+        .in({2, 4, 3, 4})
+        .in({2, 2, 5, 4})
+        .in({2, 2, 5, size})
+        .calls(attend(true))
+        .covers({"attention_backward"});
+  };
   // With documents of the lengths that follow.
   auto limited = [](const char* name, AttentionSettings settings, Shape q, Shape kv, Shape lengths = {}) {
     Sample made("scaled_dot_product_attention", name);
@@ -52,6 +60,8 @@ std::vector<Sample> samples_in_attention() {
       sample("causal, more keys", {1, 2, 3}, {1, 5, 3}, true),
       sample("grouped heads", {2, 4, 3, 2}, {2, 2, 5, 2}),
       sample("five dimensions", {2, 1, 2, 3, 4}, {2, 1, 2, 3, 4}),
+      valued("values of smaller heads", 3),
+      valued("values of larger heads", 6),
       sample("no queries", {2, 0, 4}, {2, 3, 4}),
       sample("no keys", {2, 3, 4}, {2, 0, 4}),
       sample("prime sizes", {2, 67, 13}, {2, 71, 13}).looser(4),

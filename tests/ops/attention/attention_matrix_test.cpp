@@ -20,6 +20,12 @@ struct AttentionMatrixCase {
   Shape q, kv;
   bool causal = false;
   Tensor mask = {};
+  std::int64_t value_size = 0;  ///< of heads of values, if it is another one
+
+  Shape of_values(Shape shape) const {
+    if (value_size > 0) shape.back() = value_size;
+    return shape;
+  }
 };
 
 std::vector<AttentionMatrixCase> attention_matrix_cases() {
@@ -42,6 +48,16 @@ std::vector<AttentionMatrixCase> attention_matrix_cases() {
   const Tensor near = triu(tril(ones({300, 300}), 20), -40);
   all.push_back({"a band", {1, 4, 300, 64}, {1, 2, 300, 64}, false, near > 0.0});
   all.push_back({"a band, added", {1, 2, 300, 256}, {1, 2, 300, 256}, false, log(near).to(f16)});
+  for (const bool causal : {false, true})
+    all.push_back({"keys of 192, values of 128", {1, 4, 300, 192}, {1, 2, 300, 192}, causal, {}, 128});
+  all.push_back({"keys of 96, values of 64", {2, 2, 150, 96}, {2, 2, 200, 96}, true, {}, 64});
+  all.push_back({"keys of 64, values of 128",
+                 {1, 2, 70, 64},
+                 {1, 2, 90, 64},
+                 false,
+                 near.slice(0, 0, 70).slice(1, 0, 90) > 0.0,
+                 128});
+  all.push_back({"few rows, values of 32", {2, 2, 20, 64}, {2, 2, 20, 64}, true, {}, 32});
   Tensor nothing = ones({130, 130}, {boolean});
   nothing.slice(0, 3, 70).fill_(0);  // a whole tile, and parts of two
   all.push_back({"rows that attend to nothing", {1, 2, 130, 64}, {1, 2, 130, 64}, false, nothing});
@@ -52,9 +68,9 @@ std::vector<AttentionMatrixCase> attention_matrix_cases() {
 TensorList attention_matrix_results(const AttentionMatrixCase& c, DType t, DType as, Device d) {
   TensorList in;
   for (std::uint64_t i = 1; i <= 3; ++i)
-    in.push_back((values(i == 1 ? c.q : c.kv, i, t) * 2.0).to(as).to(d).requires_grad_());
+    in.push_back((values(i == 1 ? c.q : i == 2 ? c.kv : c.of_values(c.kv), i, t) * 2.0).to(as).to(d).requires_grad_());
   Tensor y = scaled_dot_product_attention(in[0], in[1], in[2], c.mask.defined() ? c.mask.to(d) : c.mask, c.causal);
-  y.backward(values(c.q, 9, t).to(as).to(d));
+  y.backward(values(c.of_values(c.q), 9, t).to(as).to(d));
   return {y, in[0].grad(), in[1].grad(), in[2].grad()};
 }
 

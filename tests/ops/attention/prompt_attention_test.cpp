@@ -68,8 +68,10 @@ TEST_P(PromptAttention, GivesWhatItsReferenceGives) {
       if (dtype == u8 && c.size % 32 != 0) continue;
       const PagedCache cache = cache_of(c, table, dtype, device);
       const Tensor own = q.to(dtype == u8 ? bf16 : dtype);
-      for (const PagedAttentionSettings& settings :
-           {PagedAttentionSettings{}, {.scale = 0.3, .window = 40}, {.scale = 0.5, .window = 300}, {.softcap = 5}}) {
+      for (const PagedAttentionSettings& settings : {PagedAttentionSettings{},
+                                                     {.scale = 0.3, .window = 40},
+                                                     {.scale = 0.5, .window = 300},
+                                                     {.softcap = 5, .chunk = 60}}) {
         const auto on_cpu = [](const Tensor& x) { return x.to(kCPU); };
         Tensor wanted;
         {

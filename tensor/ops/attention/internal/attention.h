@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 
 #include <etna/tensor/op.h>
@@ -47,12 +48,12 @@ std::vector<OutputSpec> infer(const OpCall& call);
 /// Row statistics are f32, or f64 for f64 inputs.
 constexpr DType row_dtype(DType t) { return t == f64 ? f64 : f32; }
 
-/// q, k, v with their leading dimensions merged into one: [B, H, T, D], [B, G, S, D]; the last stride is 1. The mask is
-/// [B, H, T, S] with stride 0 along repeated dimensions. Views if strides allow.
+/// q, k, v with their leading dimensions merged into one: [B, H, T, D], [B, G, S, D], [B, G, S, E]; the last stride is
+/// 1. The mask is [B, H, T, S] with stride 0 along repeated dimensions. Views if strides allow.
 struct Inputs {
   Tensor q, k, v, mask;
   Tensor documents;  ///< undefined, or dense [B, T, 2] i32; not with a mask
-  std::int64_t batch = 0, heads = 0, groups = 0, queries = 0, keys = 0, size = 0;
+  std::int64_t batch = 0, heads = 0, groups = 0, queries = 0, keys = 0, size = 0, value_size = 0;
 
   std::int64_t heads_per_group() const { return heads / groups; }
 };
@@ -64,6 +65,12 @@ Inputs packed_inputs(const Tensor& qkv, const Tensor& documents, const Attention
 Tensor merge_leading(const Tensor& x, std::int64_t batch);
 /// x [..., T, n · D] as [batch, n, T, D]: a view if x is contiguous, as results are.
 Tensor heads_of(const Tensor& x, std::int64_t batch, std::int64_t n);
+
+/// Runs a call whose heads of values have another size: the smaller heads are filled up with zeros, which changes
+/// neither scores nor other values. @param call, out of forward or of backward @param run of heads of one size
+/// @return what run() returns
+bool with_equal_heads(const OpCall& call, std::span<Tensor> out,
+                      const std::function<bool(const OpCall&, std::span<Tensor>)>& run);
 
 /// The results of forward that backward needs: the result, its gradient, both [B, H, T, D], and logsumexp, dense [B, H,
 /// T].

@@ -20,8 +20,8 @@ bool launch_cubin_gradients(const OpCall& call, const Inputs& in, const Kept& ke
 struct PagedPrompt {
   Tensor q, keys, values, table, positions, y;
   Tensor parts;  ///< [B * T, G, chunks, H / G, D + 2] f32: weighted sums, maximum, sum of weights; of several chunks
-  double scale = 0;
-  std::int64_t window = 0;
+  double scale = 0, softcap = 0;
+  std::uint32_t limit = 0;  ///< the window, or the chunk with the bit that shaders/lib/paged.glsl knows it by
   std::int64_t chunks = 1, least = 0;  ///< into how many parts keys are divided; the fewest positions of one
 };
 /// How the kernel divides its work: each of its blocks, one a compute unit, takes tile after tile.

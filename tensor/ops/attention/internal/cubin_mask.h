@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include <etna/tensor/ops/attention/internal/attention.h>
 #include <etna/tensor/ops/attention/internal/cubin_launch.h>
 
 namespace etna::attention {
