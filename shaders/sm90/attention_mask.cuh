@@ -171,63 +171,79 @@ struct AttentionMaskParameters {
   std::uint32_t infinity;  ///< what hides, as bits of 16 or 32; 0: bools
 };
 
-enum MaskState : std::uint32_t { kHidden = 0, kSeen = 1, kUnchanged = 3 };
-__device__ __forceinline__ std::uint32_t seen_at(const AttentionMaskParameters& p, std::size_t at) {
-  if (p.infinity == 0) return static_cast<const std::uint8_t*>(p.mask)[at] != 0 ? kUnchanged : kHidden;
-  const bool wide = p.infinity > 0xFFFF;
-  const std::uint32_t x = wide ? static_cast<const std::uint32_t*>(p.mask)[at]
-                               : static_cast<const std::uint16_t*>(p.mask)[at],
-                      sign = wide ? 0x80000000 : 0x8000;
-  return x == p.infinity ? kHidden : (x & ~sign) == 0 ? kUnchanged : kSeen;
+/// 16 queries of a key; what hides where there is none. All loads are under way at once.
+template <typename T>
+__device__ __forceinline__ void load_queries(std::uint32_t (&x)[16], const AttentionMaskParameters& p, std::size_t at,
+                                             std::uint32_t first, bool there) {
+  const T* from = static_cast<const T*>(p.mask) + at + static_cast<std::size_t>(first) * p.strides[2];
+#pragma unroll
+  for (std::uint32_t r = 0; r < 16; ++r)
+    x[r] = there && first + r < p.queries ? from[static_cast<std::size_t>(r) * p.strides[2]] : p.infinity;
 }
 
-constexpr int kMaskThreads = 256, kMaskBytes = 2 * kMaskThreads / 32 * 4;
+/// At most, and so many bytes of shared memory; kernels take as many as are launched, in eights of warps.
+constexpr int kMaskThreads = 1024, kMaskBytes = 2 * kMaskThreads / 32 * 4;
 
-/// Each of eight warps reads 32 queries by 32 keys.
+/// Each warp reads 32 queries by 32 keys, eight of them a block. Latency bounds it.
 __device__ __forceinline__ void attention_mask(const AttentionMaskParameters& p, char* memory) {
   const std::uint32_t batch = blockIdx.x / p.query_blocks, block = blockIdx.x - batch * p.query_blocks;
-  const std::uint32_t warp = threadIdx.x >> 5, lane = threadIdx.x & 31, first = block * kMaskQueries + warp % 2 * 32;
+  const std::uint32_t warp = threadIdx.x >> 5, lane = threadIdx.x & 31, warps = blockDim.x >> 5,
+                      first = block * kMaskQueries + warp % 2 * 32;
   volatile std::uint32_t* found = reinterpret_cast<volatile std::uint32_t*>(memory);
+  const std::uint32_t zero = p.infinity > 0xFFFF ? 0x80000000 : 0x8000;  // the other one
   Span span{static_cast<int>(p.key_blocks - 1) * kMaskKeys, 0};
   std::uint32_t turn = 0;
   for (std::uint32_t head = 0; head < p.heads; ++head) {
     const std::uint32_t mask = batch * p.heads + head;
-    for (std::uint32_t k = 0; k < p.key_blocks; ++k, turn ^= 1) {
-      const std::uint32_t key = k * kMaskKeys + warp / 2 * 32 + lane;
+    std::uint8_t* open = p.open + (static_cast<std::size_t>(mask) * p.query_blocks + block) * p.key_blocks;
+    for (std::uint32_t some = 0; some < p.key_blocks; some += warps / 8, turn ^= 1) {
+      const std::uint32_t k = some + warp / 8, in_block = warp / 2 % 4, key = k * kMaskKeys + in_block * 32 + lane;
       const std::size_t at = static_cast<std::size_t>(batch) * p.strides[0] +
                              static_cast<std::size_t>(head) * p.strides[1] +
                              static_cast<std::size_t>(key) * p.strides[3];
-      std::uint32_t any = 0, all = kUnchanged, row = 0, column = 0;
-#pragma unroll 8
-      for (std::uint32_t r = 0; r < 32; ++r) {
-        const std::uint32_t query = first + r;
-        const std::uint32_t seen = query < p.queries && key < p.keys
-                                       ? seen_at(p, at + static_cast<std::size_t>(query) * p.strides[2])
-                                       : kHidden;
-        const std::uint32_t of_row = __ballot_sync(~0u, seen != kHidden);
-        any |= of_row, all &= seen;
-        row = lane == r ? of_row : row;
-        column |= (seen & 1) << r;
+      std::uint32_t row = 0, column = 0;
+      bool any = false, changed = false;
+#pragma unroll 1
+      for (std::uint32_t half = 0; half < 32; half += 16) {
+        std::uint32_t x[16];
+        if (p.infinity == 0)
+          load_queries<std::uint8_t>(x, p, at, first + half, key < p.keys);
+        else if (p.infinity > 0xFFFF)
+          load_queries<std::uint32_t>(x, p, at, first + half, key < p.keys);
+        else
+          load_queries<std::uint16_t>(x, p, at, first + half, key < p.keys);
+#pragma unroll
+        for (std::uint32_t r = 0; r < 16; ++r) {
+          const bool seen = x[r] != p.infinity;
+          any |= seen;
+          changed |= !seen || (p.infinity != 0 && x[r] != 0 && x[r] != zero);
+          const std::uint32_t of_row = __ballot_sync(~0u, seen);
+          row = lane == half + r ? of_row : row;
+          column |= (seen ? 1u : 0) << (half + r);
+        }
       }
-      if (p.bits != nullptr) {
+      if (p.bits != nullptr && k < p.key_blocks) {
         if (p.across)
           p.bits[(static_cast<std::size_t>(mask) * p.key_blocks * kMaskKeys + key) * (p.query_blocks * 2) + block * 2 +
                  warp % 2] = column;
         else
           p.bits[(static_cast<std::size_t>(mask) * p.query_blocks * kMaskQueries + first + lane) * (p.key_blocks * 4) +
-                 k * 4 + warp / 2] = row;
+                 k * 4 + in_block] = row;
       }
-      const bool closed = __ballot_sync(~0u, all != kUnchanged) != 0;
-      if (lane == 0) found[turn * 8 + warp] = (any != 0 ? 1 : 0) | (closed ? 2 : 0);
+      any = __ballot_sync(~0u, any) != 0, changed = __ballot_sync(~0u, changed) != 0;
+      if (lane == 0) found[turn * warps + warp] = (any ? 1 : 0) | (changed ? 2 : 0);
       __syncthreads();
-      std::uint32_t of_all = 0;
-      for (int i = 0; i < 8; ++i) of_all |= found[turn * 8 + i];
-      if (of_all & 1) {
-        span.from = min(span.from, static_cast<int>(k) * kMaskKeys);
-        span.end = max(span.end, static_cast<int>(min((k + 1) * kMaskKeys, p.keys)));
+      if (warp != 0) continue;
+      const std::uint32_t of_warp = lane < warps ? found[turn * warps + lane] : 0,
+                          with_any = __ballot_sync(~0u, (of_warp & 1) != 0),
+                          with_change = __ballot_sync(~0u, (of_warp & 2) != 0);
+      for (std::uint32_t i = 0; i < warps / 8 && some + i < p.key_blocks; ++i) {
+        if (with_any >> i * 8 & 0xFF) {
+          span.from = min(span.from, static_cast<int>(some + i) * kMaskKeys);
+          span.end = max(span.end, static_cast<int>(min((some + i + 1) * kMaskKeys, p.keys)));
+        }
+        if (lane == 0) open[some + i] = (with_change >> i * 8 & 0xFF) == 0;
       }
-      if (threadIdx.x == 0)
-        p.open[(static_cast<std::size_t>(mask) * p.query_blocks + block) * p.key_blocks + k] = (of_all & 2) == 0;
     }
   }
   if (threadIdx.x == 0) p.spans[blockIdx.x] = span;

@@ -87,7 +87,7 @@ struct EmulatedMask {
                     : wide  ? 0xFF800000
                             : 0xFF80,
     };
-    emulated::launch(batch * query_blocks, kMaskThreads, kMaskBytes, 3, seed,
+    emulated::launch(batch * query_blocks, seed % 2 == 0 ? 512 : 256, kMaskBytes, 3, seed,
                      [&](char* memory) { attention_mask(p, memory); });
     // Rows that end at whole 16 bytes.
     added.assign(std::size_t{masks} * rows * columns * (wide ? 2 : 1) / 8, uint4{});

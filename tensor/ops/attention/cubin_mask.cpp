@@ -12,7 +12,7 @@ namespace {
 
 /// Queries and keys of a block, as in shaders/sm90/attention_mask.cuh.
 constexpr std::int64_t kMaskQueries = 64, kMaskKeys = 128;
-constexpr std::uint32_t kMaskThreads = 256, kMaskBytes = 64;
+constexpr std::uint32_t kMaskThreads = 1024, kMaskBytes = 256;
 
 /// One of what a batch or heads share.
 Tensor without_repeats(Tensor mask) {
