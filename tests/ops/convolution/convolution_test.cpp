@@ -11,6 +11,7 @@
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/convolution/convolution.h>
 #include <etna/tensor/ops/convolution/internal/geometry.h>
+#include <etna/tensor/ops/matmul/gemm/internal/variant.h>
 #include <nn/on_device.h>
 
 namespace etna {
@@ -113,8 +114,8 @@ TEST_P(Convolution, UnderAutocastComputesInBf16AndGivesF32Gradients) {
   expect_near(y.to(f32), conv2d(x, w, bias, 1, 1), 0.15, 0.02);
 }
 
-/// A strided convolution whose gradients are compared; of conv_transpose2d where `output_padding` is not empty.
-struct Strided {
+/// A convolution whose gradients are compared; of conv_transpose2d where `output_padding` is not empty.
+struct ConvolutionCase {
   const char* name;
   DType dtype;
   Shape x, weight;
@@ -141,7 +142,7 @@ struct Strided {
 };
 
 // Where the stride divides x's sizes, x's gradient is computed by phases; a 1x1 kernel reads some pixels only.
-const Strided kStrided[] = {
+const ConvolutionCase kStrided[] = {
     {"3x3 by 2", bf16, {2, 16, 10, 12}, {8, 16, 3, 3}, 2, 1},
     {"7x7 by 2", f16, {2, 8, 8, 12}, {8, 8, 7, 7}, 2, 3},
     {"7x7 by 3", f16, {1, 8, 12, 9}, {4, 8, 7, 7}, 3, 2},
@@ -159,20 +160,38 @@ const Strided kStrided[] = {
     {"1x1 by 2, transposed", f32, {2, 4, 3, 4}, {4, 8, 1, 1}, 2, 0, 1},
 };
 
-TEST_P(Convolution, WithAStrideGivesTheResultsOfF64) {
-  for (const Strided& c : kStrided) {
-    SCOPED_TRACE(c.name);
-    const TensorList got = c.results(c.dtype, device()), wanted = c.results(f64, kCPU);
-    const double error = c.dtype == f32 ? 2e-6 : c.dtype == f16 ? 1.5e-3 : 1e-2;
-    for (std::size_t i = 0; i < wanted.size(); ++i) {
-      const double most = max(abs(wanted[i])).item<double>();
-      expect_near(got[i].to(kCPU).to(f64), wanted[i], error / 4 * most, error);
-    }
+void expect_results_of_f64(const ConvolutionCase& c, Device device) {
+  SCOPED_TRACE(c.name);
+  const TensorList got = c.results(c.dtype, device), wanted = c.results(f64, kCPU);
+  const double error = c.dtype == f32 ? 2e-6 : c.dtype == f16 ? 1.5e-3 : 1e-2;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const double most = max(abs(wanted[i])).item<double>();
+    expect_near(got[i].to(kCPU).to(f64), wanted[i], error / 4 * most, error);
   }
 }
 
+TEST_P(Convolution, WithAStrideGivesTheResultsOfF64) {
+  for (const ConvolutionCase& c : kStrided) expect_results_of_f64(c, device());
+}
+
+TEST_P(Convolution, OnHopperGivesTheResultsOfF64) {
+  if (device().is_cpu() || gpu::capabilities(device()).cubin != 90) GTEST_SKIP() << "needs a Hopper GPU";
+  const Override forced(&Overrides::gemm_variant, gemm::KernelVariant::cubin);
+  const ConvolutionCase cases[] = {
+      {"few channels of y", bf16, {2, 64, 20, 18}, {48, 64, 3, 3}, 1, 1},
+      {"few channels of y, f16 by 2", f16, {3, 128, 21, 18}, {64, 128, 3, 3}, 2, 1},
+      {"few channels of y, f32", f32, {2, 64, 20, 18}, {48, 64, 3, 3}, 1, 1},
+      {"weights in shared memory", bf16, {11, 64, 56, 56}, {64, 64, 3, 3}, 1, 1},
+      {"3x3 by 2, of phases", bf16, {2, 64, 20, 16}, {128, 64, 3, 3}, 2, 1},
+      {"7x7 by 2 of three channels", f16, {2, 3, 32, 24}, {64, 3, 7, 7}, 2, 3},
+      {"5x5 by 3, more padding", bf16, {2, 64, 12, 9}, {64, 64, 5, 5}, 3, 6},
+      {"transposed", bf16, {2, 64, 9, 8}, {64, 3, 4, 4}, 2, 1, 0},
+  };
+  for (const ConvolutionCase& c : cases) expect_results_of_f64(c, device());
+}
+
 TEST_P(Convolution, WithAStrideCapturedGivesEagerBits) {
-  const Strided& c = kStrided[0];
+  const ConvolutionCase& c = kStrided[0];
   manual_seed(8);
   const Tensor x = randn(c.x, {f32, device()}).to(bf16).requires_grad_(), w = randn(c.weight, {f32, device()}).to(bf16);
   auto gradient = [&] {
