@@ -196,15 +196,19 @@ void main() {
   State before = identity();
   for (uint first = 0; first < p.chunks; first += CHUNK) {
     uint chunk = first + t * ELEMENTS, i = group * p.chunks + chunk;
-    State own = identity();
-    for (uint k = 0; k < ELEMENTS && chunk + k < p.chunks; ++k) own = combined(own, total_at(i + k));
+    State own = identity(), totals[ELEMENTS];
+    // One workgroup waits for memory here: all loads before the first use.
+    [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
+      totals[k] = total_at(group * p.chunks + min(chunk + k, p.chunks - 1));
+      if (chunk + k >= p.chunks) totals[k] = identity();
+    }
+    [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) own = combined(own, totals[k]);
     scan_threads(own);
     State through = before;
     if (t > 0) through = combined(before, shared_state(t - 1));
-    for (uint k = 0; k < ELEMENTS && chunk + k < p.chunks; ++k) {
-      State next = combined(through, total_at(i + k));
-      put_total(i + k, through);
-      through = next;
+    [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
+      if (chunk + k < p.chunks) put_total(i + k, through);
+      through = combined(through, totals[k]);
     }
     before = combined(before, shared_state(THREADS - 1));
     barrier();
