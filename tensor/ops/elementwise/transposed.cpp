@@ -9,9 +9,10 @@ namespace etna::elementwise {
 namespace {
 
 constexpr std::int64_t kLeast = 16;  ///< fewest rows and columns: below it most of a tile would be empty
+constexpr std::int64_t kNear = 4;    ///< elements so far apart still share sectors
 
 /// The matrices of an iteration. The result is contiguous in dimension `column`; the operands in `transposed_operands`
-/// (bits 1: a, 2: b, 4: c) are contiguous in dimension `row`.
+/// (bits 1: a, 2: b, 4: c) are contiguous in dimension `row`, or nearly.
 struct Matrices {
   int row = -1, column = -1;
   std::uint32_t transposed_operands = 0;
@@ -26,11 +27,14 @@ Matrices matrices_of(const Layout& layout) {
   for (int k = 1; k < layout.operands; ++k) {
     const Strides& strides = layout.strides[k];
     if (strides[m.column] <= 1) continue;
+    int row = -1;
     for (int d = 0; d < layout.shape.rank(); ++d) {
-      if (strides[d] != 1 || layout.shape[d] < kLeast || (m.row >= 0 && m.row != d)) continue;
-      m.row = d;
-      m.transposed_operands |= 1u << (k - 1);
+      const bool near = strides[d] == 1 || (strides[d] > 1 && strides[d] <= kNear && strides[m.column] > kNear);
+      if (near && layout.shape[d] >= kLeast && (row < 0 || strides[d] < strides[row])) row = d;
     }
+    if (row < 0 || (m.row >= 0 && m.row != row)) continue;
+    m.row = row;
+    m.transposed_operands |= 1u << (k - 1);
   }
   return m;
 }

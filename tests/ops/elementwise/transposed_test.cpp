@@ -48,6 +48,16 @@ TEST(Transposed, MatricesMayLieWithinOtherDimensions) {
   }
 }
 
+TEST(Transposed, ElementsMayLieNearEachOther) {
+  for (Device device : devices()) {
+    const Tensor x = random_tensor({2, 40, 37, 68}, f32, 9), there = x.to(device);
+    for (std::int64_t step : {2, 3, 5}) {
+      auto seldom = [&](const Tensor& t) { return t.slice(2, 0, 37, 2).slice(3, 1, 68, step).permute({0, 2, 3, 1}); };
+      EXPECT_EQ(ops_transposed_bytes(copy(seldom(there))), ops_transposed_bytes(seldom(x))) << device.str() << step;
+    }
+  }
+}
+
 TEST(Transposed, AnyOperandMayBe) {
   const Shape shape{67, 71};
   for (Device device : devices()) {
