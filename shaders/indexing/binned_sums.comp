@@ -14,6 +14,7 @@
 // before the first is used.
 //
 // variant: bin_count COUNT
+// variant: bin_index COUNT INDEX
 // variant: bin_offsets OFFSETS
 // variant: bin_plan PLAN
 // variant: bin_move MOVE T=float T_FLOAT
@@ -31,30 +32,58 @@ const uint BINS = 2048, BIN_BITS = 11, MOST_BUCKETS = 1024;
 ETNA_BUFFER(BufferU32, uint);
 uint group_index() { return gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x; }
 
-// The plan: the first number of each bucket; the number of chunks before it.
-const uint STARTS = 0, CHUNKS = MOST_BUCKETS + 1;
+// The plan: the first number of each bucket; the number of chunks before it; how many buckets have several.
+const uint STARTS = 0, CHUNKS = MOST_BUCKETS + 1, SEVERAL = CHUNKS + MOST_BUCKETS + 1;
 
 #ifdef COUNT
+#ifdef INDEX
+#include "index.glsl"
+
+layout(constant_id = 0) const uint INDEX_DTYPE = 4;
+#endif
+
 layout(push_constant, scalar) uniform Push {
+#ifdef INDEX
+  uvec2 index, index_errors;
+#endif
   uvec2 places, counts;  // counts: [groups, buckets]
   uint n, tiles, tiles_per_group, groups, buckets;
+#ifdef INDEX
+  uint limit;
+#endif
 } p;
+
+#ifdef INDEX
+#define GIVEN uvec2
+GIVEN given_at(uint i) { return load_index_u32s(p.index, i, INDEX_DTYPE); }
+uint place_of(GIVEN given, uint i) {
+  uint place = checked_index(given, i, p.limit, p.index_errors);
+  BufferU32(p.places).v[i] = place;
+  return place;
+}
+#else
+#define GIVEN uint
+GIVEN given_at(uint i) { return BufferU32(p.places).v[i]; }
+uint place_of(GIVEN given, uint i) { return given; }
+#endif
 
 shared uint counts[MOST_BUCKETS];
 
+// Groups from the last on: the places that were written last may still be in a cache, and so may those of the first
+// groups when bin_move begins. bin_index also checks the indices and writes them as places.
 void main() {
-  uint t = gl_LocalInvocationID.x, group = group_index();
-  if (group >= p.groups) return;
+  uint t = gl_LocalInvocationID.x, group = p.groups - 1 - group_index();
+  if (group_index() >= p.groups) return;
   for (uint b = t; b < MOST_BUCKETS; b += THREADS) counts[b] = 0;
   barrier();
   uint end = min((group + 1) * p.tiles_per_group, p.tiles);
   for (uint tile = group * p.tiles_per_group; tile < end; ++tile) {
-    uint first = tile * TILE + t, places[ELEMENTS];
+    uint first = tile * TILE + t;
+    GIVEN given[ELEMENTS];
+    [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) given[k] = given_at(min(first + k * THREADS, p.n - 1));
     [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
-      places[k] = BufferU32(p.places).v[min(first + k * THREADS, p.n - 1)];
-    }
-    [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
-      if (first + k * THREADS < p.n) atomicAdd(counts[places[k] >> BIN_BITS], 1u);
+      uint i = first + k * THREADS;
+      if (i < p.n) atomicAdd(counts[place_of(given[k], i) >> BIN_BITS], 1u);
     }
   }
   barrier();
@@ -68,8 +97,8 @@ layout(push_constant, scalar) uniform Push {
   uint groups, buckets;
 } p;
 
-// A workgroup takes 32 buckets, and for each of them 8 runs of groups at once.
-const uint COLUMNS = 32, RUNS = THREADS / COLUMNS;
+// A workgroup takes 8 buckets, and for each of them 32 runs of groups at once.
+const uint COLUMNS = 8, RUNS = THREADS / COLUMNS;
 shared uint sums[THREADS];
 
 void main() {
@@ -124,6 +153,7 @@ void main() {
   uint any = 0, all_any;
   for (uint k = 0; k < OWN; ++k) any += several[first + k];
   sum_before(any, all_any);
+  if (t == 0) BufferU32(p.plan).v[SEVERAL] = all_any;
   if (all_any == 0) return;
   for (uint b = 0; b < p.buckets; ++b) {
     if (several[b] == 0) continue;
@@ -317,6 +347,9 @@ void main() {
     chunks = (p.n + CHUNK - 1) / CHUNK;
     if (start >= p.n) return;
   } else {
+#ifdef EXPONENTS
+    if (ETNA_UNIFORM(BufferU32(p.plan).v[SEVERAL] == 0)) return;
+#endif
     if (ETNA_UNIFORM(group >= BufferU32(p.plan).v[CHUNKS + MOST_BUCKETS])) return;
     // The last bucket with no more chunks before it than this one.
     for (uint step = MOST_BUCKETS / 2; step > 0; step /= 2) {
@@ -362,7 +395,9 @@ void main() {
     }
   }
 #else
-  for (uint i = start + t; i < end; i += AT_ONCE * THREADS) {
+  // Backward, since what was read last may still be in a cache.
+  for (uint round = (end - start + AT_ONCE * THREADS - 1) / (AT_ONCE * THREADS); round > 0; --round) {
+    uint i = start + (round - 1) * AT_ONCE * THREADS + t;
     load_pairs(i, end, pairs);
     [[unroll]] for (uint k = 0; k < AT_ONCE; ++k) {
       if (i + k * THREADS < end) add(pairs[k]);
@@ -393,12 +428,14 @@ layout(push_constant, scalar) uniform Push {
 } p;
 
 void main() {
-  uint i = group_index() * THREADS + gl_LocalInvocationID.x, chunks = CHUNKS + i / BINS;
-  if (i >= p.size) return;
+  uint bucket = group_index(), chunks = CHUNKS + bucket, end = min((bucket + 1) * BINS, p.size);
+  if (bucket >= MOST_BUCKETS) return;
   if (p.plan != uvec2(0u) && BufferU32(p.plan).v[chunks + 1] - BufferU32(p.plan).v[chunks] < 2) return;
-  uint state = BufferU32(p.states).v[i];
-  if (state == 0) return;
-  float value = load_value(p.y, i, Y_DTYPE) + result_of(state, BufferWords(p.sums).v[i]);
-  store_value(p.y, i, Y_DTYPE, value);
+  for (uint i = bucket * BINS + gl_LocalInvocationID.x; i < end; i += THREADS) {
+    uint state = BufferU32(p.states).v[i];
+    if (state == 0) continue;
+    float value = load_value(p.y, i, Y_DTYPE) + result_of(state, BufferWords(p.sums).v[i]);
+    store_value(p.y, i, Y_DTYPE, value);
+  }
 }
 #endif

@@ -9,9 +9,8 @@ namespace etna::indexing {
 namespace {
 
 // Must equal the shader's.
-constexpr std::uint32_t kThreads = 256;
 constexpr std::int64_t kBinnedSumsTile = 4096, kChunk = 65536, kBins = 2048, kMostBuckets = 1024,
-                       kPlanWords = 2 * kMostBuckets + 2;
+                       kPlanWords = 2 * kMostBuckets + 3;
 
 std::int64_t parts(std::int64_t n, std::int64_t size) { return (n + size - 1) / size; }
 
@@ -25,7 +24,14 @@ bool can_add_in_bins(const Tensor& y, std::int64_t numbers) {
   return summed && numbers >= kFewest && y.numel() <= kMostBuckets * kBins;
 }
 
-void add_in_bins(const OpCall& call, const Tensor& y, const Tensor& places, const Tensor& x) {
+bool can_check_in_bins(const Tensor& y, std::int64_t numbers) {
+  return can_add_in_bins(y, numbers) && y.numel() > kBins;
+}
+
+namespace {
+
+/// @param index undefined, or checked and written to `places`
+void add_in_bins(const OpCall& call, const Tensor& y, const Tensor& index, const Tensor& places, const Tensor& x) {
   const Device device = y.device();
   const std::int64_t n = places.numel(), tiles = parts(n, kBinnedSumsTile), buckets = parts(y.numel(), kBins);
   const bool direct = buckets == 1, shares = n > kChunk;  // otherwise every bucket has one chunk
@@ -45,16 +51,27 @@ void add_in_bins(const OpCall& call, const Tensor& y, const Tensor& places, cons
     const Tensor counts = words(checked_product(groups, buckets, call.op.name), device);
     plan = words(kPlanWords, device);
     pairs = words(2 * n, device);
-    gpu::Kernel(shaders::bin_count, call)
-        .read(places)
-        .write(counts)
-        .u32(n, tiles, per_group, groups, buckets)
-        .dispatch(gpu::grid(groups));
+    if (index.defined()) {
+      gpu::Kernel(shaders::bin_index, call)
+          .spec(index.dtype())
+          .read(index)
+          .index_errors()
+          .write(places)
+          .write(counts)
+          .u32(n, tiles, per_group, groups, buckets, y.numel())
+          .dispatch(gpu::grid(groups));
+    } else {
+      gpu::Kernel(shaders::bin_count, call)
+          .read(places)
+          .write(counts)
+          .u32(n, tiles, per_group, groups, buckets)
+          .dispatch(gpu::grid(groups));
+    }
     gpu::Kernel(shaders::bin_offsets, call)
         .read_write(counts)
         .write(plan)
         .u32(groups, buckets)
-        .dispatch(gpu::grid(buckets, 32));
+        .dispatch(gpu::grid(buckets, 8));
     gpu::Kernel(shaders::bin_plan, call).read_write(plan).write(states).write(sums).u32(buckets, y.numel()).dispatch(1);
     gpu::Kernel(shaders::bin_move, call)
         .spec(x.dtype())
@@ -90,7 +107,16 @@ void add_in_bins(const OpCall& call, const Tensor& y, const Tensor& places, cons
       .read(states)
       .read(sums)
       .u32(y.numel())
-      .dispatch(gpu::grid(y.numel(), kThreads));
+      .dispatch(gpu::grid(buckets));
+}
+
+}  // namespace
+
+void add_in_bins(const OpCall& call, const Tensor& y, const Tensor& places, const Tensor& x) {
+  add_in_bins(call, y, {}, places, x);
+}
+void check_and_add_in_bins(const OpCall& call, const Tensor& y, const Tensor& index, const Tensor& x) {
+  add_in_bins(call, y, index, words(index.numel(), y.device()), x);
 }
 
 }  // namespace etna::indexing

@@ -8,6 +8,7 @@
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/indexing/internal/binned_sums.h>
 #include <etna/tensor/ops/indexing/internal/numbers.h>
 #include <etna/tensor/ops/indexing/internal/put.h>
 #include <etna/tensor/ops/indexing/internal/rows.h>
@@ -241,6 +242,11 @@ bool scatter_add_gpu(const OpCall& call, std::span<Tensor> out) {
   // The kernel below reads a whole line of the index for each element of y. For longer lines, sorting is cheaper.
   if (call.in[1].numel() > 0 && call.in[1].shape()[dim] > 128) {
     const std::int64_t n = call.in[1].numel();
+    if (y.dim() == 1 && indexing::can_check_in_bins(y, n)) {
+      y.copy_(call.in[0]);
+      indexing::check_and_add_in_bins(call, y, call.in[1].contiguous(), call.in[2].contiguous());
+      return true;
+    }
     const Tensor places = indexing::places_along("scatter_add", y.shape(), dim, call.in[1]).reshape({n});
     y.copy_(call.in[0]);
     put_rows_(y.reshape({y.numel(), 1}), places, call.in[2].reshape({n, 1}), indexing::PutMode::add);

@@ -67,7 +67,8 @@ TEST(Scatter, ManyNumbersAddUpWhereverTheyGo) {
     expect_sums(20000, 100, f32, false, device);     // one bucket, one chunk
     expect_sums(140000, 2048, bf16, false, device);  // one bucket, three chunks
     expect_sums(20000, 70001, f32, false, device);   // buckets of one chunk
-    expect_sums(200000, 30001, f32, true, device);   // one bucket of several chunks among others
+    expect_sums(20000, 2049, f32, false, device);
+    expect_sums(200000, 30001, f32, true, device);  // one bucket of several chunks among others
     expect_sums(20000, 5000, f16, false, device);
   }
 }
@@ -99,6 +100,22 @@ TEST(Scatter, ManyNumbersKeepInfinityNaNAndTheSmallest) {
       EXPECT_EQ(y[10], 0);
       EXPECT_EQ(y[11], 0);
       EXPECT_EQ(y[19], static_cast<float>(n - static_cast<std::int64_t>(special.size())));
+    }
+  }
+}
+
+TEST(Scatter, ManyIndicesAreChecked) {
+  const std::int64_t n = 20000, size = 5000;
+  for (Device device : op_tests::devices()) {
+    const Tensor zero = zeros({size}, device), source = ones({n}, device);
+    for (std::int64_t wrong : {size, std::int64_t{-1}}) {
+      for (DType t : {i64, i32}) {
+        std::vector<std::int64_t> index(n, 3);
+        index[17001] = wrong;
+        EXPECT_THAT([&] { scatter_add(zero, 0, list(index, device).to(t), source).to_vector<float>(); },
+                    ThrowsMessage<IndexError>(HasSubstr("scatter_add: index " + std::to_string(wrong))))
+            << device.str();
+      }
     }
   }
 }
