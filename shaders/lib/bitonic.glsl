@@ -1,11 +1,13 @@
 // Bitonic sort (Batcher 1968) of pairs of a key and a position in shared memory. Positions are distinct, so all pairs
 // are, and the result is that of a stable sort.
 //
-// Bound by shared memory. So a thread loads eight elements into registers and does up to three of the network's steps
-// there. Addresses are swizzled: eight neighbours that a thread reads would otherwise lie in few banks.
+// Bound by comparisons and shared memory. So a thread loads eight elements into registers and does up to three of the
+// network's steps there. Addresses are swizzled by exclusive or, so that the neighbours that a subgroup reads at once
+// lie in different banks at every distance, and elements at distances that are powers of two are found by one more.
+// Lost: sixteen elements and four steps, whose registers leave room for half as many threads: a third longer.
 //
 // Before the include, define THREADS, the size of the workgroup, and PAIRS, a multiple of 32.
-// WIDE_KEYS: keys have two u32s, `sorted_highs` holds the upper one.
+// WIDE_KEYS: keys have two u32s, `sorted_highs` holds the upper one. Needs GL_EXT_control_flow_attributes.
 #ifndef ETNA_BITONIC_GLSL
 #define ETNA_BITONIC_GLSL
 
@@ -15,10 +17,9 @@ shared uint sorted_places[PAIRS];
 shared uint sorted_highs[PAIRS];
 #endif
 
-uint slot_of(uint i) {
-  uint row = i >> 5;
-  return i ^ ((row ^ (row << 2)) & 31u);
-}
+// Bits 5 to 7 of a position change bits 2 to 4, and bits 6 and 7 the first two.
+// slot_of(a ^ b) = slot_of(a) ^ slot_of(b).
+uint slot_of(uint i) { return i ^ (i >> 3 & 28u) ^ (i >> 6 & 3u); }
 
 struct Pair {
   uint key, place;
@@ -27,22 +28,22 @@ struct Pair {
 #endif
 };
 
-Pair pair_at(uint i) {
-  uint slot = slot_of(i);
+Pair pair_in(uint slot) {
 #ifdef WIDE_KEYS
   return Pair(sorted_keys[slot], sorted_places[slot], sorted_highs[slot]);
 #else
   return Pair(sorted_keys[slot], sorted_places[slot]);
 #endif
 }
-void put_pair(uint i, Pair p) {
-  uint slot = slot_of(i);
+void put_pair_in(uint slot, Pair p) {
   sorted_keys[slot] = p.key;
   sorted_places[slot] = p.place;
 #ifdef WIDE_KEYS
   sorted_highs[slot] = p.high;
 #endif
 }
+Pair pair_at(uint i) { return pair_in(slot_of(i)); }
+void put_pair(uint i, Pair p) { put_pair_in(slot_of(i), p); }
 
 bool is_behind(Pair a, Pair b) {
 #ifdef WIDE_KEYS
@@ -76,29 +77,33 @@ bool is_behind(Pair a, Pair b) {
 void sort_pairs(uint length, uint count) {
   Pair p[8];
   for (uint g = gl_LocalInvocationID.x; g < count / 8; g += THREADS) {
-    for (uint m = 0; m < 8; ++m) p[m] = pair_at(8 * g + m);
+    uint slot = slot_of(8 * g);
+    [[unroll]] for (uint m = 0; m < 8; ++m) p[m] = pair_in(slot ^ m);
     ETNA_EXCHANGE(0, 1, false) ETNA_EXCHANGE(2, 3, true) ETNA_EXCHANGE(4, 5, false) ETNA_EXCHANGE(6, 7, true)
     ETNA_EXCHANGE(0, 2, false) ETNA_EXCHANGE(1, 3, false) ETNA_EXCHANGE(4, 6, true) ETNA_EXCHANGE(5, 7, true)
     ETNA_EXCHANGE(0, 1, false) ETNA_EXCHANGE(2, 3, false) ETNA_EXCHANGE(4, 5, true) ETNA_EXCHANGE(6, 7, true)
     bool down = (8 * g & (length - 1) & 8) != 0;
     ETNA_EXCHANGE_EIGHT(3, down)
-    for (uint m = 0; m < 8; ++m) put_pair(8 * g + m, p[m]);
+    [[unroll]] for (uint m = 0; m < 8; ++m) put_pair_in(slot ^ m, p[m]);
   }
   barrier();
   uint steps = 4;
   for (uint merged = 16; merged <= length; merged *= 2, ++steps) {
-    uint distance = merged / 2, left = steps, levels = steps % 3 == 0 ? 3 : steps % 3;
+    uint left = steps, levels = (steps - 1) % 3 + 1;
     while (left > 0) {
-      uint apart = distance / 4;
+      // The eight elements that a thread takes are 2^between apart: neighbours for the last steps of a merge.
+      uint between = left - 3;
+      uint one = slot_of(1u << between), two = slot_of(2u << between), four = slot_of(4u << between);
       for (uint g = gl_LocalInvocationID.x; g < count / 8; g += THREADS) {
-        uint base = g / apart * 8 * apart + g % apart;
-        for (uint m = 0; m < 8; ++m) p[m] = pair_at(base + m * apart);
+        uint base = (g >> between << between + 3) | (g & (1u << between) - 1), slot = slot_of(base);
+#define ETNA_SLOT(m) \
+  (slot ^ ((m & 1u) != 0 ? one : 0u) ^ ((m & 2u) != 0 ? two : 0u) ^ ((m & 4u) != 0 ? four : 0u))
+        [[unroll]] for (uint m = 0; m < 8; ++m) p[m] = pair_in(ETNA_SLOT(m));
         bool down = (base & (length - 1) & merged) != 0;
         ETNA_EXCHANGE_EIGHT(levels, down)
-        for (uint m = 0; m < 8; ++m) put_pair(base + m * apart, p[m]);
+        [[unroll]] for (uint m = 0; m < 8; ++m) put_pair_in(ETNA_SLOT(m), p[m]);
       }
       barrier();
-      distance >>= levels;
       left -= levels;
       levels = 3;
     }

@@ -51,6 +51,20 @@ bool value_of_key(uint key, uint dtype, out uint bits) {
   return key != sign && key != (sign | (sign - 1u));
 }
 
+// Stores the value with a key of one u32 as element i of `values`. @return false if the key does not tell its bits
+bool store_value_of_key(uvec2 values, uint i, uint key, uint dtype, bool descending) {
+  uint bits;
+  if (!value_of_key(descending ? largest_key(dtype) - key : key, dtype, bits)) return false;
+  switch (dtype) {
+    case F32:
+    case I32: BufferI32(values).v[i] = int(bits); break;
+    case F16:
+    case BF16: BufferU16(values).v[i] = uint16_t(bits); break;
+    default: BufferU8(values).v[i] = uint8_t(bits); break;
+  }
+  return true;
+}
+
 // key_of(), inverted to sort values in descending order by ascending keys.
 uint key_in_order(uvec2 address, uint i, uint dtype, uint word, bool descending) {
   uint key = key_of(address, i, dtype, word);

@@ -1,5 +1,6 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
 // The k first elements of the sorted row, without sorting it. Bound by reading the row once. A workgroup takes 4096
 // elements, finds the key of the k-th by counting 8 bits at a time in shared memory, and sorts only the k that it
 // keeps. Among elements equal to the k-th, those at lower positions are kept; positions are two more digits. For longer

@@ -1,9 +1,11 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Sorts rows of up to 4096 elements (2048 of i64) and writes their order: the original position of each element of the
-// sorted row. A workgroup sorts as many rows as fit into its tile, so that one pipeline serves all lengths. Bound by
-// shared memory. The tile takes all 32 KiB of it: a radix sort of such a row would also need memory for counters. See
-// lib/bitonic.glsl.
+#extension GL_EXT_control_flow_attributes : require
+// Sorts rows of up to 4096 elements (2048 of i64) and writes values and indices, or keys and their order: the original
+// position of each element of the sorted row. A workgroup sorts as many rows as fit into its tile, so that one pipeline
+// serves all lengths. Bound by shared memory and comparisons; a radix sort of 4 bits at a time would move as many bytes
+// through shared memory. See lib/bitonic.glsl. Values are computed from keys; only NaN and zeros, whose keys do not
+// determine their bits, are read from x again.
 //
 // variant: sort_rows
 // variant: sort_rows_i64 WIDE_KEYS
@@ -17,47 +19,69 @@ const uint THREADS = 256;
 
 #include "bitonic.glsl"
 #include "sort_keys.glsl"
+#include "units.glsl"
 
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint DTYPE = 1;
 layout(constant_id = 1) const uint DESCENDING = 0;
+layout(constant_id = 2) const uint UNIT = 4;    // bytes of an element
+layout(constant_id = 3) const uint VALUES = 1;  // values and i64 indices are written, else keys and i32 positions
 
 layout(push_constant, scalar) uniform Push {
-  uvec2 x, order;
-  uvec2 keys;   // null, or receives the keys in order
+  uvec2 x, sorted, places;
   uint rows, n;
   uint padded;  // n rounded up to a power of two, at least 8
   uint kept;    // number of elements of each sorted row to write
 } p;
 
-void main() {
-  uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, per_tile = PAIRS / p.padded;
-  uint first = group * per_tile;
-  if (first >= p.rows) return;
-  uint rows = min(per_tile, p.rows - first), count = rows * p.padded;
-  for (uint i = gl_LocalInvocationID.x; i < count; i += THREADS) {
-    uint row = first + i / p.padded, at = i % p.padded;
-    bool there = at < p.n;
-    Pair pair;
-    pair.place = at;
-    pair.key = 0xffffffffu;
+// Element `at` of a row; those after the row's end are the largest.
+Pair pair_from(uint row, uint at) {
+  uint i = row * p.n + min(at, p.n - 1);
+  Pair pair;
+  pair.place = at;
+  pair.key = key_in_order(p.x, i, DTYPE, 0, DESCENDING != 0);
 #ifdef WIDE_KEYS
-    pair.high = 0xffffffffu;
-    if (there) {
-      pair.key = key_in_order(p.x, row * p.n + at, I64, 0, DESCENDING != 0);
-      pair.high = key_in_order(p.x, row * p.n + at, I64, 1, DESCENDING != 0);
-    }
-#else
-    if (there) pair.key = key_in_order(p.x, row * p.n + at, DTYPE, 0, DESCENDING != 0);
+  pair.high = key_in_order(p.x, i, I64, 1, DESCENDING != 0);
+  if (at >= p.n) pair.high = 0xffffffffu;
 #endif
-    put_pair(i, pair);
+  if (at >= p.n) pair.key = 0xffffffffu;
+  return pair;
+}
+
+void store_value(uint to, Pair pair, uint row) {
+#ifndef WIDE_KEYS
+  if (store_value_of_key(p.sorted, to, pair.key, DTYPE, DESCENDING != 0)) return;
+#endif
+  copy_unit(p.sorted, to, p.x, row * p.n + pair.place, UNIT);
+}
+
+void main() {
+  uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, bits = findLSB(p.padded);
+  uint per_tile = PAIRS >> bits, first = group * per_tile;
+  if (first >= p.rows) return;
+  uint rows = min(per_tile, p.rows - first), count = rows << bits;
+  const uint AT_ONCE = 8;  // loads before the first is used
+  for (uint begin = gl_LocalInvocationID.x; begin < count; begin += AT_ONCE * THREADS) {
+    Pair pairs[AT_ONCE];
+    [[unroll]] for (uint k = 0; k < AT_ONCE; ++k) {
+      uint i = min(begin + k * THREADS, count - 1);
+      pairs[k] = pair_from(first + (i >> bits), i & p.padded - 1);
+    }
+    [[unroll]] for (uint k = 0; k < AT_ONCE; ++k) {
+      if (begin + k * THREADS < count) put_pair(begin + k * THREADS, pairs[k]);
+    }
   }
   barrier();
   sort_pairs(p.padded, count);
   for (uint i = gl_LocalInvocationID.x; i < rows * p.kept; i += THREADS) {
-    Pair pair = pair_at(i / p.kept * p.padded + i % p.kept);
-    uint to = first * p.kept + i;
-    BufferI32(p.order).v[to] = int(pair.place);
-    if (p.keys != uvec2(0u)) BufferI32(p.keys).v[to] = int(pair.key);
+    uint row = rows == 1 ? 0u : i / p.kept, to = first * p.kept + i;
+    Pair pair = pair_at((row << bits) + i - row * p.kept);
+    if (VALUES != 0) {
+      store_value(to, pair, first + row);
+      BufferWords(p.places).v[to] = uvec2(pair.place, 0u);
+    } else {
+      BufferI32(p.sorted).v[to] = int(pair.key);
+      BufferI32(p.places).v[to] = int(pair.place);
+    }
   }
 }

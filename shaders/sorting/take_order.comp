@@ -1,8 +1,8 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Values and i64 indices of rows whose order is known: the end of sort and topk. Bytes-bound. If the sorted keys are
-// given, values are computed from them; only NaN and zeros, whose keys do not determine their bits, are read from x.
-// Without keys all values are read from x, in random order within a row.
+// Values and i64 indices of rows whose order is known: the end of topk, and of sort by radix. Bytes-bound. If the
+// sorted keys are given, values are computed from them; only NaN and zeros, whose keys do not determine their bits, are
+// read from x. Without keys all values are read from x, in random order within a row.
 //
 // variant: take_order
 
@@ -20,25 +20,14 @@ layout(push_constant, scalar) uniform Push {
   uint count, kept, n;
 } p;
 
-bool take_from_key(uint i) {
-  uint key = uint(BufferI32(p.keys).v[i]), bits;
-  if (DESCENDING != 0) key = largest_key(DTYPE) - key;
-  if (!value_of_key(key, DTYPE, bits)) return false;
-  switch (UNIT) {
-    case 4: BufferI32(p.values).v[i] = int(bits); break;
-    case 2: BufferU16(p.values).v[i] = uint16_t(bits); break;
-    default: BufferU8(p.values).v[i] = uint8_t(bits); break;
-  }
-  return true;
-}
-
 void main() {
   uint base = (gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * 1024 + gl_LocalInvocationID.x;
   for (uint k = 0; k < 4; ++k) {
     uint i = base + k * 256;
     if (i >= p.count) return;
     uint at = uint(BufferI32(p.order).v[i]);
-    if (KEYS == 0 || !take_from_key(i)) copy_unit(p.values, i, p.x, i / p.kept * p.n + at, UNIT);
+    bool stored = KEYS != 0 && store_value_of_key(p.values, i, uint(BufferI32(p.keys).v[i]), DTYPE, DESCENDING != 0);
+    if (!stored) copy_unit(p.values, i, p.x, i / p.kept * p.n + at, UNIT);
     BufferWords(p.indices).v[i] = uvec2(at, 0u);
   }
 }

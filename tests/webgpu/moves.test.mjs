@@ -273,9 +273,27 @@ for (const dtype of ['f32', 'i32']) {
       x = random(rows * n, -100, 100).map(dtype === 'i32' ? Math.floor : (v) => v),
       at = gpu.tensor(dtype, x);
     const sorted = range(rows).flatMap((r) => range(n).sort((a, b) => x[r * n + a] - x[r * n + b] || a - b)),
-      order = gpu.empty('i32', rows * n);
-    await gpu.run('sort_rows', { spec: [DTYPE[dtype]], args: { x: at, order, rows, n, padded: 64, kept: n } });
+      order = gpu.empty('i32', rows * n),
+      keys = gpu.empty('i32', rows * n),
+      values = gpu.empty(dtype, rows * n),
+      indices = gpu.empty('i64', rows * n),
+      sizes = { rows, n, padded: 64, kept: n };
+    await gpu.run('sort_rows', {
+      spec: [DTYPE[dtype], 0, 4, 0],
+      args: { x: at, sorted: keys, places: order, ...sizes },
+    });
     close(await gpu.read(order), sorted, 0, 0);
+    await gpu.run('sort_rows', {
+      spec: [DTYPE[dtype]],
+      args: { x: at, sorted: values, places: indices, ...sizes },
+    });
+    close(await gpu.read(indices), sorted, 0, 0);
+    close(
+      await gpu.read(values),
+      sorted.map((o, i) => x[Math.floor(i / n) * n + o]),
+      0,
+      0,
+    );
     assert.ok(kernels.names().includes('select_rows'));
     if (dtype === 'f32') {
       const y = gpu.empty('i64', rows * 5);

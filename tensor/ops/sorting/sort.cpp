@@ -11,7 +11,7 @@
 #include <etna/tensor/ops/sorting/order/internal/order.h>
 #include <etna/tensor/ops/sorting/sorting.h>
 
-// sort and topk: find the order of the rows (order.h), then gather values and indices in that order.
+// sort and topk: sort short rows, or find the order of the rows (order.h), then gather values and indices in it.
 namespace etna {
 namespace {
 
@@ -54,6 +54,7 @@ bool sort_gpu(const OpCall& call, std::span<Tensor> out) {
   if (out[0].dtype() == f64) return false;
   if (out[0].numel() == 0) return true;
   const Tensor x = call.in[0].contiguous();
+  if (order::sort_rows_gpu(call, x, a.descending, a.kept, out[0], out[1])) return true;
   const order::SortedKeys sorted = order::order_gpu(call, x, a.descending, a.kept);
   gpu::Kernel(shaders::take_order, call)
       .spec(item_size(x.dtype()), x.dtype(), a.descending, sorted.keys.defined())

@@ -30,15 +30,16 @@ struct Rows {
   Tensor numbers(std::int64_t count) const { return empty({count}, {i32, x.device()}); }
 };
 
-/// @param keys undefined, or [rows, kept] for the sorted keys
-void sort_short(const Rows& r, std::int64_t kept, const Tensor& order, const Tensor& keys) {
-  const bool wide = r.x.dtype() == i64;
-  const std::int64_t length = power_of_two(r.n), tile = wide ? kTile / 2 : kTile, per_tile = tile / length;
-  gpu::Kernel(wide ? shaders::sort_rows_i64 : shaders::sort_rows, r.call)
-      .spec(r.dtype, r.descending)
+std::int64_t tile_of(DType t) { return t == i64 ? kTile / 2 : kTile; }
+
+/// @param sorted, places [rows, kept]: values and i64 indices, or keys and their i32 positions
+void sort_short(const Rows& r, std::int64_t kept, bool values, const Tensor& sorted, const Tensor& places) {
+  const std::int64_t length = power_of_two(r.n), per_tile = tile_of(r.x.dtype()) / length;
+  gpu::Kernel(r.x.dtype() == i64 ? shaders::sort_rows_i64 : shaders::sort_rows, r.call)
+      .spec(r.dtype, r.descending, item_size(r.x.dtype()), values)
       .read(r.x)
-      .write(order)
-      .write(keys)
+      .write(sorted)
+      .write(places)
       .u32(r.rows, r.n, length, kept)
       .dispatch(gpu::grid((r.rows + per_tile - 1) / per_tile));
 }
@@ -110,28 +111,37 @@ void order_gpu_select(const Rows& r, std::int64_t kept, const Tensor& order) {
   }
 }
 
+/// True if the first elements are selected: each pass over the candidates must leave fewer of them.
+bool selects(DType t, std::int64_t n, std::int64_t kept) {
+  return t != i64 && kept <= kMostSelected && kept <= n / 2 && n > kSelectFrom;
+}
+
 int key_bits(DType t) { return t == i64 ? 32 : static_cast<int>(8 * item_size(t)); }
 
 }  // namespace
 
+bool sort_rows_gpu(const OpCall& call, const Tensor& x, bool descending, std::int64_t kept, const Tensor& values,
+                   const Tensor& indices) {
+  const std::int64_t n = x.size(-1);
+  if (n > tile_of(x.dtype()) || selects(x.dtype(), n, kept)) return false;
+  sort_short({call, x, x.numel() / n, n, gpu::u32(x.dtype()), descending, 0}, kept, true, values, indices);
+  return true;
+}
+
 SortedKeys order_gpu(const OpCall& call, const Tensor& x, bool descending, std::int64_t kept) {
   const std::int64_t n = x.size(-1), rows = x.numel() / n;
   const Rows r{call, x, rows, n, gpu::u32(x.dtype()), descending, key_bits(x.dtype())};
-  SortedKeys sorted{{}, empty({rows, kept}, {i32, x.device()})};
-  if (kept == 0) return sorted;
-  // Each pass over the candidates must leave fewer of them.
-  const bool few = x.dtype() != i64 && kept <= kMostSelected && kept <= n / 2 && n > kSelectFrom;
-  if (few) {
+  SortedKeys sorted;
+  if (selects(x.dtype(), n, kept)) {
+    sorted.order = empty({rows, kept}, {i32, x.device()});
     order_gpu_select(r, kept, sorted.order);
-  } else if (n <= (x.dtype() == i64 ? kTile / 2 : kTile)) {
-    sort_short(r, kept, sorted.order, {});
-  } else {
-    sorted.order = sort_long(r, sorted.keys).reshape({rows, n});
-    if (x.dtype() == i64) sorted.keys = Tensor();  // these are only one u32 of two
-    if (kept < n) {
-      sorted.order = sorted.order.slice(1, 0, kept).contiguous();
-      sorted.keys = Tensor();
-    }
+    return sorted;
+  }
+  sorted.order = sort_long(r, sorted.keys).reshape({rows, n});
+  if (x.dtype() == i64) sorted.keys = Tensor();  // these are only one u32 of two
+  if (kept < n) {
+    sorted.order = sorted.order.slice(1, 0, kept).contiguous();
+    sorted.keys = Tensor();
   }
   return sorted;
 }
@@ -141,7 +151,7 @@ SortedKeys sort_keys_gpu(const OpCall& call, const Tensor& keys, std::int64_t li
   const Rows r{call, keys, 1, n, kPlain, false, static_cast<int>(std::bit_width(static_cast<std::uint64_t>(limit)))};
   SortedKeys sorted{r.numbers(n), r.numbers(n)};
   if (n <= kTile) {
-    sort_short(r, n, sorted.order, sorted.keys);
+    sort_short(r, n, false, sorted.keys, sorted.order);
   } else {
     sorted.order = sort_long(r, sorted.keys);
   }

@@ -16,11 +16,17 @@ inline constexpr std::int64_t kMostSelected = 1024;
 /// @param order receives [..., kept] positions in the rows
 void order_cpu(const Tensor& rows, bool descending, std::int64_t kept, std::int64_t* order);
 
+/// Sorts short rows, each in one workgroup.
+/// @param rows [..., n], contiguous, on a GPU, of at least one element and not f64 @param kept at least 1
+/// @param values, indices [..., kept], contiguous @return false for rows that order_gpu() serves
+bool sort_rows_gpu(const OpCall& call, const Tensor& rows, bool descending, std::int64_t kept, const Tensor& values,
+                   const Tensor& indices);
+
 struct SortedKeys {
   Tensor keys, order;  ///< i32
 };
 
-/// @param rows [..., n], contiguous, on a GPU, of at least one element and not f64
+/// The order of rows that sort_rows_gpu() does not take.
 /// @return order [rows, kept]; keys of the same elements (shaders/lib/sort_keys.glsl), or undefined
 SortedKeys order_gpu(const OpCall& call, const Tensor& rows, bool descending, std::int64_t kept);
 
