@@ -32,7 +32,8 @@ Tensor with_all_channels(const Tensor& x, const Phases& p) {
 }  // namespace
 
 std::optional<Phases> phases_of(const Geometry& g, DType t, Device device) {
-  if (g.groups != 1 || g.unit_stride() || g.dilation != Three{1, 1, 1}) return {};
+  // With phases of three dimensions, a copy would take a dispatch for each index of the first.
+  if (g.groups != 1 || g.unit_stride() || g.stride[0] != 1 || g.dilation != Three{1, 1, 1}) return {};
   Phases p{.geometry = g, .stride = g.stride};
   Geometry& to = p.geometry;
   bool reaches = false;

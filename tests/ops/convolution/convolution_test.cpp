@@ -174,6 +174,20 @@ TEST_P(Convolution, WithAStrideGivesTheResultsOfF64) {
   for (const ConvolutionCase& c : kStrided) expect_results_of_f64(c, device());
 }
 
+TEST_P(Convolution, WithAStrideTakesFewDispatches) {
+  if (device().is_cpu()) GTEST_SKIP() << "counts dispatches";
+  for (const ConvolutionCase& c : {ConvolutionCase{"2x2", f32, {8, 3, 32, 16}, {5, 3, 2, 2}, 2, 0},
+                                   ConvolutionCase{"3x3", f16, {8, 16, 32, 16}, {8, 16, 3, 3}, 2, 1},
+                                   ConvolutionCase{"1x1", f32, {8, 16, 32, 18}, {8, 16, 1, 1}, 2, 0}}) {
+    const Tensor x = randn(c.x, {f32, device()}).to(c.dtype).requires_grad_(),
+                 w = randn(c.weight, {f32, device()}).to(c.dtype), y = c.run(x, w, {}), g = y.detach().contiguous();
+    g.to(f32).to_vector<float>();
+    const auto before = gpu::queue_stats(device()).dispatches;
+    autograd::grad(TensorList{y}, TensorList{x}, TensorList{g})[0].to(f32).to_vector<float>();
+    EXPECT_LE(gpu::queue_stats(device()).dispatches - before, 12u) << c.name;
+  }
+}
+
 TEST_P(Convolution, OnHopperGivesTheResultsOfF64) {
   if (device().is_cpu() || gpu::capabilities(device()).cubin != 90) GTEST_SKIP() << "needs a Hopper GPU";
   const Override forced(&Overrides::gemm_variant, gemm::KernelVariant::cubin);

@@ -36,8 +36,8 @@ struct Geometry {
   /// True if the patches of x are x itself.
   bool pointwise() const;
   bool unit_stride() const { return stride == Three{1, 1, 1}; }
-  /// True if only every stride-th pixel of x is read: of a 1x1 convolution with a stride.
-  bool samples() const { return taps() == 1 && !unit_stride() && padding == Three{}; }
+  /// True if only every stride-th pixel of images is read: of a 1x1 convolution with a stride.
+  bool samples() const { return taps() == 1 && !unit_stride() && padding == Three{} && in[0] == 1; }
   /// The geometry of x's gradient as a convolution with stride 1 of y's gradient with the flipped kernel.
   Geometry flipped() const;
 };

@@ -18,7 +18,8 @@ struct Phases {
   std::int64_t count() const { return stride[0] * stride[1] * stride[2]; }
 };
 
-/// @return nothing if x's sizes are no multiples of the stride, or where the zeros cost more than summing up patches
+/// @return nothing if x's sizes are no multiples of the stride, for a stride along the first of three dimensions, or
+/// where the zeros cost more than summing up patches
 std::optional<Phases> phases_of(const Geometry& g, DType t, Device device);
 /// @param weight [K, kernel..., C] @return [K, kernel..., channels of `geometry`]
 Tensor phases_of_weight(const Tensor& weight, const Phases& p);
