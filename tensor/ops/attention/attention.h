@@ -11,8 +11,8 @@ namespace etna {
 
 // ---- attention
 /// Attention (Vaswani et al. 2017). D and E are at most 256. causal: query i attends to keys 0 ... i, even if T ≠ S.
-/// @param q [..., H, T, D] @param k [..., G, S, D], v [..., G, S, E] with G dividing H (grouped heads); kernels require
-/// E = D, so the smaller one is padded
+/// @param q [..., H, T, D] @param k [..., G, S, D], v [..., G, S, E] with G dividing H (grouped heads); most kernels
+/// require E = D, and get the smaller one padded
 /// @param mask undefined, bool (true: attend) or floating (added), broadcasting to [..., H, T, S]; not with causal
 /// @param scale 1/√D by default
 /// @return [..., H, T, E]; a row that may attend to nothing is 0
@@ -61,8 +61,8 @@ struct AttentionSettings {
   Tensor sinks = {};        ///< [H], floating: a score of each head beside those of keys, without a value (gpt-oss)
 };
 /// scaled_dot_product_attention() with more settings. dropout computes all weights. Everything else runs the fused op,
-/// which skips keys outside of windows and documents: heads of v with another size are padded with zeros, and what
-/// comes together with a mask, and causal_from_end, become a mask [T, S].
+/// which skips keys outside of windows and documents; what comes together with a mask, and causal_from_end, become a
+/// mask [T, S].
 /// @param q [..., H, T, D] @param k [..., G, S, D] @param v [..., G, S, E] @return [..., H, T, E]
 /// @throws ShapeError, DtypeError, and Error for a window or a chunk that is negative or without causal, and for a
 /// softcap that is negative or not finite
