@@ -1,7 +1,7 @@
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/recurrent/internal/states.h>
 
-#include "conformance/samples.h"
+#include "places.h"
 
 namespace etna::conformance {
 namespace {
@@ -22,20 +22,8 @@ struct ConvolutionPlaces {
 /// @param states how many rows there are
 Sample going_on(const char* name, Shape x, std::int64_t taps, std::int64_t states, const ConvolutionPlaces& at) {
   const Shape each{x[0]};
-  Sample sample = Sample("causal_conv1d", name)
-                      .in(x)
-                      .in({x[2], taps})
-                      .in({x[2]})
-                      .in({states, taps, x[2]})
-                      .dense()
-                      .values(each, at.rows)
-                      .as(i32)
-                      .constant()
-                      .dense()  // expanded, two sequences would have one state
-                      .values(each, at.positions)
-                      .as(i32)
-                      .constant()
-                      .dense();
+  Sample sample = Sample("causal_conv1d", name).in(x).in({x[2], taps}).in({x[2]}).in({states, taps, x[2]}).dense();
+  add_places(sample, each, at.rows, at.positions);
   const bool counted = !at.counts.empty();
   if (counted) sample.values(each, at.counts).as(i32).constant();
   return sample

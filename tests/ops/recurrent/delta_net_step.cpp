@@ -3,7 +3,7 @@
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/recurrent/internal/states.h>
 
-#include "conformance/samples.h"
+#include "places.h"
 
 namespace etna::conformance {
 namespace {
@@ -33,15 +33,8 @@ Sample step(const char* name, const StepSizes& s, const StepPlaces& at) {
                       .in({at.states, s.taps, channels})
                       .dense()
                       .in({at.states, s.heads, s.key, s.value})
-                      .dense()
-                      .values(each, at.rows)
-                      .as(i32)
-                      .constant()
-                      .dense()  // expanded, two sequences would have one state
-                      .values(each, at.positions)
-                      .as(i32)
-                      .constant()
                       .dense();
+  add_places(sample, each, at.rows, at.positions);
   const bool counted = !at.counts.empty();
   if (counted) sample.values(each, at.counts).as(i32).constant();
   return sample

@@ -3,7 +3,7 @@
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/recurrent/internal/states.h>
 
-#include "conformance/samples.h"
+#include "places.h"
 
 namespace etna::conformance {
 namespace {
@@ -67,18 +67,9 @@ struct HeadPlaces {
 
 Sample going_on(const char* name, const Heads& s, const HeadPlaces& at, bool is_delta) {
   const Shape each{s.batch};
-  Sample sample = inputs(name, s)
-                      .in({at.states, s.heads, s.key, s.value})
-                      .dense()
-                      .values(each, at.rows)
-                      .as(i32)
-                      .constant()
-                      .dense()  // expanded, two sequences would have one state
-                      .values(each, at.positions)
-                      .as(i32)
-                      .constant()
-                      .dense()
-                      .in({s.heads}, -2, -0.5);
+  Sample sample = inputs(name, s).in({at.states, s.heads, s.key, s.value}).dense();
+  add_places(sample, each, at.rows, at.positions);
+  sample.in({s.heads}, -2, -0.5);
   const bool counted = !at.counts.empty();
   if (counted) sample.values(each, at.counts).as(i32).constant();
   return sample
