@@ -27,6 +27,7 @@ class Norm : public nn::UnaryModule {
   Tensor weight, bias;
 };
 
+struct ImageChunk;
 class ConvolutionMixer;
 class DeltaMixer;
 class MambaMixer;
@@ -55,22 +56,6 @@ struct PromptImages {
   std::vector<ImageRows> images;
   std::vector<std::int64_t> places;  ///< of each, ascending: the token in whose place its first row stands
   bool both_ways = false;            ///< rows of an image see each other, also those behind them (Gemma 3)
-};
-
-/// What images make of a chunk of one sequence's prompt.
-struct ImageChunk {
-  Tensor is_token;             ///< [1, T, 1] bool; else a row of an image stands there
-  Tensor rows;                 ///< [1, T, width]: those rows
-  std::vector<Tensor> deep;    ///< [1, T, width] each: added to what the first blocks give
-  Tensor pair_positions = {};  ///< [T, R/2] f32: each pair's position for rope; undefined: those of the sequence
-  /// [S] i32, of all positions up to the chunk's last: the image that each is of, 0: none. Rows of one image see each
-  /// other. Undefined: rows see only those before them.
-  Tensor images = {};
-  mutable std::map<std::pair<std::int64_t, std::int64_t>, Tensor> sights = {};  ///< those that were asked for
-
-  /// Which of S positions each row sees, [T, S] bool: within the window, of its own image, too.
-  /// @param window, chunk as in LayerConfig
-  const Tensor& sight(std::int64_t window, std::int64_t chunk) const;
 };
 
 /// Where a decoder's layers keep keys and values, or a state, while it generates, the adapter of each sequence, and

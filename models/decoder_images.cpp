@@ -1,4 +1,5 @@
 #include <etna/models/decoder.h>
+#include <etna/models/internal/decoder_parts.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/attention/attention.h>
 

@@ -148,8 +148,8 @@ Generator::Slot* Generator::slot_of(Id sequence) {
 }
 
 const Generator::Ended& Generator::ended(Id sequence) const {
-  const auto found = ended_.find(sequence);
-  if (found != ended_.end()) return found->second;
+  const auto found = steps_->ended.find(sequence);
+  if (found != steps_->ended.end()) return found->second;
   if (sequence < 0 || sequence >= next_)
     throw IndexError(fmt::format("Generator: no sequence has id {}; {} have begun", sequence, next_));
   throw IndexError(fmt::format("Generator: sequence {} has ended and was forgotten", sequence));
@@ -170,7 +170,7 @@ std::int64_t Generator::reused(Id sequence) const {
   return slot != nullptr ? slot->reused : ended(sequence).reused;
 }
 
-void Generator::forget(Id sequence) { ended_.erase(sequence); }
+void Generator::forget(Id sequence) { steps_->ended.erase(sequence); }
 
 /// The block table grows by doubling, because each width needs another captured step, which reads the table it was
 /// captured with.
@@ -267,8 +267,8 @@ void Generator::finish(Slot& slot, StopReason reason, const std::string& error) 
   const auto index = static_cast<std::int64_t>(&slot - slots_.data());
   // First the host's part, so that a slot is free again even where the device fails.
   const Slot old = std::exchange(slot, Slot());
-  ended_[old.sequence] = {reason, old.reused, error, false};
-  if (std::ssize(ended_) > kMaxEnded) ended_.erase(ended_.begin());
+  steps_->ended[old.sequence] = {reason, old.reused, error, false};
+  if (std::ssize(steps_->ended) > kMaxEnded) steps_->ended.erase(steps_->ended.begin());
   // The model has not read the last token that the host has seen, or reads it in a queued step.
   std::vector<std::int32_t> cached(old.tokens);
   if (old.dropped > 0 || reason == StopReason::failed) cached.clear();
@@ -285,7 +285,7 @@ void Generator::fail(Slot& slot, const std::exception& error) {
   if (model_.split.is_split() && is_of_one_rank(error)) throw;
   const Id sequence = slot.sequence;
   finish(slot, StopReason::failed, error.what());
-  ended_.at(sequence).memory = dynamic_cast<const OutOfMemory*>(&error) != nullptr;
+  steps_->ended.at(sequence).memory = dynamic_cast<const OutOfMemory*>(&error) != nullptr;
 }
 
 void Generator::save_cache(const FilePath& path) const {

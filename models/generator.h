@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -196,13 +195,7 @@ class Generator {
   struct Slot;
   struct Steps;
   struct Drawn;
-  /// What is remembered of a sequence that has ended.
-  struct Ended {
-    StopReason reason = StopReason::none;
-    std::int64_t reused = 0;
-    std::string error;
-    bool memory = false;  ///< which it ran out of
-  };
+  struct Ended;
 
   Slot* slot_of(Id sequence);
   const Slot* slot_of(Id sequence) const { return const_cast<Generator*>(this)->slot_of(sequence); }
@@ -277,7 +270,6 @@ class Generator {
   Owned<Ranks> ranks_;  ///< null: all ranks are called, or there is one
   KvCache cache_;
   std::vector<Slot> slots_;
-  std::map<Id, Ended> ended_;
   Id next_ = 0;
   std::int64_t turn_ = 0;  ///< counts chunks, so that prompts take turns
   std::int64_t width_ = 0;

@@ -254,7 +254,7 @@ void Generator::follow() {
       // Rank 0 throws the same otherwise, which the next call tells.
       if (is_of_one_rank(error)) throw;
     }
-    ended_.clear();
+    steps_->ended.clear();
   }
   ranks_->open.clear();
   ranks_.reset();

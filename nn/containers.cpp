@@ -33,6 +33,10 @@ ParameterList& ParameterList::extend(const std::vector<Tensor>& tensors) {
   return *this;
 }
 
+std::size_t ParameterList::size() const { return items_.size(); }
+
+Tensor& ParameterList::operator[](std::size_t i) const { return *items_.at(i); }
+
 std::string ParameterList::extra_repr() const {
   std::vector<std::string> lines;
   for (std::size_t i = 0; i < items_.size(); ++i) lines.push_back(line_of(std::to_string(i), *items_[i]));
@@ -55,6 +59,8 @@ ParameterDict& ParameterDict::insert(const std::string& name, const Tensor& tens
   items_.emplace_back(name, std::move(item));
   return *this;
 }
+
+std::size_t ParameterDict::size() const { return items_.size(); }
 
 bool ParameterDict::contains(const std::string& name) const {
   for (const auto& item : items_) {

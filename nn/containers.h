@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include <etna/device/owned.h>
 #include <etna/nn/module.h>
 
 namespace etna::nn {
@@ -90,10 +91,7 @@ class Sequential : public UnaryModule {
     return *this;
   }
   /// Takes modules over.
-  Sequential& add(std::unique_ptr<UnaryModule> module) {
-    modules.push_back(std::move(module));
-    return *this;
-  }
+  Sequential& add(std::unique_ptr<UnaryModule> module);
   Tensor forward(const Tensor& x) const override;
 
   ModuleList<UnaryModule> modules;
@@ -141,7 +139,7 @@ class ModuleDict : public Module {
   M& operator[](const std::string& name) const { return at(name); }
   M& at(const std::string& name) const {
     if (M* found = find(name)) return *found;
-    throw Error("ModuleDict: there is no module named '" + name + "'");
+    throw Error(std::string("ModuleDict: there is no module named '").append(name).append("'"));
   }
   std::vector<std::string> keys() const {
     std::vector<std::string> names;
@@ -178,15 +176,15 @@ class ParameterList : public Module {
   explicit ParameterList(const std::vector<Tensor>& tensors);
   ParameterList& append(const Tensor& tensor);
   ParameterList& extend(const std::vector<Tensor>& tensors);
-  std::size_t size() const { return items_.size(); }
-  Tensor& operator[](std::size_t i) const { return *items_.at(i); }
+  std::size_t size() const;
+  Tensor& operator[](std::size_t i) const;
   std::string extra_repr() const override;
 
  protected:
   std::unique_ptr<Module> another() const override;
 
  private:
-  std::vector<std::unique_ptr<Tensor>> items_;
+  std::vector<Owned<Tensor>> items_;
 };
 
 /// Parameters by name, in the order in which they were added.
@@ -196,7 +194,7 @@ class ParameterDict : public Module {
   explicit ParameterDict(const std::vector<NamedTensor>& tensors);
   /// @throws Error if the name is taken
   ParameterDict& insert(const std::string& name, const Tensor& tensor);
-  std::size_t size() const { return items_.size(); }
+  std::size_t size() const;
   bool contains(const std::string& name) const;
   /// @throws Error if there is none
   Tensor& operator[](const std::string& name) const;
@@ -207,7 +205,7 @@ class ParameterDict : public Module {
   std::unique_ptr<Module> another() const override;
 
  private:
-  std::vector<std::pair<std::string, std::unique_ptr<Tensor>>> items_;
+  std::vector<std::pair<std::string, Owned<Tensor>>> items_;
 };
 
 }  // namespace etna::nn

@@ -10,6 +10,11 @@ Tensor Sequential::forward(const Tensor& x) const {
 
 Sequential::Sequential() { register_module("", modules); }
 
+Sequential& Sequential::add(std::unique_ptr<UnaryModule> module) {
+  modules.push_back(std::move(module));
+  return *this;
+}
+
 std::unique_ptr<Module> Sequential::another() const {
   auto copy = std::make_unique<Sequential>();
   for (const UnaryModule& module : modules) copy->add(clone_of(module));

@@ -85,7 +85,7 @@ class TransformerEncoder : public Module {
   Tensor operator()(const Tensor& src, const SequenceMasks& masks = {}) const;
 
   ModuleList<TransformerEncoderLayer> layers;
-  std::optional<LayerNorm> norm;
+  Owned<LayerNorm> norm;  ///< null: none
 
  protected:
   std::unique_ptr<Module> another() const override;
@@ -102,7 +102,7 @@ class TransformerDecoder : public Module {
                     const SequenceMasks& memory_masks = {}) const;
 
   ModuleList<TransformerDecoderLayer> layers;
-  std::optional<LayerNorm> norm;
+  Owned<LayerNorm> norm;  ///< null: none
 
  protected:
   std::unique_ptr<Module> another() const override;

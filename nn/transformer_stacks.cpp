@@ -13,7 +13,7 @@ TransformerEncoder::TransformerEncoder(std::int64_t d_model, std::int64_t nhead,
   register_module("layers", layers);
   for (std::int64_t i = 0; i < num_layers; ++i) layers.emplace_back(d_model, nhead, options);
   if (!with_norm) return;
-  norm.emplace(d_model, options.layer_norm_eps);
+  norm = std::make_unique<LayerNorm>(d_model, options.layer_norm_eps);
   register_module("norm", *norm);
 }
 
@@ -32,8 +32,7 @@ std::unique_ptr<Module> TransformerEncoder::another() const {
   if (layers.empty()) throw Error("clone: a TransformerEncoder without layers does not know its sizes");
   const TransformerEncoderLayer& first = layers[0];
   return std::make_unique<TransformerEncoder>(first.self_attn.embed_dim, first.self_attn.num_heads,
-                                              static_cast<std::int64_t>(layers.size()), first.options,
-                                              norm.has_value());
+                                              static_cast<std::int64_t>(layers.size()), first.options, norm != nullptr);
 }
 
 TransformerDecoder::TransformerDecoder(std::int64_t d_model, std::int64_t nhead, std::int64_t num_layers,
@@ -42,7 +41,7 @@ TransformerDecoder::TransformerDecoder(std::int64_t d_model, std::int64_t nhead,
   register_module("layers", layers);
   for (std::int64_t i = 0; i < num_layers; ++i) layers.emplace_back(d_model, nhead, options);
   if (!with_norm) return;
-  norm.emplace(d_model, options.layer_norm_eps);
+  norm = std::make_unique<LayerNorm>(d_model, options.layer_norm_eps);
   register_module("norm", *norm);
 }
 
@@ -64,8 +63,7 @@ std::unique_ptr<Module> TransformerDecoder::another() const {
   if (layers.empty()) throw Error("clone: a TransformerDecoder without layers does not know its sizes");
   const TransformerDecoderLayer& first = layers[0];
   return std::make_unique<TransformerDecoder>(first.self_attn.embed_dim, first.self_attn.num_heads,
-                                              static_cast<std::int64_t>(layers.size()), first.options,
-                                              norm.has_value());
+                                              static_cast<std::int64_t>(layers.size()), first.options, norm != nullptr);
 }
 
 Transformer::Transformer(std::int64_t d_model, std::int64_t nhead, std::int64_t num_encoder_layers,

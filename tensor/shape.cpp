@@ -12,12 +12,12 @@
 
 namespace etna {
 
-Dims::Dims(std::span<const std::int64_t> values) {
-  if (values.size() > kMaxRank) {
-    throw ShapeError(fmt::format("a tensor has at most {} dimensions, {} were given", kMaxRank, values.size()));
+Dims::Dims(const std::int64_t* values, std::size_t count) {
+  if (count > kMaxRank) {
+    throw ShapeError(fmt::format("a tensor has at most {} dimensions, {} were given", kMaxRank, count));
   }
-  std::copy(values.begin(), values.end(), values_.begin());
-  rank_ = static_cast<int>(values.size());
+  std::copy_n(values, count, values_);
+  rank_ = static_cast<int>(count);
 }
 
 Dims Dims::filled(int count, std::int64_t value) {

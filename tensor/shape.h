@@ -1,6 +1,6 @@
 #pragma once
 
-#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <iosfwd>
@@ -17,27 +17,30 @@ inline constexpr int kMaxRank = 8;
 class Dims {
  public:
   constexpr Dims() = default;
-  Dims(std::initializer_list<std::int64_t> values) : Dims(std::span(values.begin(), values.size())) {}
+  Dims(std::initializer_list<std::int64_t> values) : Dims(values.begin(), values.size()) {}
   /// One number: `zeros(5)`, `sum(x, 1)`.
   template <typename T>
   requires(std::is_integral_v<T> && !std::is_same_v<T, bool>) Dims(T value)
-      : Dims({static_cast<std::int64_t>(value)}) {}
-  Dims(const std::vector<std::int64_t>& values) : Dims(std::span(values)) {}
-  /// @throws ShapeError for more than kMaxRank values.
-  explicit Dims(std::span<const std::int64_t> values);
+      : values_{static_cast<std::int64_t>(value)}, rank_(1) {}
+  Dims(const std::vector<std::int64_t>& values) : Dims(values.data(), values.size()) {}
+  /// @throws ShapeError for more than kMaxRank values. A template, so that compilers do not ask at each copy of a Dims
+  /// whether it is a range.
+  template <typename T, std::size_t N>
+  requires(std::is_same_v<std::remove_const_t<T>, std::int64_t>) explicit Dims(std::span<T, N> values)
+      : Dims(values.data(), values.size()) {}
   static Dims filled(int count, std::int64_t value);
 
   int rank() const { return rank_; }
   std::size_t size() const { return static_cast<std::size_t>(rank_); }
   bool empty() const { return rank_ == 0; }
-  std::int64_t operator[](int i) const { return values_[static_cast<std::size_t>(i)]; }
-  std::int64_t& operator[](int i) { return values_[static_cast<std::size_t>(i)]; }
-  const std::int64_t* begin() const { return values_.data(); }
-  const std::int64_t* end() const { return values_.data() + rank_; }
-  std::int64_t* begin() { return values_.data(); }
-  std::int64_t* end() { return values_.data() + rank_; }
-  std::int64_t back() const { return values_[static_cast<std::size_t>(rank_ - 1)]; }
-  std::int64_t& back() { return values_[static_cast<std::size_t>(rank_ - 1)]; }
+  std::int64_t operator[](int i) const { return values_[i]; }
+  std::int64_t& operator[](int i) { return values_[i]; }
+  const std::int64_t* begin() const { return values_; }
+  const std::int64_t* end() const { return values_ + rank_; }
+  std::int64_t* begin() { return values_; }
+  std::int64_t* end() { return values_ + rank_; }
+  std::int64_t back() const { return values_[rank_ - 1]; }
+  std::int64_t& back() { return values_[rank_ - 1]; }
   void push_back(std::int64_t value);
   void insert(int at, std::int64_t value);
   void erase(int at);
@@ -51,7 +54,9 @@ class Dims {
   }
 
  private:
-  std::array<std::int64_t, kMaxRank> values_{};
+  Dims(const std::int64_t* values, std::size_t count);
+
+  std::int64_t values_[kMaxRank] = {};
   int rank_ = 0;
 };
 

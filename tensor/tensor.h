@@ -16,6 +16,7 @@
 #include <etna/device/device.h>
 #include <etna/device/error.h>
 #include <etna/device/memory.h>
+#include <etna/device/owned.h>
 #include <etna/tensor/dtype.h>
 #include <etna/tensor/shape.h>
 
@@ -373,7 +374,7 @@ struct TensorImpl {
   bool contiguous = true;
   bool requires_grad = false;
   bool ones = false;  ///< created by ones()
-  std::unique_ptr<AutogradMeta> autograd;
+  Owned<AutogradMeta> autograd;
   /// A view's place in autograd. Off the tape: made with grad mode off, or by a user's op. Gradients would not follow a
   /// write through it.
   enum class View : std::uint8_t { recorded, off_tape, of_graph_off_tape } view = View::recorded;

@@ -332,7 +332,7 @@ TextEvaluator::TextEvaluator(const OnStreams& model, const TextSplit& split, con
       model_(model(streams_.batch(), options.evaluator.device)),
       evaluator_(
           *model_.module, [this](const Tensor& x, const Tensor& y) { return measure(x, y); }, options.evaluator) {
-  if (options.cache) cache_.emplace(model_.dim, *options.cache, options.evaluator.device);
+  if (options.cache) cache_ = std::make_unique<nn::NeuralCache>(model_.dim, *options.cache, options.evaluator.device);
 }
 
 Tensor TextEvaluator::measure(const Tensor& x, const Tensor& y) {

@@ -137,7 +137,7 @@ class TextEvaluator {
 
   data::StreamBatches streams_;
   StreamModel model_;
-  std::optional<nn::NeuralCache> cache_;
+  Owned<nn::NeuralCache> cache_;
   Evaluator evaluator_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <queue>
+#include <unordered_map>
 #include <unordered_set>
 
 #include <fmt/format.h>
@@ -27,12 +28,21 @@ std::uint64_t bpe_tokenizer_key(std::int32_t left, std::int32_t right) {
 
 }  // namespace
 
+struct BpeTokenizer::Rank {
+  std::int32_t rank, id;
+};
+
+struct BpeTokenizer::Lookup {
+  std::unordered_map<std::uint64_t, Rank> ranks;
+  WordCache words;
+};
+
 BpeTokenizer::BpeTokenizer(std::vector<std::string> tokens, std::vector<Merge> merges,
                            std::vector<std::int32_t> special)
     : tokens_(std::move(tokens)),
       merges_(std::move(merges)),
       special_(std::move(special)),
-      words_(std::make_shared<WordCache>()) {
+      lookup_(std::make_shared<Lookup>()) {
   if (tokens_.size() > INT32_MAX) throw FormatError("bpe: more tokens than a 32-bit id can number");
   const auto count = static_cast<std::int32_t>(tokens_.size());
   std::vector<bool> is_special(tokens_.size(), false);
@@ -65,13 +75,14 @@ BpeTokenizer::BpeTokenizer(std::vector<std::string> tokens, std::vector<Merge> m
   }
   for (std::size_t b = 0; b < 256; ++b)
     if (bytes_[b] < 0) throw FormatError(fmt::format("bpe: byte 0x{:02X} has no token; all 256 bytes need one", b));
-  ranks_.reserve(merges_.size());
+  std::unordered_map<std::uint64_t, Rank>& ranks = lookup_->ranks;
+  ranks.reserve(merges_.size());
   for (std::size_t rank = 0; rank < merges_.size(); ++rank) {
     const auto& [left, right] = merges_[rank];
     const auto joined = ids.find(std::string(token(left)).append(token(right)));
     if (joined == ids.end())
       throw FormatError(fmt::format("bpe: the result of merge {} is not in the vocabulary", rank));
-    ranks_.insert_or_assign(bpe_tokenizer_key(left, right), Rank{static_cast<std::int32_t>(rank), joined->second});
+    ranks.insert_or_assign(bpe_tokenizer_key(left, right), Rank{static_cast<std::int32_t>(rank), joined->second});
   }
 }
 
@@ -99,8 +110,8 @@ std::uint64_t BpeTokenizer::hash() const {
 }
 
 const BpeTokenizer::Rank* BpeTokenizer::find(std::int32_t left, std::int32_t right) const {
-  const auto found = ranks_.find(bpe_tokenizer_key(left, right));
-  return found == ranks_.end() ? nullptr : &found->second;
+  const auto found = lookup_->ranks.find(bpe_tokenizer_key(left, right));
+  return found == lookup_->ranks.end() ? nullptr : &found->second;
 }
 
 std::int32_t BpeTokenizer::special_at(std::string_view text, std::size_t at) const {
@@ -125,7 +136,7 @@ std::vector<std::int32_t> BpeTokenizer::encode(std::string_view text, SpecialTok
   cpu::for_each_task(static_cast<std::int64_t>(chunks.size()), [&](std::int64_t task) {
     const std::string_view chunk = chunks[static_cast<std::size_t>(task)];
     Ids& ids = parts[static_cast<std::size_t>(task)];
-    WordCache::Reader words(*words_);
+    WordCache::Reader words(lookup_->words);
     ids.reserve(chunk.size() / 4 + 1);
     if (recognize)
       encode_part(chunk, words, ids);

@@ -3,20 +3,18 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include <etna/data/tokenizers/tokenizer.h>
 #include <etna/device/file_path.h>
+#include <etna/device/owned.h>
 
 namespace etna::data {
-
-class WordCache;
 
 /// How often each word occurs, as BpeTokenizer splits text into words. BpeTokenizer::train() learns from it, so that a
 /// text need not be in memory whole.
@@ -24,25 +22,18 @@ class WordCounts {
  public:
   /// @param except texts that are not counted and end a word: special tokens
   explicit WordCounts(std::vector<std::string> except = {});
+  ~WordCounts();
 
   /// Counts the words of a text on all cores. A larger text may be given in parts, each of which
   /// ends where a word ends and white space follows.
   void add(std::string_view text);
 
-  /// A hash that takes views, so that a lookup copies no word.
-  struct Hash {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view word) const { return std::hash<std::string_view>{}(word); }
-  };
-  using Counts = std::unordered_map<std::string, std::int64_t, Hash, std::equal_to<>>;
-  const Counts& counts() const { return counts_; }
-
  private:
-  using Views = std::unordered_map<std::string_view, std::int64_t>;
-  void count(std::string_view text, std::size_t first_except, Views& counts) const;
+  friend class BpeTokenizer;
+  struct Words;
 
   std::vector<std::string> except_;
-  Counts counts_;
+  Owned<Words> words_;
 };
 
 struct BpeOptions {
@@ -89,9 +80,7 @@ class BpeTokenizer : public Tokenizer {
   const std::vector<Merge>& merges() const { return merges_; }
 
  private:
-  struct Rank {
-    std::int32_t rank, id;
-  };
+  struct Rank;
   using Ids = std::vector<std::int32_t>;
 
   template <typename Words>
@@ -108,8 +97,8 @@ class BpeTokenizer : public Tokenizer {
   std::vector<std::int32_t> special_, longest_first_;  ///< ids of special tokens
   std::array<std::int32_t, 256> bytes_{};
   std::array<bool, 256> starts_special_{};
-  std::unordered_map<std::uint64_t, Rank> ranks_;
-  std::shared_ptr<WordCache> words_;
+  struct Lookup;
+  std::shared_ptr<Lookup> lookup_;
 };
 
 }  // namespace etna::data

@@ -1,16 +1,45 @@
+#include <etna/data/tokenizers/bpe_tokenizer.h>
+
 #include <algorithm>
+#include <functional>
 #include <limits>
+#include <unordered_map>
+#include <utility>
 
 #include <fmt/format.h>
 
-#include <etna/data/tokenizers/bpe_tokenizer.h>
+#include <etna/data/tokenizers/internal/splits/pre_tokenizer.h>
+#include <etna/data/tokenizers/internal/splits/text_chunks.h>
 #include <etna/data/tokenizers/internal/unicode/byte_characters.h>
 #include <etna/device/error.h>
+#include <etna/device/internal/cpu/parallel.h>
 
 namespace etna::data {
 namespace {
 
 using Pair = BpeTokenizer::Merge;
+
+using WordViews = std::unordered_map<std::string_view, std::int64_t>;
+
+/// A hash that takes views, so that a lookup copies no word.
+struct WordHash {
+  using is_transparent = void;
+  std::size_t operator()(std::string_view word) const { return std::hash<std::string_view>{}(word); }
+};
+
+/// Counts the words of a text, where each of `excepts` is no word, and ends one.
+void count_words(std::string_view text, std::span<const std::string> excepts, WordViews& counts) {
+  if (excepts.empty()) {
+    for_each_word(text, [&](std::string_view word) { ++counts[word]; });
+    return;
+  }
+  const std::string& except = excepts.front();
+  for (std::size_t at; (at = text.find(except)) != std::string_view::npos;) {
+    count_words(text.substr(0, at), excepts.subspan(1), counts);
+    text.remove_prefix(at + except.size());
+  }
+  count_words(text, excepts.subspan(1), counts);
+}
 
 struct PairHash {
   std::size_t operator()(const Pair& pair) const {
@@ -118,6 +147,37 @@ class Merger {
 
 }  // namespace
 
+struct WordCounts::Words {
+  std::unordered_map<std::string, std::int64_t, WordHash, std::equal_to<>> counts;
+};
+
+WordCounts::WordCounts(std::vector<std::string> except) : except_(std::move(except)), words_(new Words) {
+  std::erase(except_, std::string());
+}
+
+WordCounts::~WordCounts() = default;
+
+void WordCounts::add(std::string_view text) {
+  const std::vector<std::string_view> chunks = text_chunks(text, chunk_size(text.size()));
+  const auto tasks = static_cast<std::int64_t>(chunks.size());
+  const std::int64_t workers = std::min<std::int64_t>(tasks, cpu::workers());
+  std::vector<WordViews> each(static_cast<std::size_t>(workers));
+  cpu::for_each_task(workers, [&](std::int64_t worker) {
+    for (std::int64_t i = worker; i < tasks; i += workers)
+      count_words(chunks[static_cast<std::size_t>(i)], except_, each[static_cast<std::size_t>(worker)]);
+  });
+  auto& counts = words_->counts;
+  for (const WordViews& views : each) {
+    for (const auto& entry : views) {
+      const auto known = counts.find(entry.first);
+      if (known != counts.end())
+        known->second += entry.second;
+      else
+        counts.emplace(entry.first, entry.second);
+    }
+  }
+}
+
 BpeTokenizer BpeTokenizer::train(std::span<const std::string_view> texts, const BpeOptions& options) {
   WordCounts words;
   for (const std::string_view text : texts) words.add(text);
@@ -145,8 +205,8 @@ BpeTokenizer BpeTokenizer::train(const WordCounts& counted, const BpeOptions& op
   for (std::size_t i = special.size(); i < tokens.size(); ++i) known.emplace(tokens[i], static_cast<std::int32_t>(i));
 
   std::vector<Word> words;
-  words.reserve(counted.counts().size());
-  for (const auto& entry : counted.counts()) {
+  words.reserve(counted.words_->counts.size());
+  for (const auto& entry : counted.words_->counts) {
     Word word{{}, entry.second};
     word.ids.reserve(entry.first.size());
     for (const char c : entry.first) word.ids.push_back(ids[static_cast<unsigned char>(c)]);

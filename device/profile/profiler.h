@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include <etna/device/owned.h>
 #include <etna/device/profile/profile.h>
 
 /// Measures what host and GPUs do, on one time axis.
@@ -159,10 +160,12 @@ class StepProfiler {
   std::optional<Profile> take();
 
  private:
+  void end();
+
   Options options_;
   std::int64_t step_ = 0;
-  std::optional<Session> session_;
-  std::optional<Profile> profile_;
+  Owned<Session> session_;
+  Owned<Profile> profile_;
 };
 
 }  // namespace etna::profile

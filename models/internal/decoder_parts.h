@@ -1,6 +1,8 @@
 #pragma once
 
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <etna/models/decoder.h>
@@ -9,6 +11,22 @@
 
 /// Parts that few decoders have. Internal.
 namespace etna::models {
+
+/// What images make of a chunk of one sequence's prompt.
+struct ImageChunk {
+  Tensor is_token;             ///< [1, T, 1] bool; else a row of an image stands there
+  Tensor rows;                 ///< [1, T, width]: those rows
+  std::vector<Tensor> deep;    ///< [1, T, width] each: added to what the first blocks give
+  Tensor pair_positions = {};  ///< [T, R/2] f32: each pair's position for rope; undefined: those of the sequence
+  /// [S] i32, of all positions up to the chunk's last: the image that each is of, 0: none. Rows of one image see each
+  /// other. Undefined: rows see only those before them.
+  Tensor images = {};
+  mutable std::map<std::pair<std::int64_t, std::int64_t>, Tensor> sights = {};  ///< those that were asked for
+
+  /// Which of S positions each row sees, [T, S] bool: within the window, of its own image, too.
+  /// @param window, chunk as in LayerConfig
+  const Tensor& sight(std::int64_t window, std::int64_t chunk) const;
+};
 
 /// The inputs of all blocks by token: rows of a table, and what a projection makes of the embedded token.
 class LayerInputs : public nn::Module {

@@ -3,11 +3,13 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include <etna/models/generator.h>
 #include <etna/models/grammar/grammar.h>
+#include <etna/models/internal/decoder_parts.h>
 #include <etna/models/internal/mask_table.h>
 #include <etna/models/internal/state_cache.h>
 #include <etna/tensor/capture.h>
@@ -88,6 +90,14 @@ struct Generator::Slot {
   bool decoding() const { return taken() && !reading; }
 };
 
+/// What is remembered of a sequence that has ended.
+struct Generator::Ended {
+  StopReason reason = StopReason::none;
+  std::int64_t reused = 0;
+  std::string error;
+  bool memory = false;  ///< which it ran out of
+};
+
 struct Generator::Steps {
   /// Captured, or called as it is where collectives cannot be captured.
   struct Step {
@@ -118,6 +128,7 @@ struct Generator::Steps {
   std::unique_ptr<Step> take_up;  ///< null until a step had guesses
   /// By rows and tokens of each: what the blocks on the CPU gave.
   std::map<std::pair<std::int64_t, std::int64_t>, Tensor> from_host;
+  std::map<Id, Ended> ended;
 };
 
 }  // namespace etna::models
