@@ -7,7 +7,6 @@
 #include <etna/models/internal/decoder_parts.h>
 #include <etna/models/internal/model_split.h>
 #include <etna/models/internal/state_mixers.h>
-#include <etna/models/internal/text_masks.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/attention/attention.h>
@@ -149,7 +148,10 @@ Tensor DecoderAttention::tempered(const Tensor& query, const DecoderCache* cache
 
 /// Queries or keys of all heads side by side, where the norm cannot wait for the heads. @param rows [B, T, heads · D]
 Tensor DecoderAttention::normed(const Tensor& rows, const Owned<Norm>& norm) const {
-  return norm && config_.norms_all_heads ? (*norm)(rows) : rows;
+  if (!norm || !config_.norms_all_heads) return rows;
+  if (!config_.layer_norms_heads) return (*norm)(rows);
+  const Tensor heads = rows.reshape({rows.size(0), rows.size(1), -1, config_.head_size});
+  return layer_norm(heads, {}, {}, norm->eps).reshape(rows.shape()) * norm->weight;
 }
 
 /// The weights of a norm of each head of queries or keys, [D]; undefined: there is none, or one of all heads.
@@ -163,17 +165,6 @@ Tensor DecoderAttention::head_norm_weight(const Owned<Norm>& norm, Device device
 Tensor DecoderAttention::heads_of(const Tensor& rows, const Tensor& norm) const {
   const Tensor heads = rows.reshape({rows.size(0), rows.size(1), -1, config_.head_size});
   return (norm.defined() ? rms_norm(heads, norm, config_.norm_eps) : heads).transpose(1, 2);
-}
-
-/// Of a window in both directions; undefined where there is none, or texts are no longer.
-Tensor DecoderAttention::window_mask(std::int64_t steps, Device device, const DecoderCache* cache) const {
-  const std::int64_t side = layer_.window / 2;
-  if (!config_.bidirectional || layer_.window == 0 || steps <= side + 1) return {};
-  WindowMasks own;
-  Tensor& mask = (cache != nullptr && cache->windows != nullptr ? *cache->windows : own)[side];
-  if (!mask.defined())
-    mask = near_positions(cache == nullptr ? Tensor() : cache->documents, position_distances(device, steps), side);
-  return mask;
 }
 
 /// Of whole rows. @param x what they are computed from, [B, T, ...]
@@ -283,6 +274,8 @@ AttentionRows DecoderAttention::rows_of(const Tensor& x, const ProjectionMode& m
                        ? heads_of(given, constant_on(given.device(), unit_)).transpose(1, 2).reshape(given.shape())
                        : given;
   const Tensor k = normed(own, key_norm);
+  const double limit = config_.qkv_limit;
+  if (limit > 0) return {clamp(q, -limit, limit), clamp(k, -limit, limit), clamp(v, -limit, limit)};
   return {q, k, v};
 }
 
@@ -414,6 +407,8 @@ std::vector<NamedProjection> DecoderBlock::adapter_layers() {
     add(name + ".gate", layer.gate.get());
     add(name + ".up", &layer.up);
     add(name + ".down", &layer.down);
+    add(name + ".latent_down", layer.latent_down.get());
+    add(name + ".latent_up", layer.latent_up.get());
   };
   if (attention) add("attention.gate", attention->gate.get());
   if (delta) {

@@ -236,16 +236,17 @@ class DecoderFeedForward : public nn::Module {
   DecoderFeedForward(Weights& weights, const std::string& name, const DecoderConfig& config, std::int64_t columns,
                      const ExpertConfig* experts = nullptr, const ModelSplit& split = {}, double sparsity = 0);
   Tensor forward(const Tensor& x, const ProjectionMode& mode = {}) const;
-  /// What chosen experts make of rows. @param x [R, width] @return the same
+  /// What chosen experts make of rows. @param x [R, DecoderConfig::expert_width()] @return the same
   Tensor experts(const Tensor& x, const ChosenExperts& chosen, const ProjectionMode& mode) const;
 
   Owned<ExpertRouter> router;  ///< null where there are no experts
   Owned<Projection> gate;      ///< null where there is none
   Projection up, down;
   Owned<Norm> sub_norm;
-  Owned<Xielu> xielu;                ///< null where the activation has no parameters
-  Owned<DecoderFeedForward> shared;  ///< beside the experts, for all positions; null where there is none
-  Owned<Projection> shared_gate;     ///< to one score, by whose sigmoid the shared layer's result is multiplied
+  Owned<Xielu> xielu;                        ///< null where the activation has no parameters
+  Owned<DecoderFeedForward> shared;          ///< beside the experts, for all positions; null where there is none
+  Owned<Projection> shared_gate;             ///< to one score, by whose sigmoid the shared layer's result is multiplied
+  Owned<Projection> latent_down, latent_up;  ///< to experts' rows, and back; null where these are the block's
 
  private:
   Tensor forward_part(const Tensor& x, const ProjectionMode& mode) const;

@@ -32,7 +32,8 @@ std::int64_t attention_parameters(const DecoderConfig& c) {
   if (c.attention_gate) sum += c.width * c.query_rows();
   if (c.query_key_norm) sum += c.norms_all_heads ? c.query_rows() + c.kv_rows() : 2 * c.head_size;
   if (c.sub_norms) sum += c.query_rows();
-  if (c.query_bias) sum += c.query_rows() * (c.attention_gate ? 2 : 1) + 2 * c.kv_rows();
+  if (c.query_bias && latent.size > 0) sum += latent.query_size + latent.size + c.rope.size;
+  if (c.query_bias && latent.size == 0) sum += c.query_rows() * (c.attention_gate ? 2 : 1) + 2 * c.kv_rows();
   return sum + (c.output_bias ? c.width : 0);
 }
 
@@ -40,8 +41,8 @@ std::int64_t feed_forward_parameters(const DecoderConfig& c, bool has_experts) {
   const std::int64_t matrices = (c.gated ? 3 : 2) * c.width;
   const ExpertConfig& e = c.experts;
   if (has_experts)
-    return matrices * (e.count * e.feed_forward + e.shared) + (e.shared_gate ? c.width : 0) +
-           e.count * (c.width + (e.choice_bias ? 1 : 0));
+    return (c.gated ? 3 : 2) * c.expert_width() * e.count * e.feed_forward + matrices * e.shared +
+           2 * c.width * e.latent + (e.shared_gate ? c.width : 0) + e.count * (c.width + (e.choice_bias ? 1 : 0));
   const std::int64_t biases = c.ffn_bias ? (c.gated ? 2 : 1) * c.feed_forward + c.width : 0;
   return matrices * c.feed_forward + biases + (c.sub_norms ? c.feed_forward : 0) + (c.xielu ? 2 : 0);
 }
@@ -262,6 +263,7 @@ void DecoderConfig::check() const {
           Range{"the number of chosen experts", e.chosen, 1, std::min<std::int64_t>(e.count, 64)},
           Range{"the width of an expert", e.feed_forward, 1, std::int64_t{1} << 22},
           Range{"the width of the shared expert", e.shared, 0, std::int64_t{1} << 22},
+          Range{"the size of rows of experts", e.latent, 0, std::int64_t{1} << 22},
           Range{"the number of groups of experts", e.groups, 1, e.count},
           Range{"the number of chosen groups", e.chosen_groups, 1, e.groups}}) {
       if (value < least || value > most)
@@ -279,6 +281,8 @@ void DecoderConfig::check() const {
       refuse(fmt::format("sparsemixer chooses two experts of all, not {} in {} groups", e.chosen, e.groups));
     if (sub_norms || (ffn_bias && !e.bias) || xielu)
       refuse("experts are feed-forward layers without norms, and with biases of all or none");
+    if (e.latent > 0 && (e.beside_dense || e.bias))
+      refuse("experts with rows of their own size are beside no other layer, and have no biases");
   }
   if (latent.size != 0) {
     if (latent.size < 0 || latent.size > 1 << 20 || latent.query_size < 0 || latent.query_size > 1 << 20 ||
@@ -287,8 +291,8 @@ void DecoderConfig::check() const {
           fmt::format("latent attention with rows of {} and {} elements and values of {}; wanted at most 2^20, and "
                       "from 1 to {}",
                       latent.size, latent.query_size, latent.value_size, head_size));
-    if (kv_heads != heads || query_key_norm || query_bias || packed_qkv || sub_norms || rope.size >= head_size)
-      refuse("latent attention has as many heads of keys as of queries, and neither norms of heads nor biases");
+    if (kv_heads != heads || query_key_norm || packed_qkv || sub_norms || rope.size >= head_size)
+      refuse("latent attention has as many heads of keys as of queries, and no norms of heads");
   }
   if (attention_gate && (latent.size > 0 || packed_qkv || sub_norms))
     refuse("attention with a gate has projections of its own for queries, keys and values");

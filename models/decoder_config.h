@@ -123,6 +123,9 @@ struct ExpertConfig {
   std::int64_t chosen = 0;        ///< experts of a position
   std::int64_t feed_forward = 0;  ///< width between the matrices of an expert
   std::int64_t shared = 0;        ///< the same of a layer beside them that all positions pass; 0: there is none
+  /// Elements of the rows that experts read and give, to and from which a projection leads (Nemotron 3 Super, 2026);
+  /// 0: those of the residual stream.
+  std::int64_t latent = 0;
   RouterKind router = RouterKind::softmax;
   bool choice_bias = false;                    ///< added to scores for the choice, not to their factors
   bool groups_by_best = false;                 ///< groups are compared by the best expert, else by the best two
@@ -179,16 +182,19 @@ struct DecoderConfig {
   double norm_eps = 1e-5;
   bool query_key_norm = false;   ///< RMS norms of each head of queries and keys (Qwen 3, Gemma 3)
   bool norms_all_heads = false;  ///< these norms are of all heads together (OLMo 2)
-  bool pre_norms = true;         ///< in front of attention and feed-forward
-  bool post_norms = false;       ///< behind attention and feed-forward (Gemma 2 and 3)
-  bool sub_norms = false;        ///< in front of the output and down projections (BitNet)
-  bool parallel = false;         ///< attention and feed-forward read the block's input (Phi-2)
-  bool parallel_norms = false;   ///< ... each through a norm of its own (GPT-NeoX); else through the same
+  /// With norms_all_heads: instead they are layer norms of each head, which has weights of its own (StableLM 2 12B).
+  bool layer_norms_heads = false;
+  double qkv_limit = 0;     ///< above 0: queries, keys and values lie between it and -it, behind their norms (OLMoE)
+  bool pre_norms = true;    ///< in front of attention and feed-forward
+  bool post_norms = false;  ///< behind attention and feed-forward (Gemma 2 and 3)
+  bool sub_norms = false;   ///< in front of the output and down projections (BitNet)
+  bool parallel = false;    ///< attention and feed-forward read the block's input (Phi-2)
+  bool parallel_norms = false;  ///< ... each through a norm of its own (GPT-NeoX); else through the same
 
   bool gated = true;                         ///< down(act(gate(x)) ⊙ up(x)), else down(act(up(x)))
   Activation activation = Activation::silu;  ///< of the feed-forward layer
   bool xielu = false;                        ///< xIELU instead, whose parameters are weights (Apertus); not gated
-  bool query_bias = false;                   ///< of queries, keys and values
+  bool query_bias = false;                   ///< of queries, keys and values; latent: of their short rows
   bool packed_qkv = false;                   ///< these are one projection (GPT-2); with learned positions only
   bool output_bias = false;                  ///< of attention's output
   bool ffn_bias = false;
@@ -247,6 +253,8 @@ struct DecoderConfig {
   bool has_window(std::int64_t index) const { return layer(index).window > 0; }
   std::int64_t query_rows() const { return heads * head_size; }
   std::int64_t kv_rows() const { return kv_heads * head_size; }
+  /// Elements of the rows that experts read and give.
+  std::int64_t expert_width() const { return experts.latent > 0 ? experts.latent : width; }
   /// Of attention's result.
   std::int64_t value_rows() const { return heads * (latent.size > 0 ? latent.value_size : head_size); }
   /// Whether some layer has attention, or keeps a state.

@@ -148,6 +148,7 @@ void read_gguf_experts(const GgufFields& read, const io::GgufFile& file, Decoder
   e.normalized = read.boolean("expert_weights_norm", e.normalized || gating == 3);
   e.scale = read.number("expert_weights_scale", 1);
   if (e.scale == 0) e.scale = 1;
+  e.latent = read.integer("moe_latent_size", 0);
   e.groups = read.integer("expert_group_count", 1);
   e.chosen_groups = read.integer("expert_group_used_count", e.groups);
   std::vector<bool> has;
@@ -272,6 +273,7 @@ DecoderConfig decoder_config_gguf_read_config(const io::GgufFile& file) {
   c.ffn_bias = in_some_layer("ffn_down.bias");
   c.head_bias = has("output.bias");
   c.query_key_norm = in_some_layer("attn_q_norm.weight");
+  if (architecture.says_head_norms) c.norms_all_heads = c.layer_norms_heads = c.query_key_norm;
   c.ternary_scales = has("blk.0.attn_q.scale");
   // Gemma 2 and 3 with 27 billion weights scale by what a head has of the width. Their files do not say so.
   if (architecture.wide_scores_at_layers == c.layers && c.attention_scale == 0 && c.heads > 0)

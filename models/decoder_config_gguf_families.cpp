@@ -144,6 +144,7 @@ void set_gguf_latent(io::GgufWriter& to, const DecoderConfig& c) {
 }
 
 const char* latent_differs(const DecoderConfig& c) {
+  if (c.query_bias || c.output_bias) return "set of biases";
   const bool yarn = c.rope.scaling == RopeScaling::yarn && c.rope.factor > 1;
   if (c.attention_scale > 0 ? !yarn : yarn) return "factor of scores";
   if (yarn && std::abs(c.rope_magnitude() - 1) > 1e-6) return "factor of rotated elements";

@@ -134,8 +134,8 @@ const char* key_of(const Architecture& architecture, const char* name) {
 
 void decoder_config_json_read_rope(const Json& json, const Architecture& a, DecoderConfig& c) {
   RopeConfig& rope = c.rope;
-  // Hugging Face has no such field: its files of a family are all of one kind.
-  rope.interleaved = read(json, "rope_interleaved", a.neighbours_in_hugging_face);
+  // Hugging Face has no such field but that of DeepSeek-V3: its files of a family are all of one kind.
+  rope.interleaved = read(json, a.latent ? "rope_interleave" : "rope_interleaved", a.neighbours_in_hugging_face);
   rope.base = read(json, key_of(a, "rope_theta"), rope.base);
   c.window_rope_base = read(json, "rope_local_base_freq", c.window_rope_base);
   double part = read(json, key_of(a, "partial_rotary_factor"), a.rotary_part);
@@ -185,9 +185,10 @@ void read_window(const Json& json, DecoderConfig& c) {
   if (asked_for && c.window > 0 && types == nullptr) {
     // Qwen's window is that of the layers from this one on.
     const std::int64_t first = read<std::int64_t>(json, "max_window_layers", 28);
+    std::vector<bool> windowed;
+    for (std::int64_t i = 0; i < std::min(c.layers, kMostLayers); ++i) windowed.push_back(i >= first);
+    if (first > 0) set_windows(c, windowed);
     if (first >= c.layers) c.window = 0;
-    if (first > 0 && first < c.layers)
-      throw FormatError(fmt::format("a window from layer {} on ('max_window_layers') does not run here", first));
   }
   if (types == nullptr) {
     c.window_every = read<std::int64_t>(json, "sliding_window_pattern", c.window_every);
@@ -232,7 +233,6 @@ void read_latent(const Json& json, DecoderConfig& c) {
   c.head_size = turned + still;
   c.kv_heads = c.heads;
   c.rope.size = turned;
-  if (read(json, "attention_bias", false)) throw FormatError("biases of latent attention do not run here");
 }
 
 /// Biases of attention's projections.
@@ -380,8 +380,7 @@ DecoderConfig decoder_config_json_read_config(const Json& whole) {
   read_attention_bias(json, a, c);
   c.ffn_bias = read(json, "mlp_bias", c.ffn_bias);
   c.head_bias = read(json, "lm_head_bias", c.head_bias);
-  if (field(json, "clip_qkv") != nullptr)
-    throw FormatError("limits of queries, keys and values ('clip_qkv') do not run here");
+  c.qkv_limit = read(json, "clip_qkv", 0.0);
   c.query_key_norm = read(json, "use_qk_norm", c.query_key_norm);
   if (a.says_parallel) c.parallel = read(json, "use_parallel_residual", c.parallel);
   if (!a.states.there() && !read(json, "use_bias", true)) c.query_bias = c.output_bias = c.ffn_bias = false;
@@ -391,8 +390,10 @@ DecoderConfig decoder_config_json_read_config(const Json& whole) {
     c.xielu = activation == "xielu";
     if (!c.xielu) c.activation = read_activation(activation);
   }
-  if (read(json, "qk_layernorm", false))
-    throw FormatError("layer norms of queries and keys ('qk_layernorm') do not run here");
+  const bool head_norms = read(json, "qk_layernorm", false);
+  if (head_norms && !a.says_head_norms)
+    throw FormatError("layer norms that heads of queries and keys share ('qk_layernorm') do not run here");
+  if (head_norms) c.query_key_norm = c.norms_all_heads = c.layer_norms_heads = true;
   if (!read(json, "scale_attn_weights", true))
     throw FormatError("scores that are not scaled ('scale_attn_weights' is false) do not run here");
   if (read(json, "scale_attn_by_inverse_layer_idx", false))
@@ -470,7 +471,7 @@ std::string config_json(const DecoderConfig& c) {
     throw Error("config_json: a config.json has no word for divisors of rope's frequencies and yarn's extrapolation");
   if (!c.each_layer.empty() || c.residual_scale != 1 || c.embedding_scale != 1 || c.logit_scale != 1 ||
       c.temperature.scale > 0 || c.attention_gate || !c.pre_norms || c.post_norms || c.query_key_norm || c.parallel ||
-      c.xielu)
+      c.xielu || c.qkv_limit > 0)
     throw Error("config_json: a config.json of llama has no word for other norms, factors and layers that differ");
   if (c.output_bias != c.query_bias || c.head_bias || c.window_every != 1)
     throw Error("config_json: a config.json of llama has no word for biases or windows of some layers only");

@@ -192,8 +192,6 @@ void read_states(const Json& json, const StateRules& rules, DecoderConfig& c) {
     s.least_step = limits[0];
     s.largest_step = std::min(limits[1], 1e30);
   }
-  if (field(json, "moe_latent_size") != nullptr)
-    throw FormatError("experts behind a latent projection ('moe_latent_size') do not run here");
   if (rules.least_step) s.least_step = std::max(s.least_step, read(json, "time_step_min", 0.001));
   read_state_factors(json, c);
   read_layers(json, rules, c);

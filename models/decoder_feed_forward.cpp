@@ -15,6 +15,10 @@ constexpr double kNoScore = -1e30;
 constexpr double kNotANumber = std::numeric_limits<double>::quiet_NaN();
 
 std::int64_t count_of(const ExpertConfig* experts) { return experts == nullptr ? 1 : experts->count; }
+/// Of what the layer reads and gives.
+std::int64_t row_size(const DecoderConfig& config, const ExpertConfig* experts) {
+  return experts == nullptr ? config.width : config.expert_width();
+}
 bool has_bias(const DecoderConfig& config, const ExpertConfig* experts) {
   return experts == nullptr ? config.ffn_bias : experts->bias;
 }
@@ -90,12 +94,12 @@ DecoderFeedForward::DecoderFeedForward(Weights& weights, const std::string& name
     : router(experts == nullptr ? nullptr
                                 : std::make_unique<ExpertRouter>(weights, name + ".router", config.width, *experts)),
       gate(config.gated
-               ? std::make_unique<Projection>(weights, name + ".gate", config.width, columns * count_of(experts),
-                                              has_bias(config, experts), count_of(experts))
+               ? std::make_unique<Projection>(weights, name + ".gate", row_size(config, experts),
+                                              columns * count_of(experts), has_bias(config, experts), count_of(experts))
                : nullptr),
-      up(weights, name + ".up", config.width, columns * count_of(experts), has_bias(config, experts),
+      up(weights, name + ".up", row_size(config, experts), columns * count_of(experts), has_bias(config, experts),
          count_of(experts)),
-      down(weights, name + ".down", columns, config.width * count_of(experts), has_bias(config, experts),
+      down(weights, name + ".down", columns, row_size(config, experts) * count_of(experts), has_bias(config, experts),
            count_of(experts)),
       sub_norm(config.sub_norms
                    ? std::make_unique<Norm>(weights, name + ".sub_norm", NormKind::rms, columns, config.norm_eps)
@@ -107,6 +111,13 @@ DecoderFeedForward::DecoderFeedForward(Weights& weights, const std::string& name
       shared_gate(shared && experts->shared_gate
                       ? std::make_unique<Projection>(weights, name + ".shared_gate", config.width, 1, false)
                       : nullptr),
+      latent_down(experts != nullptr && experts->latent > 0
+                      ? std::make_unique<Projection>(weights, name + ".latent_down", config.width, experts->latent,
+                                                     config.ffn_bias)
+                      : nullptr),
+      latent_up(latent_down ? std::make_unique<Projection>(weights, name + ".latent_up", experts->latent, config.width,
+                                                           config.ffn_bias)
+                            : nullptr),
       activation_(config.activation),
       gate_scale_(config.gate_scale),
       down_scale_(config.down_scale),
@@ -121,13 +132,17 @@ DecoderFeedForward::DecoderFeedForward(Weights& weights, const std::string& name
   if (xielu) register_module("activation", *xielu);
   if (shared) register_module("shared", *shared);
   if (shared_gate) register_module("shared_gate", *shared_gate);
+  if (latent_down) register_module("latent_down", *latent_down);
+  if (latent_up) register_module("latent_up", *latent_up);
   if (gate && !router) concat_weights({gate.get(), &up});
 }
 
 Tensor DecoderFeedForward::forward(const Tensor& x, const ProjectionMode& mode) const {
   if (!router) return sum_of_parts(forward_part(x, mode), split_);
   const Tensor rows = x.reshape({-1, x.size(-1)});
-  const Tensor y = experts(rows, router->choose(rows, mode), mode).reshape(x.shape());
+  const ChosenExperts chosen = router->choose(rows, mode);
+  const Tensor own = experts(latent_down ? (*latent_down)(rows, mode) : rows, chosen, mode);
+  const Tensor y = (latent_up ? (*latent_up)(own, mode) : own).reshape(x.shape());
   if (!shared) return y;
   const Tensor beside = shared->forward(x, mode);
   return y + (shared_gate ? beside * sigmoid((*shared_gate)(x, mode)) : beside);

@@ -69,7 +69,7 @@ class ExpertReader {
       const std::size_t end = name.rfind(is_gate_up(name) ? kGateUp : kDown);
       const auto stored = find_(name.substr(0, end) + std::string(gate_up ? kGateUp : kDown));
       if (!stored || stored->shape.rank() != 3 || stored->shape[1] == stored->shape[2]) continue;
-      return stored->shape[2] == (gate_up ? config_.width : config_.experts.feed_forward);
+      return stored->shape[2] == (gate_up ? config_.expert_width() : config_.experts.feed_forward);
     }
     return false;
   }

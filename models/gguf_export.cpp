@@ -61,7 +61,8 @@ void check_design(const DecoderConfig& c, const DecoderConfig& standard) {
         {"feed-forward layer", c.gated == standard.gated},
         {"set of norms", c.norm == standard.norm && c.norm_bias == standard.norm_bias &&
                              c.pre_norms == standard.pre_norms && c.post_norms == standard.post_norms &&
-                             c.sub_norms == standard.sub_norms && c.norms_all_heads == standard.norms_all_heads},
+                             c.sub_norms == standard.sub_norms &&
+                             (architecture.says_head_norms || c.norms_all_heads == standard.norms_all_heads)},
         {"order of layers", architecture.says_parallel || c.parallel == standard.parallel},
         {"set of rotated layers", !rotary || c.has_state() || rotates_alike(c, standard)},
         {"kind of positions", c.positions == standard.positions},
@@ -73,7 +74,7 @@ void check_design(const DecoderConfig& c, const DecoderConfig& standard) {
          architecture.factors == GgufFactors::all || c.embedding_scale == standard.embedding_scale},
         {"factor of the residual stream", architecture.factors == GgufFactors::all || c.residual_scale == 1},
         {"factor of logits", architecture.factors != GgufFactors::none || c.logit_scale == 1},
-        {"kind of attention", !architecture.only_hugging_face && c.sinks == standard.sinks &&
+        {"kind of attention", !architecture.only_hugging_face && c.qkv_limit == 0 && c.sinks == standard.sinks &&
                                   c.attention_gate == standard.attention_gate && c.value_norm == standard.value_norm},
         {"kind of experts", c.experts.limit == standard.experts.limit && c.experts.bias == standard.experts.bias &&
                                 c.experts.scales_input == standard.experts.scales_input &&
@@ -190,6 +191,7 @@ void set_config(io::GgufWriter& to, const DecoderConfig& c, const DecoderConfig&
     whole("expert_gating_func", e.router == RouterKind::sigmoid ? 2 : 1);
     to.set(key("expert_weights_norm"), e.normalized);
     real("expert_weights_scale", e.scale);
+    if (e.latent > 0) whole("moe_latent_size", e.latent);
     if (e.groups > 1) {
       whole("expert_group_count", e.groups);
       whole("expert_group_used_count", e.chosen_groups);

@@ -157,7 +157,12 @@ void GgufTensors::attention(const std::string& name, std::int64_t index, const D
   for (const auto& [part, n] : {std::pair<const char*, const Norm*>{"query_norm", a.query_norm.get()},
                                 {"key_norm", a.key_norm.get()},
                                 {"sub_norm", a.sub_norm.get()}})
-    if (n != nullptr) norm(name + "attention." + part, *n);
+    if (n != nullptr && !own.layer_norms_heads) norm(name + "attention." + part, *n);
+  // Those of a head each are in one tensor.
+  for (const auto& [part, n] :
+       {std::pair<const char*, const Norm*>{"query_norm", a.query_norm.get()}, {"key_norm", a.key_norm.get()}})
+    if (n != nullptr && own.layer_norms_heads)
+      plain(file_name(name + "attention." + part, ".weight"), n->weight.detach().reshape({-1, own.head_size}));
   if (architecture_.keys_in_all_layers && own.layer(index).shares >= 0) unused_keys(name, index);
 }
 
@@ -263,6 +268,8 @@ void GgufTensors::experts(const std::string& name, const DecoderFeedForward& ffn
     matrix(name + part, {layer}, {.experts = count});
     if (layer->bias.defined()) plain(file_name(name + part, ".bias"), layer->bias.reshape({count, layer->out / count}));
   }
+  if (ffn.latent_down) matrix(name + "ffn.latent_down", {ffn.latent_down.get()});
+  if (ffn.latent_up) matrix(name + "ffn.latent_up", {ffn.latent_up.get()});
   if (!ffn.shared) return;
   for (const auto& [part, layer] : {std::pair<const char*, const Projection*>{"gate", ffn.shared->gate.get()},
                                     {"up", &ffn.shared->up},

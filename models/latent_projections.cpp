@@ -9,13 +9,13 @@ namespace etna::models {
 LatentProjections::LatentProjections(Weights& weights, const std::string& name, const DecoderConfig& config)
     : query_down(config.latent.query_size > 0
                      ? std::make_unique<Projection>(weights, name + ".query_down", config.width,
-                                                    config.latent.query_size, false)
+                                                    config.latent.query_size, config.query_bias)
                      : nullptr),
       query_norm(config.latent.query_size > 0 ? std::make_unique<Norm>(weights, name + ".query_norm", NormKind::rms,
                                                                        config.latent.query_size, config.norm_eps)
                                               : nullptr),
       query(weights, name + ".query", query_down ? config.latent.query_size : config.width, config.query_rows(), false),
-      down(weights, name + ".down", config.width, config.latent.size + config.rope.size, false),
+      down(weights, name + ".down", config.width, config.latent.size + config.rope.size, config.query_bias),
       norm(weights, name + ".norm", NormKind::rms, config.latent.size, config.norm_eps),
       up(weights, name + ".up", config.latent.size,
          config.heads * (config.head_size - config.rope.size + config.latent.value_size), false),

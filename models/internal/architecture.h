@@ -92,7 +92,7 @@ struct StateRules {
 
 /// Rows of a part within a tensor of another name.
 struct PackedRows {
-  std::string_view name;  ///< of the tensor, without its kind
+  std::string name;  ///< of the tensor, without its kind
   std::int64_t begin = 0, rows = 0, all = 0;
 };
 
@@ -170,6 +170,7 @@ struct Architecture {
   GgufFactors factors = GgufFactors::none;
   bool scales_queries = false;     ///< by their position (QueryTemperature)
   bool says_parallel = false;      ///< 'use_parallel_residual': whether blocks are parallel
+  bool says_head_norms = false;    ///< 'qk_layernorm': DecoderConfig::layer_norms_heads
   bool plain_window_rope = false;  ///< rope of layers with a window is not scaled, and has the base of the others
 
   ExpertRules experts = {};

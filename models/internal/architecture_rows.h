@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include <etna/models/internal/architecture.h>
 #include <etna/models/internal/architecture_names.h>
 
@@ -149,6 +151,15 @@ inline std::vector<PackedRows> stacked_streams(const DecoderConfig& c, std::stri
     return {{theirs, index * c.width, c.width, (c.streams.count - 1) * c.width}};
   }
   return {};
+}
+/// Norms of heads that are a tensor each.
+inline std::vector<PackedRows> norms_of_heads(const DecoderConfig& c, std::string_view part) {
+  const bool query = part == "attention.query_norm";
+  if (!c.layer_norms_heads || (!query && part != "attention.key_norm")) return {};
+  std::vector<PackedRows> rows;
+  for (std::int64_t head = 0; head < (query ? c.heads : c.kv_heads); ++head)
+    rows.push_back({fmt::format("self_attn.{}_layernorm.norms.{}", query ? 'q' : 'k', head), 0, c.head_size, 0});
+  return rows;
 }
 constexpr Architecture gemma3n_row() {
   Architecture row = gemma_with_inputs_row("gemma3n", "gemma3n_text", gemma3n, read_gemma3n);

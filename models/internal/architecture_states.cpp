@@ -28,7 +28,7 @@ std::vector<PackedRows> gated_queries_of(const DecoderConfig& c, std::string_vie
   std::vector<PackedRows> rows;
   if (!gate && part != "attention.query") return rows;
   for (std::int64_t head = 0; head < c.heads; ++head)
-    rows.push_back({name, (2 * head + (gate ? 1 : 0)) * c.head_size, c.head_size, 2 * c.query_rows()});
+    rows.push_back({std::string(name), (2 * head + (gate ? 1 : 0)) * c.head_size, c.head_size, 2 * c.query_rows()});
   return rows;
 }
 std::vector<PackedRows> gated_queries(const DecoderConfig& c, std::string_view part) {
@@ -47,7 +47,7 @@ std::vector<PackedRows> grouped_heads_of(const DecoderConfig& c, std::string_vie
   const std::int64_t shared = s.heads / s.key_heads, values = shared * s.value_size, group = 2 * (s.key_size + values);
   const auto add = [&](std::string_view name, std::int64_t begin, std::int64_t count, std::int64_t of_group) {
     for (std::int64_t g = 0; g < s.key_heads; ++g)
-      rows.push_back({name, g * of_group + begin, count, s.key_heads * of_group});
+      rows.push_back({std::string(name), g * of_group + begin, count, s.key_heads * of_group});
   };
   if (part == "delta.qkv") {
     add(wide, 0, s.key_size, group);

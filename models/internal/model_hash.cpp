@@ -31,6 +31,9 @@ std::string design(const DecoderConfig& c) {
                       c.value_norm, c.plain_query_key_norm, c.block_scales, c.laurel_rank);
   text += fmt::format(" {} {} {} {} {} {}", c.layer_inputs.size, c.layer_inputs.vocabulary, c.streams.count,
                       c.streams.active, c.streams.scales_active, c.streams.coefficient_limit);
+  // Designs without these keep the hash that they had.
+  if (e.latent > 0 || c.layer_norms_heads || c.qkv_limit > 0)
+    text += fmt::format(" {} {} {}", e.latent, c.layer_norms_heads, c.qkv_limit);
   for (std::int64_t i = 0; i < c.layers; ++i) {
     const LayerConfig layer = c.layer(i);
     text += fmt::format(" {} {} {} {} {} {} {} {}", layer.window, layer.rotary, layer.temperature, layer.experts,

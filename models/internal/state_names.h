@@ -88,6 +88,8 @@ inline constexpr std::pair<std::string_view, std::string_view> kNemotronHNames[]
     {"ffn.router.choice_bias", "mixer.gate.e_score_correction_bias"},
     {"ffn.experts.up", "mixer.experts.{}.up_proj"},
     {"ffn.experts.down", "mixer.experts.{}.down_proj"},
+    {"ffn.latent_down", "mixer.fc1_latent_proj"},
+    {"ffn.latent_up", "mixer.fc2_latent_proj"},
     {"ffn.shared.up", "mixer.shared_experts.up_proj"},
     {"ffn.shared.down", "mixer.shared_experts.down_proj"}};
 
@@ -120,7 +122,8 @@ inline constexpr std::pair<std::string_view, std::string_view> kFalconH1Gguf[] =
 inline constexpr std::pair<std::string_view, std::string_view> kNemotronHGguf[] = {
     {"mamba.input", "ssm_in"},          {"mamba.kernel", "ssm_conv1d"}, {"mamba.log_decay", "ssm_a"},
     {"mamba.step_bias", "ssm_dt.bias"}, {"mamba.skip", "ssm_d"},        {"mamba.norm", "ssm_norm"},
-    {"mamba.output", "ssm_out"},        {"ffn_norm", "attn_norm"}};
+    {"mamba.output", "ssm_out"},        {"ffn_norm", "attn_norm"},      {"ffn.latent_down", "ffn_latent_down"},
+    {"ffn.latent_up", "ffn_latent_up"}};
 
 inline constexpr std::pair<std::string_view, std::string_view> kLfm2Gguf[] = {
     {"norm", "token_embd_norm"},

@@ -92,7 +92,7 @@ StoredPlaces packed_gguf_places(const DecoderConfig& config, const Parts& parts,
   if (a.packed_gguf == nullptr || (!parts.part.starts_with("attention.") && has(plain))) return places;
   const std::string block = parts.block.empty() ? "" : fmt::format("blk.{}.", parts.block);
   for (const PackedRows& rows : a.packed_gguf(config, parts.part))
-    places.push_back({block + std::string(rows.name) + parts.kind, rows.begin, false, rows.all, rows.rows});
+    places.push_back({block + rows.name + parts.kind, rows.begin, false, rows.all, rows.rows});
   return places;
 }
 
@@ -206,7 +206,7 @@ StoredWeights::Locate gguf_places(const DecoderConfig& config, const HasTensor& 
     if (part != parts.part && parts.kind == ".weight" && !has(plain.name)) {
       // Gate and up projections of all experts in one tensor.
       const std::string both = fmt::format("blk.{}.ffn_gate_up_exps.weight", parts.block);
-      if (!part.ends_with("down") && has(both)) return expert_places(config.experts, part, both, config.width);
+      if (!part.ends_with("down") && has(both)) return expert_places(config.experts, part, both, config.expert_width());
     }
     if (parts.part.starts_with("ffn.shared.") || part != parts.part) return {plain};
     if (has(plain.name)) {
@@ -288,14 +288,14 @@ StoredWeights::Locate hugging_face_places(const DecoderConfig& config, const std
     if (a.packed_rows != nullptr) {
       StoredPlaces places;
       for (const PackedRows& rows : a.packed_rows(config, with_experts(config, parts)))
-        places.push_back({block + std::string(rows.name) + parts.kind, rows.begin, false, rows.all, rows.rows});
+        places.push_back({block + rows.name + parts.kind, rows.begin, false, rows.all, rows.rows});
       if (!places.empty()) return places;
     }
     if (const std::string part = with_experts(config, parts); part != parts.part) {
       // Later files of the same models have one tensor for all experts.
       const std::string all = block + (part.ends_with("down") ? "mlp.experts.down_proj" : "mlp.experts.gate_up_proj");
       return expert_places(config.experts, part, !a.experts.in_by_out && has(all) ? all : place(part).name,
-                           config.width);
+                           config.expert_width());
     }
     if (a.qkv_by_head && is_of_qkv(parts.part)) return places_by_head(config, parts.part, place(kQkv));
     if (is_of_qkv(parts.part)) return qkv_places(config, parts.part, has, place);

@@ -68,6 +68,14 @@ const Design kDesigns[] = {
     {"Llama4AsPublished",
      R"("model_type": "llama4_text", "intermediate_size": 24, "intermediate_size_mlp": 40, "num_local_experts": 3,
                  "num_experts_per_tok": 1, "interleave_moe_layer_step": 2)"},
+    {"StableLmWithNormsOfHeads", R"("model_type": "stablelm", "intermediate_size": 48, "qk_layernorm": true,
+                 "use_parallel_residual": true, "partial_rotary_factor": 0.5)"},
+    {"OlmoeWithLimits", R"("model_type": "olmoe", "intermediate_size": 24, "num_experts": 4,
+                 "num_experts_per_tok": 2, "clip_qkv": 0.6)"},
+    {"DeepSeekWithBiases", R"("model_type": "deepseek_v3", "intermediate_size": 48, "moe_intermediate_size": 16,
+                 "first_k_dense_replace": 5, "n_routed_experts": 4, "num_experts_per_tok": 2, "n_shared_experts": 1,
+                 "q_lora_rank": 20, "kv_lora_rank": 12, "qk_rope_head_dim": 8, "qk_nope_head_dim": 8, "v_head_dim": 8,
+                 "rope_interleave": false, "attention_bias": true)"},
 };
 
 class FewPartsOf : public testing::TestWithParam<Design> {};
@@ -130,7 +138,8 @@ TEST_P(FewPartsOf, GgufFilesGiveTheSameLogits) {
   const Decoder model(config_of(GetParam()), weights);
   const TemporaryFolder folder;
   const std::string name = GetParam().name;
-  if (name == "GptOss" || name == "Llama4" || name == "Llama4WithoutNorms") {
+  if (name == "GptOss" || name == "Llama4" || name == "Llama4WithoutNorms" || name == "OlmoeWithLimits" ||
+      name == "DeepSeekWithBiases") {
     EXPECT_THROW(save_gguf_model(folder / "model.gguf", model, nullptr), FormatError);
     return;
   }
@@ -236,6 +245,124 @@ TEST(FewParts, ExpertsBesideALayerAreAsTheirFormulaSays) {
               b = normed_row(sum, values(beside.post_norm.weight));
     for (std::size_t i = 0; i < kWidth; ++i) EXPECT_NEAR(got[row * kWidth + i], a[i] + b[i], 2e-5) << row << " " << i;
   }
+}
+
+/// Attention without rotation, of heads whose queries and keys are normed and limited, as plain sums.
+Tensor plain_attention(const DecoderAttention& own, const DecoderConfig& c, const Tensor& x) {
+  const std::int64_t steps = x.size(1), group = c.heads / c.kv_heads;
+  const auto rows_of = [&](const Projection& layer, const nn::UnaryModule* norm, const Tensor& weight,
+                           std::int64_t head) {
+    Tensor all = layer(x, {}).select(0, 0).to(f64);
+    if (norm != nullptr && !weight.defined()) all = (*norm)(all.to(f32)).to(f64);
+    Tensor rows = all.slice(-1, head * c.head_size, (head + 1) * c.head_size);
+    if (weight.defined()) {
+      const Tensor centered = rows - rows.mean(-1, true);
+      const Tensor deviation = sqrt((centered * centered).mean(-1, true) + c.norm_eps);
+      rows = centered / deviation * weight.to(f64).slice(0, head * c.head_size, (head + 1) * c.head_size);
+    }
+    return c.qkv_limit > 0 ? clamp(rows, -c.qkv_limit, c.qkv_limit) : rows;
+  };
+  const auto weight_of = [&](const Owned<Norm>& norm) { return c.layer_norms_heads ? norm->weight : Tensor(); };
+  const Tensor positions = arange(0, steps, 1, {i64, kCPU});
+  const Tensor behind = positions.unsqueeze(0) > positions.unsqueeze(1);
+  std::vector<Tensor> heads;
+  for (std::int64_t h = 0; h < c.heads; ++h) {
+    const Tensor q = rows_of(*own.query, own.query_norm.get(), weight_of(own.query_norm), h);
+    const Tensor k = rows_of(*own.key, own.key_norm.get(), weight_of(own.key_norm), h / group);
+    const Tensor v = rows_of(*own.value, nullptr, {}, h / group);
+    const Tensor scores = matmul(q, k.t()) / std::sqrt(static_cast<double>(c.head_size));
+    heads.push_back(matmul(softmax(full_like(scores, -1e30).where(behind, scores), -1), v));
+  }
+  return own.output(cat(heads, -1).to(f32).unsqueeze(0), {});
+}
+
+TEST(FewParts, HeadsAreNormedAndLimitedAsTheirFormulasSay) {
+  const NoGrad no_grad;
+  for (const std::size_t design : {std::size(kDesigns) - 3, std::size(kDesigns) - 2}) {
+    SCOPED_TRACE(kDesigns[design].name);
+    DecoderConfig config = config_of(kDesigns[design]);
+    for (std::int64_t i = 0; i < config.layers; ++i) {
+      config.each_layer.push_back(config.layer(i));
+      config.each_layer.back().rotary = false;
+    }
+    const DecoderConfig plain = config;
+    manual_seed(13);
+    LoudWeights weights;
+    const DecoderAttention attention(weights, "attention", plain, 0);
+    const Tensor x = randn({1, 9, config.width});
+    const Tensor wanted = plain_attention(attention, plain, x);
+    EXPECT_LT(furthest_apart(attention.forward(x), wanted), 1e-5 * abs(wanted).max().item<double>());
+    config.layer_norms_heads = false;
+    config.qkv_limit = 0;
+    manual_seed(13);
+    LoudWeights again;
+    const DecoderAttention other(again, "attention", config, 0);
+    EXPECT_GT(furthest_apart(other.forward(x), wanted), 1e-2 * abs(wanted).max().item<double>());
+  }
+}
+
+TEST(FewParts, PairsOfDeepSeekAreNeighboursOrHalves) {
+  const NoGrad no_grad;
+  DecoderConfig config = config_of(kDesigns[std::size(kDesigns) - 1]);
+  EXPECT_FALSE(config.rope.interleaved);
+  config.query_bias = false;
+  // With rows of `query` and `down` in the other order, the pairs are the same ones.
+  manual_seed(17);
+  LoudWeights weights;
+  DecoderAttention halves(weights, "attention", config, 0);
+  config.rope.interleaved = true;
+  manual_seed(17);
+  LoudWeights again;
+  DecoderAttention neighbours(again, "attention", config, 0);
+  const std::int64_t turned = config.rope.size, still = config.head_size - turned;
+  const auto reorder = [&](Tensor& weight, std::int64_t first) {
+    std::vector<Tensor> rows;
+    for (std::int64_t i = 0; i < turned; ++i)
+      rows.push_back(weight.slice(0, first + i / 2 + i % 2 * turned / 2, first + i / 2 + i % 2 * turned / 2 + 1));
+    weight.slice(0, first, first + turned).copy_(cat(rows).clone());
+  };
+  for (std::int64_t head = 0; head < config.heads; ++head)
+    reorder(neighbours.latent->query.weight, head * config.head_size + still);
+  reorder(neighbours.latent->down.weight, config.latent.size);
+  const Tensor x = randn({1, 9, config.width});
+  const Tensor wanted = halves.forward(x);
+  EXPECT_LT(furthest_apart(neighbours.forward(x), wanted), 1e-5 * abs(wanted).max().item<double>());
+}
+
+TEST(FewParts, ExpertsReadRowsOfTheirOwnSize) {
+  const NoGrad no_grad;
+  DecoderConfig config = config_of({"", R"("model_type": "nemotron_h", "hybrid_override_pattern": "EEEEEE",
+      "n_routed_experts": 3, "num_experts_per_tok": 2, "moe_intermediate_size": 10, "moe_latent_size": 12,
+      "moe_shared_expert_intermediate_size": 20, "mamba_num_heads": 4, "mamba_head_dim": 8, "n_groups": 2,
+      "ssm_state_size": 8, "conv_kernel": 4, "mlp_hidden_act": "relu2", "routed_scaling_factor": 2.5)"});
+  EXPECT_EQ(config.expert_width(), 12);
+  manual_seed(19);
+  LoudWeights weights;
+  const DecoderFeedForward ffn(weights, "ffn", config, config.experts.feed_forward, &config.experts);
+  const Tensor x = randn({1, 5, config.width});
+  const Tensor got = ffn.forward(x).select(0, 0), rows = x.select(0, 0);
+  const auto squared = [](const Tensor& y) { return relu(y) * relu(y); };
+  const Tensor latent = matmul(rows, ffn.latent_down->weight.t());
+  const Tensor scores = sigmoid(matmul(rows, ffn.router->logits.weight.t()));
+  const Tensor best = topk(scores + ffn.router->choice_bias, 2, -1).indices;
+  const Tensor factors = gather(scores, -1, best);
+  std::vector<Tensor> wanted;
+  for (std::int64_t row = 0; row < 5; ++row) {
+    Tensor sum = zeros({12});
+    for (std::int64_t i = 0; i < 2; ++i) {
+      const auto e = best.select(0, row).select(0, i).item<std::int64_t>();
+      const Tensor up = ffn.up.weight.slice(0, e * 10, e * 10 + 10),
+                   down = ffn.down.weight.slice(0, e * 12, e * 12 + 12);
+      const Tensor y = matmul(squared(matmul(latent.select(0, row).unsqueeze(0), up.t())), down.t()).select(0, 0);
+      const double share =
+          factors.select(0, row).select(0, i).item<double>() / factors.select(0, row).sum().item<double>();
+      sum = sum + y * (2.5 * share);
+    }
+    wanted.push_back(sum);
+  }
+  const Tensor beside = matmul(squared(matmul(rows, ffn.shared->up.weight.t())), ffn.shared->down.weight.t());
+  const Tensor whole = matmul(stack(wanted), ffn.latent_up->weight.t()) + beside;
+  EXPECT_LT(furthest_apart(got, whole), 1e-5 * abs(whole).max().item<double>());
 }
 
 TEST(FewParts, MatricesOfGridPointsStayInBlocks) {

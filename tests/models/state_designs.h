@@ -97,6 +97,7 @@ inline std::vector<std::pair<std::string, StateJson>> state_designs() {
                    {"n_routed_experts", 4},
                    {"num_experts_per_tok", 2},
                    {"moe_intermediate_size", 16},
+                   {"moe_latent_size", 20},
                    {"moe_shared_expert_intermediate_size", 24}});
   all.emplace_back("blocks of one sublayer", nemotron);
   StateJson alone = family_json("mamba2");
