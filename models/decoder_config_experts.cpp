@@ -56,6 +56,7 @@ void read_experts(const Json& json, const ExpertRules& rules, DecoderConfig& c) 
   e.chosen = number(json, rules.chosen, 2);
   if (e.router == RouterKind::sparsemixer) e.chosen = 2;
   e.feed_forward = required(json, std::string(rules.width).c_str());
+  e.choice_bias = read(json, "use_expert_bias", e.choice_bias);
   e.latent = read<std::int64_t>(json, "moe_latent_size", 0);
   // A product of numbers that check() refuses must not overflow.
   const auto bounded = [](std::int64_t n) { return std::clamp<std::int64_t>(n, -1, std::int64_t{1} << 24); };

@@ -152,7 +152,10 @@ void read_state_factors(const Json& json, DecoderConfig& c) {
 /// The width that LFM2's files describe by a larger one.
 void adjust_width(const Json& json, DecoderConfig& c) {
   if (c.feed_forward == 0) c.feed_forward = required(json, "block_ff_dim");
-  if (!read(json, "block_auto_adjust_ff_dim", true) || c.feed_forward < 1 || c.feed_forward > 1 << 22) return;
+  // Not where there are experts.
+  if (!read(json, "block_auto_adjust_ff_dim", !architecture_of(c).experts.there) || c.feed_forward < 1 ||
+      c.feed_forward > 1 << 22)
+    return;
   const std::int64_t multiple = if_given(json, "block_multiple_of", 256);
   const double factor = read(json, "block_ffn_dim_multiplier", 1.0);
   if (!(factor > 0 && factor < 1e3) || multiple > 1 << 20)

@@ -13,6 +13,15 @@ void delta_net_moe(DecoderConfig& c) {
   c.experts.normalized = c.experts.shared_gate = true;
 }
 void lfm2(DecoderConfig& c) { c.query_key_norm = c.tied = true; }
+void lfm2_moe(DecoderConfig& c) {
+  lfm2(c);
+  c.experts.router = RouterKind::sigmoid;
+  c.experts.choice_bias = c.experts.normalized = true;
+}
+/// llama.cpp has neither for this family.
+const char* lfm2_moe_differs(const DecoderConfig& c) {
+  return c.experts.normalized && c.experts.scale == 1 ? nullptr : "factor of experts";
+}
 void mamba_blocks(DecoderConfig&) {}
 void granite_hybrid(DecoderConfig& c) { c.rope.interleaved = c.experts.normalized = true; }
 void nemotron_h(DecoderConfig& c) {
@@ -233,6 +242,21 @@ constexpr Architecture kWithStates[] = {{.gguf = "qwen3next",
                                          .names = kLfm2Names,
                                          .keys = kLfm2Keys,
                                          .rope_base = 1e6,
+                                         .states = kConvolution},
+                                        {.gguf = "lfm2moe",
+                                         .hugging_face = "lfm2_moe",
+                                         .apply = lfm2_moe,
+                                         .gguf_names = kLfm2Gguf,
+                                         .names = kLfm2Names,
+                                         .keys = kLfm2Keys,
+                                         .rope_base = 1e6,
+                                         .differs_from_gguf = lfm2_moe_differs,
+                                         .experts = {.there = true,
+                                                     .width = "moe_intermediate_size",
+                                                     .norm = "norm_topk_prob",
+                                                     .normalized = true,
+                                                     .scaled = true,
+                                                     .dense_first = "num_dense_layers"},
                                          .states = kConvolution},
                                         {.gguf = "mamba2",
                                          .hugging_face = "mamba2",

@@ -37,7 +37,12 @@ inline constexpr std::pair<std::string_view, std::string_view> kLfm2Names[] = {
     {"ffn_norm", "ffn_norm"},
     {"ffn.gate", "feed_forward.w1"},
     {"ffn.up", "feed_forward.w3"},
-    {"ffn.down", "feed_forward.w2"}};
+    {"ffn.down", "feed_forward.w2"},
+    {"ffn.router.logits", "feed_forward.gate"},
+    {"ffn.router.choice_bias", "feed_forward.expert_bias"},
+    {"ffn.experts.gate", "feed_forward.experts.{}.w1"},
+    {"ffn.experts.up", "feed_forward.experts.{}.w3"},
+    {"ffn.experts.down", "feed_forward.experts.{}.w2"}};
 
 inline constexpr std::pair<std::string_view, std::string_view> kBambaNames[] = {
     {"norm", "final_layernorm"},        {"mamba.input", "mamba.in_proj"},      {"mamba.kernel", "mamba.conv1d"},

@@ -103,6 +103,13 @@ inline std::vector<std::pair<std::string, StateJson>> state_designs() {
   StateJson alone = family_json("mamba2");
   alone.update({{"num_heads", 4}, {"head_dim", 16}, {"n_groups", 2}, {"state_size", 8}, {"conv_kernel", 4}});
   all.emplace_back("no attention", alone);
+  StateJson mixture = convolution;
+  mixture.update({{"model_type", "lfm2_moe"},
+                  {"num_experts", 4},
+                  {"num_experts_per_tok", 2},
+                  {"moe_intermediate_size", 20},
+                  {"num_dense_layers", 1}});
+  all.emplace_back("convolution and experts", mixture);
   return all;
 }
 
