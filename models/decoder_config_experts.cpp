@@ -35,6 +35,11 @@ std::vector<bool> expert_layers(const Json& json, const ExpertRules& rules, cons
       has[layer.get<std::size_t>()] = false;
     }
   }
+  if (const Json* kinds = field(json, "mlp_layer_types"); kinds != nullptr && kinds->is_array()) {
+    if (std::ssize(*kinds) != c.layers)
+      throw FormatError(fmt::format("'mlp_layer_types' has {} entries for {} layers", kinds->size(), c.layers));
+    for (std::size_t i = 0; i < kinds->size(); ++i) has[i] = (*kinds)[i] == "sparse";
+  }
   return has;
 }
 

@@ -126,6 +126,26 @@ void bitnet_squared(DecoderConfig& c) {
   c.activation = Activation::relu_squared;
 }
 
+constexpr Architecture deepseek_v3_row(std::string_view own, std::string_view hugging_face) {
+  return {.gguf = own,
+          .hugging_face = hugging_face,
+          .only_hugging_face = true,
+          .written_as = "deepseek2",
+          .apply = deepseek_v3,
+          .neighbours_in_hugging_face = true,
+          .latent = true,
+          .gguf_names = kLatentGguf,
+          .names = kLatentQueryNames,
+          .attention_bias = AttentionBias::all,
+          .experts = {.there = true,
+                      .width = "moe_intermediate_size",
+                      .shared = "n_shared_experts",
+                      .norm = "norm_topk_prob",
+                      .normalized = true,
+                      .scaled = true,
+                      .dense_first = "first_k_dense_replace"}};
+}
+
 constexpr Architecture kAll[] = {
     {.gguf = "llama",
      .hugging_face = "llama",
@@ -343,23 +363,8 @@ constexpr Architecture kAll[] = {
                  .shared = "n_shared_experts",
                  .scaled = true,
                  .dense_first = "first_k_dense_replace"}},
-    {.gguf = "deepseek3",
-     .hugging_face = "deepseek_v3",
-     .only_hugging_face = true,
-     .written_as = "deepseek2",
-     .apply = deepseek_v3,
-     .neighbours_in_hugging_face = true,
-     .latent = true,
-     .gguf_names = kLatentGguf,
-     .names = kLatentQueryNames,
-     .attention_bias = AttentionBias::all,
-     .experts = {.there = true,
-                 .width = "moe_intermediate_size",
-                 .shared = "n_shared_experts",
-                 .norm = "norm_topk_prob",
-                 .normalized = true,
-                 .scaled = true,
-                 .dense_first = "first_k_dense_replace"}},
+    deepseek_v3_row("deepseek3", "deepseek_v3"),
+    deepseek_v3_row("glm4moelite", "glm4_moe_lite"),
     {.gguf = "bitnet",
      .hugging_face = "",
      .apply = bitnet,
