@@ -249,6 +249,11 @@ void DecoderConfig::check() const {
   for (const LayerConfig& one : each_layer)
     if (one.window < 0) refuse(fmt::format("a window of {} positions", one.window));
   check_parts_of_few(*this);
+  if (!(qkv_limit >= 0) || (qkv_limit > 0 && (!query_key_norm || !norms_all_heads)))
+    refuse(
+        fmt::format("the limit of queries, keys and values is {}; it must be above 0, and behind norms of all heads "
+                    "together, as OLMoE has it",
+                    qkv_limit));
   if (head_bias && logit_scale != 1) refuse("a head with biases has no factor of logits");
   if (!pre_norms && (parallel || !post_norms)) refuse("blocks without norms in front need norms behind each sublayer");
   if (parallel && post_norms) refuse("parallel blocks have no norms behind their sublayers");

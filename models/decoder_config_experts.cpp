@@ -38,7 +38,12 @@ std::vector<bool> expert_layers(const Json& json, const ExpertRules& rules, cons
   if (const Json* kinds = field(json, "mlp_layer_types"); kinds != nullptr && kinds->is_array()) {
     if (std::ssize(*kinds) != c.layers)
       throw FormatError(fmt::format("'mlp_layer_types' has {} entries for {} layers", kinds->size(), c.layers));
-    for (std::size_t i = 0; i < kinds->size(); ++i) has[i] = (*kinds)[i] == "sparse";
+    for (std::size_t i = 0; i < kinds->size(); ++i) {
+      has[i] = (*kinds)[i] == "sparse";
+      if (!has[i] && (*kinds)[i] != "dense")
+        throw FormatError(
+            fmt::format("'mlp_layer_types' has {}; known are \"dense\" and \"sparse\"", (*kinds)[i].dump()));
+    }
   }
   return has;
 }
