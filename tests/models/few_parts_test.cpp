@@ -139,7 +139,9 @@ TEST(FewParts, TextsThatGrowGiveTheLogitsOfWholeOnesOnVulkan) {
   if (std::getenv("ETNA_TEST_VULKAN") == nullptr) GTEST_SKIP() << "ETNA_TEST_VULKAN is not 1";
   for (const Design& design : kDesigns) {
     const std::string name = design.name;
-    if (name != "GptOss" && name != "Llama4" && name != "Gemma4") continue;
+    if (name != "GptOss" && name != "Llama4" && name != "Gemma4" && name != "StableLmWithNormsOfHeads" &&
+        name != "OlmoeWithLimits" && name != "DeepSeekWithBiases" && name != "NemotronWithRowsOfExperts")
+      continue;
     SCOPED_TRACE(name);
     expect_same_by_steps(design, kVulkan);
   }
