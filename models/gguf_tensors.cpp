@@ -156,13 +156,13 @@ void GgufTensors::attention(const std::string& name, std::int64_t index, const D
   bias(name + "attention.output", {&a.output});
   for (const auto& [part, n] : {std::pair<const char*, const Norm*>{"query_norm", a.query_norm.get()},
                                 {"key_norm", a.key_norm.get()},
-                                {"sub_norm", a.sub_norm.get()}})
-    if (n != nullptr && !own.layer_norms_heads) norm(name + "attention." + part, *n);
-  // Those of a head each are in one tensor.
-  for (const auto& [part, n] :
-       {std::pair<const char*, const Norm*>{"query_norm", a.query_norm.get()}, {"key_norm", a.key_norm.get()}})
-    if (n != nullptr && own.layer_norms_heads)
+                                {"sub_norm", a.sub_norm.get()}}) {
+    if (n == nullptr) continue;
+    if (own.layer_norms_heads && n != a.sub_norm.get())  // a row for each head
       plain(file_name(name + "attention." + part, ".weight"), n->weight.detach().reshape({-1, own.head_size}));
+    else
+      norm(name + "attention." + part, *n);
+  }
   if (architecture_.keys_in_all_layers && own.layer(index).shares >= 0) unused_keys(name, index);
 }
 
