@@ -1,6 +1,8 @@
 #pragma once
 // From accumulators to results in registers, without shared memory, which the products of the other warpgroup need. The
-// four lanes that hold a row's sums exchange words, so that each stores 16 bytes of it; f32 leaves in pairs.
+// four lanes that hold a row's sums exchange words, so that each stores 16 bytes of it; f32 leaves in pairs. Where an
+// activation takes longer than that anyway, rows pass through a little shared memory instead, which takes a fraction of
+// the instructions.
 #include "tiles.cuh"
 
 namespace hopper {
@@ -132,149 +134,160 @@ __device__ __forceinline__ void prefetch_row(const Parameters& p, Path path, std
   prefetch_bytes(static_cast<const std::uint16_t*>(p.epilogue.aux) + first, min(p.n - column, COLUMNS) * 2);
 }
 
-/// Copies the sums of parts FIRST <= `part` < END, PARTS of them from `part` on, to x: of row h * 8 + lane / 4, eight
-/// columns from 32 j on; parts are counted over (block, h, j). Registers have no index, so a search ends in code that
-/// is separate for each place.
-template <int FIRST, int END, int PARTS, int BLOCKS, int SUMS>
-__device__ __forceinline__ void take_parts(float (&x)[PARTS][8], const float (&d)[BLOCKS][SUMS], int part) {
-  if constexpr (END - FIRST > PARTS) {
-    constexpr int kMiddle = FIRST + (END - FIRST) / PARTS / 2 * PARTS;
+/// Copies the sums of part `part`, FIRST <= `part` < END, to x: of 16 rows, four to each run of eight columns, of 32
+/// columns. Registers have no index, so a search ends in code that is separate for each place.
+template <int FIRST, int END, int BLOCKS, int SUMS>
+__device__ __forceinline__ void take_part(float (&x)[16], const float (&d)[BLOCKS][SUMS], int part) {
+  if constexpr (END - FIRST > 1) {
+    constexpr int kMiddle = (FIRST + END) / 2;
     if (part < kMiddle)
-      take_parts<FIRST, kMiddle>(x, d, part);
+      take_part<FIRST, kMiddle>(x, d, part);
     else
-      take_parts<kMiddle, END>(x, d, part);
+      take_part<kMiddle, END>(x, d, part);
   } else {
     constexpr int kParts = SUMS / 16;
 #pragma unroll
-    for (int n = 0; n < PARTS; ++n) {
-      const int at = FIRST + n, from = at % kParts * 16 + (at / kParts & 1) * 2;
-#pragma unroll
-      for (int i = 0; i < 4; ++i)
-        x[n][i * 2] = d[at / kParts / 2][from + i * 4], x[n][i * 2 + 1] = d[at / kParts / 2][from + i * 4 + 1];
-    }
+    for (int i = 0; i < 16; ++i) x[i] = d[FIRST / kParts][FIRST % kParts * 16 + i];
   }
 }
 
 /// x becomes the activation of x, or, DERIVATIVE, x times its derivative at `at`; one choice serves all elements.
-template <bool DERIVATIVE, int PARTS>
-__device__ __forceinline__ void activate(float (&x)[PARTS][8], const float (&at)[PARTS][8], std::uint32_t activation) {
+template <bool DERIVATIVE>
+__device__ __forceinline__ void activate(float (&x)[16], const float (&at)[16], std::uint32_t activation) {
   switch (activation) {
-#define ETNA_ACTIVATION(number, name, ...)                                       \
-  case number:                                                                   \
-    _Pragma("unroll") for (int i = 0; i < PARTS * 8; ++i) {                      \
-      if constexpr (DERIVATIVE)                                                  \
-        x[i / 8][i % 8] *= activations::name##_backward(1.0f, at[i / 8][i % 8]); \
-      else                                                                       \
-        x[i / 8][i % 8] = activations::name(x[i / 8][i % 8]);                    \
-    }                                                                            \
+#define ETNA_ACTIVATION(number, name, ...)                 \
+  case number:                                             \
+    _Pragma("unroll") for (int i = 0; i < 16; ++i) {       \
+      if constexpr (DERIVATIVE)                            \
+        x[i] *= activations::name##_backward(1.0f, at[i]); \
+      else                                                 \
+        x[i] = activations::name(x[i]);                    \
+    }                                                      \
     break;
 #include "../../tables/activations.def"
 #undef ETNA_ACTIVATION
   }
 }
 
+constexpr int kRowsBytes = 2048;  ///< of shared memory per warp: two times 16 rows of 32 results of 16 bits
+
+/// Where 16 rows of four runs of eight results have a run, so that eight lanes reach all banks.
+__device__ __forceinline__ std::uint32_t run_at(std::uint32_t row, std::uint32_t run) {
+  return row * 64 + (run ^ (row >> 1 & 3)) * 16;
+}
+
 /// What ACTIVATION is where the kernel looks at its parameters.
 constexpr std::uint32_t kAnyActivation = ~0u;
 
 /// As epilogue_direct() for 16-bit results, with an activation, before which kPreactivation stores the sums to `aux`,
-/// or with its derivative at `aux`. One loop serves the whole tile, PARTS times eight sums of a thread at a time: code
-/// for each sum would not fit the instruction cache, and a choice of the activation there needs more registers than
-/// there are. `aux` is read AHEAD turns ahead.
-template <bool F16, bool DERIVATIVE, int PARTS, int AHEAD, std::uint32_t ACTIVATION, int BLOCKS, int SUMS>
+/// or with its derivative at `aux`. One loop serves the whole tile, 16 rows of 32 columns at a time: code for each sum
+/// would not fit the instruction cache, and a choice of the activation there needs more registers than there are. Rows
+/// pass through shared memory, by instructions for matrices: shuffles among lanes are as many instructions as the
+/// activation itself. `aux` is read AHEAD turns ahead.
+/// @param rows kRowsBytes of shared memory, of this warp alone
+template <bool F16, bool DERIVATIVE, int AHEAD, std::uint32_t ACTIVATION, int BLOCKS, int SUMS>
 __device__ __forceinline__ void epilogue_activated(const Parameters& p, float (&d)[BLOCKS][SUMS], const float* bias,
-                                                   std::uint32_t row, std::uint32_t column, const Tile& tile) {
-  constexpr int kParts = SUMS / 16, kAll = BLOCKS * 2 * kParts;
-  static_assert(kParts % PARTS == 0, "parts of a turn are of one row");
+                                                   char* rows, std::uint32_t row, std::uint32_t column,
+                                                   const Tile& tile) {
+  constexpr int kParts = SUMS / 16, kAll = BLOCKS * kParts;
   scale_and_add_bias(p, d, bias);
   const std::uint32_t activation = ACTIVATION == kAnyActivation ? p.kinds.flags >> 6 : ACTIVATION;
   const std::uint32_t lane = threadIdx.x & 31;
-  const std::size_t above = static_cast<std::size_t>(tile.matrix) * p.m;
+  const std::uint32_t matrices = shared_address(rows) + run_at(lane & 15, lane >> 4);
+  char* const own = rows + run_at(lane >> 2, lane & 3);  // and that of eight rows below
+  constexpr std::uint32_t kBelow = 512, kSecond = 1024;
   row += lane >> 2, column += (lane & 3) * 8;
-  auto row_of = [&](int part) { return row + part / (2 * kParts) * 64 + (part / kParts & 1) * 8; };
-  auto column_of = [&](int part) { return column + part % kParts * 32; };
-  auto at_row = [&](void* matrix, std::uint32_t leading, int part) {
-    return reinterpret_cast<uint4*>(static_cast<std::uint16_t*>(matrix) + (above + row_of(part)) * leading +
-                                    column_of(part));
+  const std::size_t above = static_cast<std::size_t>(tile.matrix) * p.m;
+  auto there = [&](int part, int half) {
+    return row + part / kParts * 64 + half * 8 < p.m && column + part % kParts * 32 < p.n;
   };
-  auto inside = [&](int part, int n) { return row_of(part) < p.m && column_of(part) + n * 32 < p.n; };
-  uint4 ahead[AHEAD > 0 ? AHEAD : 1][PARTS];
-  auto load_aux = [&](uint4(&to)[PARTS], int part) {
-    const uint4* from = at_row(p.epilogue.aux, p.epilogue.ld_aux, part);
+  auto at_row = [&](void* matrix, std::uint32_t leading, int part, int half) {
+    return reinterpret_cast<uint4*>(static_cast<std::uint16_t*>(matrix) +
+                                    (above + row + part / kParts * 64 + half * 8) * leading + column +
+                                    part % kParts * 32);
+  };
+  uint4 ahead[AHEAD][2];
+  auto load_aux = [&](uint4(&to)[2], int part) {
 #pragma unroll
-    for (int n = 0; n < PARTS; ++n) to[n] = part < kAll && inside(part, n) ? from[n * 4] : make_uint4(0, 0, 0, 0);
+    for (int half = 0; half < 2; ++half) {
+      to[half] = part < kAll && there(part, half) ? *at_row(p.epilogue.aux, p.epilogue.ld_aux, part, half)
+                                                  : make_uint4(0, 0, 0, 0);
+    }
+  };
+  auto store_part = [&](void* matrix, std::uint32_t leading, int part, std::uint32_t from) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const uint4 eight = *reinterpret_cast<const uint4*>(own + from + half * kBelow);
+      if (there(part, half)) *at_row(matrix, leading, part, half) = eight;
+    }
+  };
+  auto narrow = [&](const float(&x)[16], std::uint32_t to) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      std::uint32_t words[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) words[i] = pack<F16>(x[half * 8 + i * 2], x[half * 8 + i * 2 + 1]);
+      store_matrices((matrices ^ half * 32) + to, words);
+    }
   };
   if constexpr (DERIVATIVE) {
 #pragma unroll
-    for (int i = 0; i < AHEAD; ++i) load_aux(ahead[i], i * PARTS);
+    for (int i = 0; i < AHEAD; ++i) load_aux(ahead[i], i);
   }
 #pragma unroll 1
-  for (int part = 0; part < kAll; part += PARTS) {
-    float x[PARTS][8];
-    std::uint32_t words[PARTS][4];
-    take_parts<0, kAll>(x, d, part);
-    auto narrow_all = [&] {
-#pragma unroll
-      for (int n = 0; n < PARTS; ++n) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) words[n][i] = pack<F16>(x[n][i * 2], x[n][i * 2 + 1]);
-      }
-    };
-    auto store_all = [&](void* matrix, std::uint32_t leading) {
-      uint4* to = at_row(matrix, leading, part);
-#pragma unroll
-      for (int n = 0; n < PARTS; ++n) {
-        transpose_of_four(words[n]);
-        if (inside(part, n)) to[n * 4] = make_uint4(words[n][0], words[n][1], words[n][2], words[n][3]);
-      }
-    };
+  for (int part = 0; part < kAll; ++part) {
+    float x[16];
+    take_part<0, kAll>(x, d, part);
     if constexpr (DERIVATIVE) {
-      float at[PARTS][8];
 #pragma unroll
-      for (int n = 0; n < PARTS; ++n) {
-        words[n][0] = ahead[0][n].x, words[n][1] = ahead[0][n].y, words[n][2] = ahead[0][n].z,
-        words[n][3] = ahead[0][n].w;
-        transpose_of_four(words[n]);
+      for (int half = 0; half < 2; ++half) *reinterpret_cast<uint4*>(own + kSecond + half * kBelow) = ahead[0][half];
+#pragma unroll
+      for (int i = 1; i < AHEAD; ++i) ahead[i - 1][0] = ahead[i][0], ahead[i - 1][1] = ahead[i][1];
+      load_aux(ahead[AHEAD - 1], part + AHEAD);
+      __syncwarp();
+      float at[16];
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        std::uint32_t words[4];
+        load_matrices(words, (matrices ^ half * 32) + kSecond);
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-          const float2 two = unpack<F16>(words[n][i]);
-          at[n][i * 2] = two.x, at[n][i * 2 + 1] = two.y;
+          const float2 two = unpack<F16>(words[i]);
+          at[half * 8 + i * 2] = two.x, at[half * 8 + i * 2 + 1] = two.y;
         }
-#pragma unroll
-        for (int i = 1; i < AHEAD; ++i) ahead[i - 1][n] = ahead[i][n];
       }
-      load_aux(ahead[AHEAD - 1], part + AHEAD * PARTS);
       activate<true>(x, at, activation);
+      narrow(x, 0);
+      __syncwarp();
     } else {
-      if (p.kinds.flags & kPreactivation) {
-        narrow_all();
-        store_all(p.epilogue.aux, p.epilogue.ld_aux);
-      }
+      __syncwarp();
+      if (p.kinds.flags & kPreactivation) narrow(x, kSecond);
       activate<false>(x, x, activation);
+      narrow(x, 0);
+      __syncwarp();
+      if (p.kinds.flags & kPreactivation) store_part(p.epilogue.aux, p.epilogue.ld_aux, part, kSecond);
     }
-    narrow_all();
-    store_all(p.epilogue.y, p.epilogue.ldy);
+    store_part(p.epilogue.y, p.epilogue.ldy, part, 0);
   }
 }
 
-/// Gelu by tanh has code of its own, without a choice in the loop, where that does not spill: its derivative in tiles
-/// of 128 columns, and itself in those that warpgroups share.
+/// Gelu by tanh has code of its own, without a choice in the loop.
 template <bool F16, bool TOGETHER, int COLUMNS, int BLOCKS, int SUMS>
 __device__ __forceinline__ void epilogue_of_activation(const Parameters& p, float (&d)[BLOCKS][SUMS], const float* bias,
-                                                       std::uint32_t row, std::uint32_t column, const Tile& tile) {
-  constexpr int kAhead = COLUMNS > 128 ? 2 : 4;
+                                                       char* rows, std::uint32_t row, std::uint32_t column,
+                                                       const Tile& tile) {
+  constexpr int kAhead = COLUMNS > 128 ? 1 : 2;
   constexpr std::uint32_t kGeluTanh = 3;  // in tables/activations.def
   const bool derivative = p.kinds.flags & kDerivative;
   const bool gelu = p.kinds.flags >> 6 == kGeluTanh;
-  if constexpr (COLUMNS <= 128) {
-    if (gelu && derivative) return epilogue_activated<F16, true, 1, kAhead, kGeluTanh>(p, d, bias, row, column, tile);
-  }
-  if constexpr (TOGETHER) {
-    if (gelu && !derivative) return epilogue_activated<F16, false, 2, 0, kGeluTanh>(p, d, bias, row, column, tile);
-  }
-  if (derivative)
-    epilogue_activated<F16, true, 1, kAhead, kAnyActivation>(p, d, bias, row, column, tile);
+  if (gelu && derivative)
+    epilogue_activated<F16, true, kAhead, kGeluTanh>(p, d, bias, rows, row, column, tile);
+  else if (gelu)
+    epilogue_activated<F16, false, 1, kGeluTanh>(p, d, bias, rows, row, column, tile);
+  else if (derivative)
+    epilogue_activated<F16, true, kAhead, kAnyActivation>(p, d, bias, rows, row, column, tile);
   else
-    epilogue_activated<F16, false, 2, 0, kAnyActivation>(p, d, bias, row, column, tile);
+    epilogue_activated<F16, false, 1, kAnyActivation>(p, d, bias, rows, row, column, tile);
 }
 
 }  // namespace hopper

@@ -35,8 +35,10 @@ struct Gemm16 {
   static constexpr int kProducerRegisters = COLUMNS > 128 ? 24 : 40, kConsumerRegisters = COLUMNS > 128 ? 240 : 232;
   static constexpr bool kStaged = COLUMNS <= 128;  ///< some results pass through shared memory
   static constexpr bool kLogits = COLUMNS > 128 && A_ALONG_K && B_ALONG_K;  ///< results may be logits
-  /// Of a warpgroup: what its warps stage, or two times the bias of a tile.
-  static constexpr int kGroupBytes = kStaged ? 4 * kScratchBytes : 2 * COLUMNS * 4;
+  static constexpr int kBiasBytes = 2048;  ///< of a warpgroup: two times the bias of a tile
+  static_assert(2 * COLUMNS * 4 <= kBiasBytes && kBiasBytes + kRowsBytes <= kScratchBytes);
+  static constexpr int kWarpBytes = kStaged ? kScratchBytes : kRowsBytes;  ///< what a warp's results pass through
+  static constexpr int kGroupBytes = 4 * kWarpBytes + (kStaged ? 0 : kBiasBytes);
   static constexpr int kResident = kStages * kStageBytes, kScratch = kResident + RESIDENT * kBytesB,
                        kBarriers = kScratch + 2 * kGroupBytes;
   static constexpr int kSharedBytes = kBarriers + kStages * 16 + 16;
@@ -111,7 +113,9 @@ struct Gemm16 {
 
   static __device__ __forceinline__ void consume(const Parameters& p, char* memory, std::uint32_t shared,
                                                  std::uint32_t full, std::uint32_t empty, std::uint32_t turns) {
-    const int group = (threadIdx.x >> 7) - 1, warp = threadIdx.x >> 5 & 3;
+    // By a shuffle, so that the compiler knows that all threads of a warp go one way.
+    const std::uint32_t of_all = __shfl_sync(~0u, threadIdx.x >> 5, 0);
+    const int group = static_cast<int>(of_all / 4) - 1, warp = of_all % 4;
     const bool speaker = (threadIdx.x & 127) == 0;
     std::uint32_t it = 0, turn = 0;
     for (std::uint32_t i = blockIdx.x; i < tile_count(p); i += gridDim.x, ++turn) {
@@ -123,18 +127,21 @@ struct Gemm16 {
       const Path path = path_of<F16>(p);
       const std::uint32_t first_row = t.row * kRows + (TOGETHER ? group * 128 : 0), column = t.column * kColumns;
       prefetch_row<COLUMNS>(p, path, first_row + (threadIdx.x & 127), column, t);
+      // Loaded early, used when the products are done.
+      float own_bias[2] = {0, 0};
+      if (path != Path::kStaged && p.kinds.flags & kBias) {
+#pragma unroll
+        for (std::uint32_t i = 0; i < (COLUMNS > 128 ? 2 : 1); ++i) {
+          const std::uint32_t at = column + (threadIdx.x & 127) + i * 128;
+          if (at < p.n) own_bias[i] = load(p.epilogue.bias, at, p.kinds.bias);
+        }
+      }
       // A wait can only distinguish a stage's phase from the previous one, so the other warpgroup must have finished
       // all of its own.
       if (!TOGETHER && turn > 0) barrier_wait(turns + (1 - group) * 8, (turn - 1) >> 1 & 1);
       // One of two places, since warps may still read the last tile's.
       float* bias = reinterpret_cast<float*>(memory + kScratch + group * kGroupBytes) +
                     (TOGETHER ? turn & 1 : turn >> 1 & 1) * COLUMNS;
-      if (path != Path::kStaged && p.kinds.flags & kBias) {
-        for (std::uint32_t c = threadIdx.x & 127; c < COLUMNS; c += 128) {
-          const std::uint32_t at = column + c;
-          bias[c] = at < p.n ? load(p.epilogue.bias, at, p.kinds.bias) : 0;
-        }
-      }
       float d[2][COLUMNS / 2];
       for (std::uint32_t s = 0; s < t.steps; ++s, ++it) {
         const std::uint32_t stage = it % kStages,
@@ -158,9 +165,16 @@ struct Gemm16 {
       product_wait<0>();
       if (speaker) barrier_arrive(empty + (it - 1) % kStages * 8);
       const std::uint32_t row = first_row + warp * 16;
-      if (path != Path::kStaged && p.kinds.flags & kBias) sync_threads(1 + group, 128);
+      if (path != Path::kStaged && p.kinds.flags & kBias) {
+#pragma unroll
+        for (std::uint32_t i = 0, c = threadIdx.x & 127; i < 2; ++i, c += 128) {
+          if (c < COLUMNS) bias[c] = own_bias[i];
+        }
+        sync_threads(1 + group, 128);
+      }
       if (path == Path::kActivated) {
-        epilogue_of_activation<F16, TOGETHER, COLUMNS>(p, d, bias, row, column, t);
+        char* rows = memory + kScratch + group * kGroupBytes + kBiasBytes + warp * kWarpBytes;
+        epilogue_of_activation<F16, TOGETHER, COLUMNS>(p, d, bias, rows, row, column, t);
       } else if (path == Path::kDirect) {
         if (kLogits && p.logits > 0)
           epilogue_logits<F16>(p, d, row, column, t);
@@ -169,7 +183,7 @@ struct Gemm16 {
         else
           epilogue_direct<F16, false>(p, d, bias, row, column, t);
       } else if constexpr (kStaged) {
-        float* scratch = reinterpret_cast<float*>(memory + kScratch + group * kGroupBytes + warp * kScratchBytes);
+        float* scratch = reinterpret_cast<float*>(memory + kScratch + group * kGroupBytes + warp * kWarpBytes);
         epilogue_tile<4>(p, d, scratch, row, column, t);
       }
     }

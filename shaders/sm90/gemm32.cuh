@@ -205,7 +205,9 @@ struct Gemm32 {
 
   static __device__ __forceinline__ void consume(const Parameters& p, char* memory, std::uint32_t shared,
                                                  const Barriers& at) {
-    const std::uint32_t group = (threadIdx.x >> 7) - 2, warp = threadIdx.x >> 5 & 3, lane = threadIdx.x & 31;
+    // By a shuffle, so that the compiler knows that all threads of a warp go one way.
+    const std::uint32_t of_all = __shfl_sync(~0u, threadIdx.x >> 5, 0), group = of_all / 4 - 2, warp = of_all % 4,
+                        lane = threadIdx.x & 31;
     const std::uint32_t first_row = group * 64 * kBlocks + warp * 16;
     const bool speaker = (threadIdx.x & 127) == 0;
     float* scratch = reinterpret_cast<float*>(memory + kScratch) + (group * 4 + warp) * (kScratchBytes / 4);

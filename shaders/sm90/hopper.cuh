@@ -176,11 +176,24 @@ __device__ __forceinline__ float exp2_fast(float x) {
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
+__device__ __forceinline__ float reciprocal_fast(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
 
 /// Stores a warp's four 8 x 8 matrices of 16 bits; lane i gives the address of row i % 8 of matrix i / 8.
 __device__ __forceinline__ void store_matrices(std::uint32_t to, const std::uint32_t (&a)[4]) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a[0]), "r"(a[1]),
                "r"(a[2]), "r"(a[3])
+               : "memory");
+}
+
+/// Loads four 8 x 8 matrices of 16 bits, whose rows lanes address as for store_matrices().
+__device__ __forceinline__ void load_matrices(std::uint32_t (&a)[4], std::uint32_t from) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(a[0]), "=r"(a[1]), "=r"(a[2]), "=r"(a[3])
+               : "r"(from)
                : "memory");
 }
 

@@ -284,6 +284,7 @@ float2 unpack(std::uint32_t two) {
   return {emulated::from_bits(two << 16), emulated::from_bits(two & 0xFFFF0000)};
 }
 inline float exp2_fast(float x) { return std::exp2(x); }
+inline float reciprocal_fast(float x) { return 1 / x; }
 inline void store_matrices(std::uint32_t to, const std::uint32_t (&a)[4]) {
   emulated::Warp& w = emulated::warp();
   const std::uint32_t lane = emulated::state.fiber->thread % 32;
@@ -293,6 +294,16 @@ inline void store_matrices(std::uint32_t to, const std::uint32_t (&a)[4]) {
     for (std::uint32_t i = 0; i < 128; ++i)  // row i / 4 of the 32, two elements
       std::memcpy(shared_pointer(w.addresses[i / 4]) + i % 4 * 4, &w.matrices[i / 4 % 8 * 4 + i % 4][i / 32], 4);
   });
+}
+inline void load_matrices(std::uint32_t (&a)[4], std::uint32_t from) {
+  emulated::Warp& w = emulated::warp();
+  const std::uint32_t lane = emulated::state.fiber->thread % 32;
+  w.addresses[lane] = from;
+  emulated::meet(w.meeting, 32, [&] {
+    for (std::uint32_t i = 0; i < 128; ++i)
+      std::memcpy(&w.matrices[i / 4 % 8 * 4 + i % 4][i / 32], shared_pointer(w.addresses[i / 4]) + i % 4 * 4, 4);
+  });
+  std::copy_n(w.matrices[lane].begin(), 4, a);
 }
 
 }  // namespace hopper

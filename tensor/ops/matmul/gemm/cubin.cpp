@@ -4,6 +4,7 @@
 
 #include <etna/device/internal/rounding.h>
 #include <etna/shaders/cubins.h>
+#include <etna/tensor/internal/overrides.h>
 #include <etna/tensor/ops/matmul/gemm/internal/cubin.h>
 #include <etna/tensor/ops/matmul/gemm/internal/epilogue.h>
 #include <etna/tensor/ops/matmul/gemm/internal/gemm_params.h>
@@ -58,9 +59,9 @@ Kernel kernel_of(DType dtype, OperandLayout layout, TileShape shape) {
     return {cubin, 256, 32, 512, 4 * 40960 + 2 * 12288 + scratch + 4 * 16 + 2 * 24, 1.4, {1, 1, 1}, 64};
   if (shape == kNarrow) return {cubin, 256, 64, 384, 4 * 40960 + scratch + 4 * 16 + 16, 0.75, {2.6, 1.3, 3.5}, 64};
   if (dtype == f32) return {cubin, 128, 32, 512, 4 * 32768 + 2 * 24576 + scratch + 4 * 16 + 2 * 24, 1.4, {1, 1, 1}};
-  if (shape == kTall) return {cubin, 256, 64, 384, 4 * 49152 + scratch + 4 * 16 + 16, 0.75, {5.3, 2.5, 7}};
-  if (shape == kWide) return {cubin, 128, 64, 384, 4 * 40960 + 4 * 192 * 4 + 4 * 16 + 16, 0.57, {0, 0.9, 5.8}, 192};
-  return {cubin, 128, 64, 384, 6 * 32768 + scratch + 6 * 16 + 16, 0.42, {2.1, 0.5, 3.5}};
+  if (shape == kTall) return {cubin, 256, 64, 384, 4 * 49152 + scratch + 4 * 16 + 16, 0.75, {5.3, 2.5, 7.5}};
+  if (shape == kWide) return {cubin, 128, 64, 384, 4 * 40960 + 2 * 10240 + 4 * 16 + 16, 0.57, {0, 0.9, 5}, 192};
+  return {cubin, 128, 64, 384, 6 * 32768 + scratch + 6 * 16 + 16, 0.42, {2.1, 0.5, 3.2}};
 }
 
 /// The width of vectors that the epilogue may use: 8 if all of its rows are of 16 bits and allow that.
@@ -97,13 +98,13 @@ struct Launch {
   double us = 0;
 };
 
-/// The tile of a tuned tiling, an index of cubin_tiles(), if the gemm can have it and was tuned on the same path:
-/// activations favor other tiles.
+/// The tile of a tuned tiling, an index of cubin_tiles(), if the gemm can have it and was tuned on the same path
+/// (activations favor other tiles) or is forced to have it.
 std::optional<TileShape> tuned_shape(const GemmParams& p, std::span<const TileShape> shapes) {
   const bool wide = std::ranges::find(shapes, kWide) != shapes.end();
   if (!p.tiling) return {};
   const Path path = path_of(p, effective_split_k(ceil_div(p.k, 64), p.tiling->split_k));
-  if (path == kActivated) return {};
+  if (path == kActivated && overrides().gemm_config == nullptr) return {};
   if (p.tiling->tile == 0) return kSquare;
   if (p.tiling->tile == 1 && p.dtype != f32) return kTall;
   if (p.tiling->tile == 2 && wide && path != kStaged) return kWide;
