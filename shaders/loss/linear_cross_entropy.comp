@@ -124,10 +124,15 @@ vec2 reduced(vec2 mine, bool sums) {
   return mine;
 }
 
-// The gradient of a vector: exp(x - logsumexp) · factor, minus the shares of the target and of smoothing.
+// The gradient of a vector: exp(x - logsumexp) · factor, minus the shares of the target and of smoothing. For 16 bits,
+// factor and the exponential's base are one addend of x.
 uvec4 gradient(uvec4 vector, uint v, float logsumexp, float factor, uint target, float rest, float wanted) {
-  float g[8];
-  [[unroll]] for (uint i = 0; i < PER; ++i) g[i] = exp(element(vector, i) - logsumexp) * factor;
+  const float LOG2_E = 1.44269504;
+  float g[8], addend = log2(factor) - logsumexp * LOG2_E;
+  [[unroll]] for (uint i = 0; i < PER; ++i) {
+    float x = element(vector, i);
+    g[i] = DTYPE == F32 ? exp(x - logsumexp) * factor : exp2(fma(x, LOG2_E, addend));
+  }
   if (SMOOTHED != 0 || target / PER == v || v * PER + PER > p.classes) {
     [[unroll]] for (uint i = 0; i < PER; ++i) {
       uint column = v * PER + i;
