@@ -60,12 +60,14 @@ std::array<std::uint32_t, 2> window_and_softcap(const AttentionAttrs& attributes
 }
 
 /// Iterations of a sum that plain kernels unroll. On a software rasterizer unrolling costs long compile times for
-/// little speed.
+/// little speed. So it does for gradients of sequences of one tile: on an H200 a step of tiny in f32 took 0.944 ms with
+/// 4 and with 16, and the first one 1.42 and 1.70 to 1.83 s.
+constexpr std::uint32_t kFewUnrolled = 4;
 std::uint32_t unrolled(Device device) {
   const auto& all = backend(device).adapters();
   return std::any_of(all.begin(), all.end(),
                      [&](const AdapterInfo& a) { return a.device == device && a.kind == "software"; })
-             ? 4
+             ? kFewUnrolled
              : 16;
 }
 
@@ -154,7 +156,7 @@ struct Backward {
     dispatch(gpu::Kernel(shader, call)
                  .spec(kept.y.dtype(), width(in.size, {&in.q, &in.k, &in.v, &kept.dy}),
                        unsplit.defined() ? kAfterParts : mask_dtype(in))
-                 .spec(unrolled(kept.y.device()))
+                 .spec(rows.defined() ? unrolled(kept.y.device()) : kFewUnrolled)
                  .spec(window_and_softcap(call.as<AttentionAttrs>()))
                  .spec(mask_strides(in.mask))
                  .spec(rows.defined()),
