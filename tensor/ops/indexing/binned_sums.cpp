@@ -45,8 +45,9 @@ void add_in_bins(const OpCall& call, const Tensor& y, const Tensor& index, const
     sums.zero_();
   }
   if (!direct) {
-    // With few groups, few counts must be added up; more groups keep every compute unit busy.
-    const std::int64_t at_once = 4 * std::int64_t{gpu::capabilities(device).compute_units};
+    // With few groups, few counts must be added up; more groups keep every compute unit busy. Of 4, 8, 16 and 32 groups
+    // a unit 16 took the least time on an H200: 0.338 ms for 16,777,216 numbers, with 4 and 32 0.36 and 0.354.
+    const std::int64_t at_once = 16 * std::int64_t{gpu::capabilities(device).compute_units};
     const std::int64_t per_group = std::min<std::int64_t>(parts(tiles, at_once), 256), groups = parts(tiles, per_group);
     const Tensor counts = words(checked_product(groups, buckets, call.op.name), device);
     plan = words(kPlanWords, device);
