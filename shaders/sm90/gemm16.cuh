@@ -23,11 +23,24 @@
 
 namespace hopper {
 
+/// A place in a ring of stages, and the parity of its barriers' phases.
+template <int STAGES>
+struct Ring {
+  std::uint32_t stage = 0, parity = 0;
+  __device__ __forceinline__ void next() {
+    if (++stage == STAGES) stage = 0, parity ^= 1;
+  }
+  __device__ __forceinline__ void skip(std::uint32_t steps) {
+    steps += stage;
+    stage = steps % STAGES, parity ^= steps / STAGES & 1;
+  }
+};
+
 /// @tparam RESIDENT if not 0, b is one tile of at most so many steps, which stays in shared memory
 template <bool F16, bool TOGETHER, bool A_ALONG_K, bool B_ALONG_K, int COLUMNS = 128, int RESIDENT = 0>
 struct Gemm16 {
   static constexpr int kRows = TOGETHER ? 256 : 128, kColumns = COLUMNS, kStep = 64,
-                       kStages = RESIDENT > 0 ? 3 : TOGETHER || COLUMNS > 128 ? 4 : 6;
+                       kStages = RESIDENT > 0 ? 3 : TOGETHER ? 4 : COLUMNS > 128 ? 5 : 6;
   static constexpr int kBytesA = kRows * kStep * 2, kBytesB = kColumns * kStep * 2,
                        kStageBytes = kBytesA + (RESIDENT > 0 ? 0 : kBytesB);
   static constexpr int kBlockBytes = 64 * kStep * 2;  ///< of 64 rows (columns)
@@ -95,18 +108,18 @@ struct Gemm16 {
   template <typename Fetch>
   static __device__ __forceinline__ void produce(const Parameters& p, std::uint32_t shared, std::uint32_t full,
                                                  std::uint32_t empty, Fetch fetch_stage) {
-    std::uint32_t it = 0;
+    Ring<kStages> at;
     for (std::uint32_t i = blockIdx.x; i < tile_count(p); i += gridDim.x) {
       const Tile t = tile_at(p, i);
       fetch_stage.start(t);
       const bool with_b = RESIDENT == 0 || i == blockIdx.x;
       const int bytes = fetch_stage.bytes_a(t) + (with_b ? fetch_stage.bytes_b(t) : 0);
-      for (std::uint32_t s = 0; s < t.steps; ++s, ++it) {
-        const std::uint32_t stage = it % kStages, barrier = full + stage * 8;
-        if (it >= kStages) barrier_wait(empty + stage * 8, (it / kStages - 1) & 1);
+      for (std::uint32_t s = 0; s < t.steps; ++s, at.next()) {
+        const std::uint32_t barrier = full + at.stage * 8;
+        barrier_wait(empty + at.stage * 8, at.parity ^ 1);  // which the first round does not have to wait for
         barrier_expect(barrier, bytes);
-        fetch_stage.a(shared + stage * kStageBytes, t, t.first + s, barrier);
-        if (with_b) fetch_stage.b(place_of_b(shared, stage, s), t, t.first + s, barrier);
+        fetch_stage.a(shared + at.stage * kStageBytes, t, t.first + s, barrier);
+        if (with_b) fetch_stage.b(place_of_b(shared, at.stage, s), t, t.first + s, barrier);
       }
     }
   }
@@ -117,11 +130,12 @@ struct Gemm16 {
     const std::uint32_t of_all = __shfl_sync(~0u, threadIdx.x >> 5, 0);
     const int group = static_cast<int>(of_all / 4) - 1, warp = of_all % 4;
     const bool speaker = (threadIdx.x & 127) == 0;
-    std::uint32_t it = 0, turn = 0;
+    Ring<kStages> at;
+    std::uint32_t turn = 0;
     for (std::uint32_t i = blockIdx.x; i < tile_count(p); i += gridDim.x, ++turn) {
       const Tile t = tile_at(p, i);
       if (!TOGETHER && (turn & 1) != group) {
-        it += t.steps;
+        at.skip(t.steps);
         continue;
       }
       const Path path = path_of<F16>(p);
@@ -143,11 +157,11 @@ struct Gemm16 {
       float* bias = reinterpret_cast<float*>(memory + kScratch + group * kGroupBytes) +
                     (TOGETHER ? turn & 1 : turn >> 1 & 1) * COLUMNS;
       float d[2][COLUMNS / 2];
-      for (std::uint32_t s = 0; s < t.steps; ++s, ++it) {
-        const std::uint32_t stage = it % kStages,
-                            a = shared + stage * kStageBytes + (TOGETHER ? group * 2 * kBlockBytes : 0),
-                            b = place_of_b(shared, stage, s);
-        barrier_wait(full + stage * 8, it / kStages & 1);
+      std::uint32_t last = 0;
+      for (std::uint32_t s = 0; s < t.steps; ++s, at.next()) {
+        const std::uint32_t a = shared + at.stage * kStageBytes + (TOGETHER ? group * 2 * kBlockBytes : 0),
+                            b = place_of_b(shared, at.stage, s);
+        barrier_wait(full + at.stage * 8, at.parity);
         product_fence();
 #pragma unroll
         for (int k = 0; k < kStep / 16; ++k) {
@@ -159,11 +173,12 @@ struct Gemm16 {
         }
         product_commit();
         product_wait<1>();
-        if (s > 0 && speaker) barrier_arrive(empty + (it - 1) % kStages * 8);
+        if (s > 0 && speaker) barrier_arrive(empty + last * 8);
+        last = at.stage;
       }
       if (!TOGETHER && speaker) barrier_arrive(turns + group * 8);
       product_wait<0>();
-      if (speaker) barrier_arrive(empty + (it - 1) % kStages * 8);
+      if (speaker) barrier_arrive(empty + last * 8);
       const std::uint32_t row = first_row + warp * 16;
       if (path != Path::kStaged && p.kinds.flags & kBias) {
 #pragma unroll
