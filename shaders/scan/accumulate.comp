@@ -9,12 +9,17 @@
 // shared memory, so that neighbouring threads read and write neighbours. If a row has more chunks, accumulate_totals
 // first reduces each chunk, and accumulate_carry (one workgroup per row) scans these to get the state before each
 // chunk. The order of the steps depends only on the row's length.
+// Where floats are aligned to vectors of four, these are what moves. Not with maxima and minima, which that makes
+// slower: their time is that of writing indices. Lost: steps that scan four or sixteen states at once, for fewer
+// barriers; four chunks a workgroup in accumulate_totals; 512 threads.
 //
 // variant: accumulate_float T=float T_FLOAT
+// variant: accumulate_vectors T=float T_FLOAT VECTORS
 // variant: accumulate_int T=int T_INT
 // variant: accumulate_i64 T=int64_t T_I64
 // variant: accumulate_pairs T=uvec2 T_PAIR
 // variant: accumulate_totals_float T=float T_FLOAT TOTALS
+// variant: accumulate_totals_vectors T=float T_FLOAT TOTALS VECTORS
 // variant: accumulate_totals_int T=int T_INT TOTALS
 // variant: accumulate_totals_i64 T=int64_t T_I64 TOTALS
 // variant: accumulate_totals_pairs T=uvec2 T_PAIR TOTALS
@@ -26,6 +31,9 @@
 #include "dtype.glsl"
 #include "arithmetic.glsl"
 #include "math.glsl"
+#ifdef VECTORS
+#include "vectors.glsl"
+#endif
 
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint KIND = 0;
@@ -155,6 +163,59 @@ State reduce_threads(State s) {
   return s;
 }
 
+// The elements of a chunk, in order.
+#ifdef VECTORS
+shared vec4 exchanged[CHUNK / 4];
+// Threads take four neighbours; without a swizzle they would conflict in eight banks.
+uint slot_of(uint vector) { return vector ^ ((vector >> 3) & 7u); }
+
+void put_neighbours(T v[ELEMENTS]) {
+  [[unroll]] for (uint k = 0; k < ELEMENTS; k += 4) {
+    exchanged[slot_of((gl_LocalInvocationID.x * ELEMENTS + k) / 4)] = vec4(v[k], v[k + 1], v[k + 2], v[k + 3]);
+  }
+}
+void take_neighbours(out T v[ELEMENTS]) {
+  [[unroll]] for (uint k = 0; k < ELEMENTS; k += 4) {
+    vec4 four = exchanged[slot_of((gl_LocalInvocationID.x * ELEMENTS + k) / 4)];
+    [[unroll]] for (uint j = 0; j < 4; ++j) v[k + j] = four[j];
+  }
+}
+#else
+shared T exchanged[CHUNK];
+// Threads take 16 neighbours; without a swizzle they would conflict in two banks.
+uint slot_of(uint i) { return i ^ ((i >> 5) & 31u); }
+
+void put_neighbours(T v[ELEMENTS]) {
+  [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) exchanged[slot_of(gl_LocalInvocationID.x * ELEMENTS + k)] = v[k];
+}
+void take_neighbours(out T v[ELEMENTS]) {
+  [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) v[k] = exchanged[slot_of(gl_LocalInvocationID.x * ELEMENTS + k)];
+}
+#endif
+
+#ifdef CARRY
+// This thread's neighbours of `count` totals from `first` on. Ends with a barrier.
+void load_totals(uvec2 from, uint first, uint count, out T v[ELEMENTS]) {
+  // One workgroup waits for memory here: all loads before the first use.
+  [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
+    v[k] = load_value(from, first + min(k * THREADS + gl_LocalInvocationID.x, count - 1), STATE_DTYPE);
+  }
+  [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) exchanged[slot_of(k * THREADS + gl_LocalInvocationID.x)] = v[k];
+  barrier();
+  take_neighbours(v);
+  barrier();
+}
+// The reverse.
+void store_totals(uvec2 to, uint first, uint count, T v[ELEMENTS]) {
+  put_neighbours(v);
+  barrier();
+  [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
+    uint i = k * THREADS + gl_LocalInvocationID.x;
+    if (i < count) store_value(to, first + i, STATE_DTYPE, exchanged[slot_of(i)]);
+  }
+  barrier();
+}
+#else
 void put_total(uint i, State s) {
   store_value(p.totals, i, STATE_DTYPE, s.value);
   if (has_extra()) store_value(p.extra, i, STATE_DTYPE, s.extra);
@@ -168,25 +229,55 @@ State total_at(uint i) {
   return s;
 }
 
-#ifndef CARRY
-shared T exchanged[CHUNK];
-// Threads read 16 neighbours; without a swizzle they would conflict in two banks.
-uint slot_of(uint i) { return i ^ ((i >> 5) & 31u); }
-
 uint place_in_row(uint i) { return REVERSE != 0 ? p.n - 1 - i : i; }
+
+#ifdef VECTORS
+// Where the vector begins whose first element is `i` of the row.
+uint vector_in_row(uint row, uint i) { return row * p.n + (REVERSE != 0 ? p.n - 4 - i : i); }
+vec4 in_order(vec4 four) { return REVERSE != 0 ? four.wzyx : four; }
+#endif
 
 // This thread's neighbours of a chunk that starts at `first` in the row. Ends with a barrier.
 void load_neighbours(uvec2 from, uint row, uint first, out T v[ELEMENTS]) {
   uint t = gl_LocalInvocationID.x;
   // All loads before the first use, so that they overlap.
+#ifdef VECTORS
+  vec4 fours[ELEMENTS / 4];
+  [[unroll]] for (uint k = 0; k < ELEMENTS / 4; ++k) {
+    uint i = min(first + 4 * (k * THREADS + t), p.n - 4);
+    fours[k] = in_order(load_vector(from, vector_in_row(row, i), 4, X_DTYPE, 4));
+  }
+  [[unroll]] for (uint k = 0; k < ELEMENTS / 4; ++k) exchanged[slot_of(k * THREADS + t)] = fours[k];
+#else
   [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
     v[k] = load_value(from, row * p.n + place_in_row(min(first + k * THREADS + t, p.n - 1)), X_DTYPE);
   }
   [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) exchanged[slot_of(k * THREADS + t)] = v[k];
+#endif
   barrier();
-  [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) v[k] = exchanged[slot_of(t * ELEMENTS + k)];
+  take_neighbours(v);
   barrier();
 }
+
+#ifndef TOTALS
+void store_neighbours(uint row, uint first, T v[ELEMENTS]) {
+  uint t = gl_LocalInvocationID.x;
+  put_neighbours(v);
+  barrier();
+#ifdef VECTORS
+  [[unroll]] for (uint k = 0; k < ELEMENTS / 4; ++k) {
+    uint i = first + 4 * (k * THREADS + t);
+    vec4 four = in_order(exchanged[slot_of(k * THREADS + t)]);
+    if (i < p.n) store_vector(p.y, vector_in_row(row, i), 4, Y_DTYPE, 4, four);
+  }
+#else
+  [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
+    uint i = k * THREADS + t;
+    if (first + i < p.n) store_value(p.y, row * p.n + place_in_row(first + i), Y_DTYPE, exchanged[slot_of(i)]);
+  }
+#endif
+}
+#endif
 #endif
 
 void main() {
@@ -195,23 +286,33 @@ void main() {
   if (group >= p.rows) return;
   State before = identity();
   for (uint first = 0; first < p.chunks; first += CHUNK) {
-    uint chunk = first + t * ELEMENTS, i = group * p.chunks + chunk;
-    State own = identity(), totals[ELEMENTS];
-    // One workgroup waits for memory here: all loads before the first use.
-    [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
-      totals[k] = total_at(group * p.chunks + min(chunk + k, p.chunks - 1));
-      if (chunk + k >= p.chunks) totals[k] = identity();
+    uint start = group * p.chunks + first, count = min(CHUNK, p.chunks - first), own_start = t * ELEMENTS;
+    T totals[ELEMENTS], extras[ELEMENTS];
+    uint own_places[ELEMENTS];
+    if (has_place()) {
+      [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
+        own_places[k] = uint(BufferI32(p.places).v[start + min(own_start + k, count - 1)]);
+      }
     }
-    [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) own = combined(own, totals[k]);
+    load_totals(p.totals, start, count, totals);
+    if (has_extra()) load_totals(p.extra, start, count, extras);
+    State own = identity(), states[ELEMENTS];
+    [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
+      states[k] = State(totals[k], has_extra() ? extras[k] : ZERO, has_place() ? own_places[k] : 0);
+      if (own_start + k < count) own = combined(own, states[k]);
+    }
     scan_threads(own);
     State through = before;
     if (t > 0) through = combined(before, shared_state(t - 1));
-    [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
-      if (chunk + k < p.chunks) put_total(i + k, through);
-      through = combined(through, totals[k]);
-    }
     before = combined(before, shared_state(THREADS - 1));
-    barrier();
+    [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
+      totals[k] = through.value;
+      extras[k] = through.extra;
+      if (has_place() && own_start + k < count) BufferI32(p.places).v[start + own_start + k] = int(through.place);
+      through = combined(through, states[k]);
+    }
+    store_totals(p.totals, start, count, totals);
+    if (has_extra()) store_totals(p.extra, start, count, extras);
   }
 #else
   if (group >= p.rows * p.chunks) return;
@@ -254,16 +355,12 @@ void main() {
   [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
     State next = State(x[k], KIND == RECURRENCE ? factors[k] : ONE, first + k);
     if (first + k < p.n) s = combined(s, next);
-    exchanged[slot_of(t * ELEMENTS + k)] = result(s);
+    x[k] = result(s);
     if (has_place() && first + k < p.n) {
       BufferWords(p.indices).v[row * p.n + place_in_row(first + k)] = uvec2(s.place, 0u);
     }
   }
-  barrier();
-  [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
-    uint i = k * THREADS + t;
-    if (start + i < p.n) store_value(p.y, row * p.n + place_in_row(start + i), Y_DTYPE, exchanged[slot_of(i)]);
-  }
+  store_neighbours(row, start, x);
 #endif
 #endif
 }

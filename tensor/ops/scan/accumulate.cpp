@@ -1,6 +1,8 @@
 #include <etna/tensor/ops/scan/internal/accumulate.h>
 
+#include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
 
 #include <fmt/format.h>
@@ -18,6 +20,17 @@ namespace etna {
 
 namespace scan {
 
+namespace {
+
+/// True if the shader may read and write rows of n elements in vectors of four.
+bool takes_vectors(std::int64_t n, std::initializer_list<const Tensor*> all) {
+  return n % 4 == 0 && std::all_of(all.begin(), all.end(), [](const Tensor* t) {
+           return !t->defined() || (is_floating(t->dtype()) && t->address() % (4 * item_size(t->dtype())) == 0);
+         });
+}
+
+}  // namespace
+
 bool on_gpu(const OpCall& call, Kind kind, bool reverse, const Tensor& given, const Tensor& given_factors,
             const Tensor& y, const Tensor& indices) {
   const bool floating = is_floating(given.dtype()), wide = y.dtype() == i64;
@@ -27,6 +40,7 @@ bool on_gpu(const OpCall& call, Kind kind, bool reverse, const Tensor& given, co
   const Tensor x = given.contiguous(), factors = given_factors.defined() ? given_factors.contiguous() : Tensor();
   const std::int64_t n = x.size(-1), rows = x.numel() / n, chunks = (n + chunk - 1) / chunk;
   const DType state = floating ? f32 : wide ? i64 : i32;
+  const bool vectors = !indices.defined() && takes_vectors(n, {&x, &factors, &y});
   Tensor totals, extra, places;
   if (chunks > 1) {
     totals = empty({rows * chunks}, {state, y.device()});
@@ -41,14 +55,15 @@ bool on_gpu(const OpCall& call, Kind kind, bool reverse, const Tensor& given, co
     kernel.u32(rows, n, chunks).dispatch(gpu::grid(groups));
   };
   if (chunks > 1) {
-    launch({shaders::accumulate_totals_float, shaders::accumulate_totals_int, shaders::accumulate_totals_i64,
-            shaders::accumulate_totals_pairs},
+    launch({vectors ? shaders::accumulate_totals_vectors : shaders::accumulate_totals_float,
+            shaders::accumulate_totals_int, shaders::accumulate_totals_i64, shaders::accumulate_totals_pairs},
            rows * chunks);
     launch({shaders::accumulate_carry_float, shaders::accumulate_carry_int, shaders::accumulate_carry_i64,
             shaders::accumulate_carry_pairs},
            rows);
   }
-  launch({shaders::accumulate_float, shaders::accumulate_int, shaders::accumulate_i64, shaders::accumulate_pairs},
+  launch({vectors ? shaders::accumulate_vectors : shaders::accumulate_float, shaders::accumulate_int,
+          shaders::accumulate_i64, shaders::accumulate_pairs},
          rows * chunks);
   return true;
 }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include <ops/rows.h>
 
@@ -46,6 +47,33 @@ TEST(Cumsum, AgreesWithLoopsOverStridesAndDtypes) {
         }
       }
     }
+  }
+}
+
+// Rows of several chunks, whose vectors of four elements are aligned or not.
+TEST(Cumsum, LongRowsAgreeWithLoops) {
+  for (Device device : devices()) {
+    for (DType t : {f32, bf16, i32}) {
+      for (std::int64_t n : {4100, 8195, 12288}) {
+        const Tensor rows = random_tensor({2, n}, t), shifted = random_tensor({n + 1}, t);
+        for (bool reverse : {false, true}) {
+          const auto sums = [&](const auto& v) { return cumulative(v, reverse); };
+          // Sums pass through 0, so errors are bounded by the size of what is added.
+          const double bound = (is_floating(t) ? 4 * std::sqrt(n) : 0) * unit(t);
+          const Tensor x = rows.to(device), y = shifted.to(device).slice(0, 1, n + 1);
+          expect_close(cumsum(x, 1, reverse), map_rows(rows, 1, sums), unit(t), bound, str(rows.shape()));
+          expect_close(cumsum(y, 0, reverse), map_rows(shifted.slice(0, 1, n + 1), 0, sums), unit(t), bound, "shifted");
+        }
+      }
+    }
+  }
+}
+
+TEST(Cumsum, CarriesMoreChunksThanOneWorkgroupTakesAtOnce) {
+  const std::int64_t n = 2048 * 2048 + 5;
+  for (Device device : devices()) {
+    const Tensor y = cumsum(ones({n}, {i32, device}), 0);
+    EXPECT_TRUE(equal(y, arange(1, n + 1, 1, {i64, device}))) << device.str();
   }
 }
 
