@@ -5,49 +5,58 @@
 // for each element of y, and bin_sums adds the numbers in 64 bits, as multiples of the last of 31 bits below that
 // exponent. That keeps 7 bits more of each number than a float has; the sum is rounded once.
 //
-// Numbers are first sorted into buckets of 2048 elements of y, so that a workgroup adds in shared memory. bin_count
-// counts the numbers of a group of tiles in each bucket, bin_offsets adds the counts up over the groups, bin_plan over
-// the buckets, and bin_move writes each number, with its place in the bucket, after those before it. bin_sums takes
-// chunks of at most 65536 numbers. Most buckets have one chunk; buckets with several share exponents and sums in global
-// memory, and bin_results finishes them.
-// Each number moves 36 bytes, most of them in runs; shared memory is the bound. Loads are issued 16 or 8 at a time,
-// before the first is used.
+// Numbers are first sorted into buckets of 2048 or 4096 elements of y, so that a workgroup adds in shared memory.
+// bin_sort sorts each tile of 4096 numbers by bucket and leaves it where it was, with places in the bucket; it notes
+// where each bucket's run begins in the tile. bin_plan counts chunks: a bucket has one, or where it has many numbers
+// several, each of every third, fifth ... tile. bin_sums gathers a chunk's runs. Chunks of one bucket share exponents
+// and sums in global memory, and bin_results finishes them.
+// bin_sort is bytes-bound. bin_sums is bound by shared memory's atomics and by short runs: 4096 elements a bucket make
+// runs twice as long as 2048, and need 45 KiB. Lost: numbers moved to a place of their bucket, which takes counts of
+// all tiles first; runs found by positions in a batch of them, with four barriers each.
 //
-// variant: bin_count COUNT
-// variant: bin_index COUNT INDEX
-// variant: bin_offsets OFFSETS
+// variant: bin_sort SORT T=float T_FLOAT
+// variant: bin_sort_index SORT INDEX T=float T_FLOAT
 // variant: bin_plan PLAN
-// variant: bin_move MOVE T=float T_FLOAT
 // variant: bin_exponents SUMS EXPONENTS T=float T_FLOAT
 // variant: bin_sums SUMS T=float T_FLOAT
 // variant: bin_results RESULTS T=float T_FLOAT
 
 #extension GL_EXT_control_flow_attributes : require
-#include "dtype.glsl"
 
-layout(local_size_x = 256) in;
-const uint THREADS = 256, ELEMENTS = 16, TILE = THREADS * ELEMENTS, CHUNK = 65536;
-const uint BINS = 2048, BIN_BITS = 11, MOST_BUCKETS = 1024;
+layout(local_size_x_id = 0) in;
+layout(constant_id = 0) const uint THREADS = 256;
+layout(constant_id = 1) const uint BIN_BITS = 11;
+
+#include "dtype.glsl"
+#if defined(SORT) || defined(PLAN)
+#include "prefix.glsl"
+#endif
+
+const uint TILE = 4096;
+const uint BINS = 1u << BIN_BITS, MOST_BUCKETS = 0x200000u >> BIN_BITS, CHUNK = 32u << BIN_BITS;
 
 ETNA_BUFFER(BufferU32, uint);
 uint group_index() { return gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x; }
 
-// The plan: the first number of each bucket; the number of chunks before it; how many buckets have several.
-const uint STARTS = 0, CHUNKS = MOST_BUCKETS + 1, SEVERAL = CHUNKS + MOST_BUCKETS + 1;
+// The plan: the numbers of each bucket; the number of chunks before it; how many buckets have several.
+const uint COUNTS = 0, CHUNKS = MOST_BUCKETS, SEVERAL = 2 * MOST_BUCKETS + 1;
 
-#ifdef COUNT
+#ifdef SORT
+layout(constant_id = 2) const uint DTYPE = 1;
 #ifdef INDEX
 #include "index.glsl"
 
-layout(constant_id = 0) const uint INDEX_DTYPE = 4;
+layout(constant_id = 3) const uint INDEX_DTYPE = 4;
 #endif
 
 layout(push_constant, scalar) uniform Push {
 #ifdef INDEX
   uvec2 index, index_errors;
+#else
+  uvec2 places;
 #endif
-  uvec2 places, counts;  // counts: [groups, buckets]
-  uint n, tiles, tiles_per_group, groups, buckets;
+  uvec2 x, pairs, runs, plan;  // runs: [tiles, buckets], where a run begins in its tile, and its length << 16
+  uint n, tiles, buckets;
 #ifdef INDEX
   uint limit;
 #endif
@@ -56,186 +65,100 @@ layout(push_constant, scalar) uniform Push {
 #ifdef INDEX
 #define GIVEN uvec2
 GIVEN given_at(uint i) { return load_index_u32s(p.index, i, INDEX_DTYPE); }
-uint place_of(GIVEN given, uint i) {
-  uint place = checked_index(given, i, p.limit, p.index_errors);
-  BufferU32(p.places).v[i] = place;
-  return place;
-}
+uint place_of(GIVEN given, uint i) { return checked_index(given, i, p.limit, p.index_errors); }
 #else
 #define GIVEN uint
 GIVEN given_at(uint i) { return BufferU32(p.places).v[i]; }
 uint place_of(GIVEN given, uint i) { return given; }
 #endif
 
-shared uint counts[MOST_BUCKETS];
+const uint ELEMENTS = TILE / THREADS;
+shared uint words[TILE];
+shared uint counts[MOST_BUCKETS];  // later where each bucket's run begins in the tile
 
-// Groups from the last on: the places that were written last may still be in a cache, and so may those of the first
-// groups when bin_move begins. bin_index also checks the indices and writes them as places.
 void main() {
-  uint t = gl_LocalInvocationID.x, group = p.groups - 1 - group_index();
-  if (group_index() >= p.groups) return;
-  for (uint b = t; b < MOST_BUCKETS; b += THREADS) counts[b] = 0;
+  uint t = thread_index(), tile = group_index();
+  if (tile >= p.tiles) return;
+  uint start = tile * TILE, count = min(TILE, p.n - start), places[ELEMENTS], values[ELEMENTS], ranks[ELEMENTS], all;
+  GIVEN given[ELEMENTS];
+  // All loads before the first use, so that they overlap.
+  [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) given[k] = given_at(start + min(k * THREADS + t, count - 1));
+  [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
+    values[k] = floatBitsToUint(load_value(p.x, start + min(k * THREADS + t, count - 1), DTYPE));
+  }
+  for (uint b = t; b < p.buckets; b += THREADS) counts[b] = 0;
   barrier();
-  uint end = min((group + 1) * p.tiles_per_group, p.tiles);
-  for (uint tile = group * p.tiles_per_group; tile < end; ++tile) {
-    uint first = tile * TILE + t;
-    GIVEN given[ELEMENTS];
-    [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) given[k] = given_at(min(first + k * THREADS, p.n - 1));
-    [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
-      uint i = first + k * THREADS;
-      if (i < p.n) atomicAdd(counts[place_of(given[k], i) >> BIN_BITS], 1u);
-    }
+  // The order within a bucket is arbitrary.
+  [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
+    uint i = k * THREADS + t;
+    places[k] = place_of(given[k], start + min(i, count - 1));
+    if (i < count) ranks[k] = atomicAdd(counts[places[k] >> BIN_BITS], 1u);
   }
   barrier();
-  for (uint b = t; b < p.buckets; b += THREADS) BufferU32(p.counts).v[group * p.buckets + b] = counts[b];
-}
-#endif
-
-#ifdef OFFSETS
-layout(push_constant, scalar) uniform Push {
-  uvec2 counts, plan;
-  uint groups, buckets;
-} p;
-
-// A workgroup takes 8 buckets, and for each of them 32 runs of groups at once.
-const uint COLUMNS = 8, RUNS = THREADS / COLUMNS;
-shared uint sums[THREADS];
-
-void main() {
-  uint t = gl_LocalInvocationID.x, b = group_index() * COLUMNS + t % COLUMNS, run = t / COLUMNS;
-  uint length = (p.groups + RUNS - 1) / RUNS, first = run * length, end = min(first + length, p.groups), sum = 0;
-  if (b >= p.buckets) end = 0;
-  for (uint g = first; g < end; ++g) sum += BufferU32(p.counts).v[g * p.buckets + b];
-  sums[t] = sum;
+  uint own = (p.buckets + THREADS - 1) / THREADS, first = min(t * own, p.buckets), end = min(first + own, p.buckets);
+  uint sum = 0;
+  for (uint b = first; b < end; ++b) sum += counts[b];
+  uint before = sum_before(sum, all);
+  for (uint b = first; b < end; ++b) {
+    uint length = counts[b];
+    counts[b] = before;
+    BufferU32(p.runs).v[tile * p.buckets + b] = before | length << 16;
+    if (length != 0) atomicAdd(BufferU32(p.plan).v[COUNTS + b], length);
+    before += length;
+  }
   barrier();
-  uint before = 0;
-  for (uint r = 0; r < run; ++r) before += sums[r * COLUMNS + t % COLUMNS];
-  if (run == RUNS - 1 && b < p.buckets) BufferU32(p.plan).v[STARTS + b] = before + sum;
-  for (uint g = first; g < end; ++g) {
-    uint count = BufferU32(p.counts).v[g * p.buckets + b];
-    BufferU32(p.counts).v[g * p.buckets + b] = before;
-    before += count;
+  [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
+    if (k * THREADS + t >= count) continue;
+    ranks[k] += counts[places[k] >> BIN_BITS];
+    words[ranks[k]] = places[k] & (BINS - 1);
+  }
+  barrier();
+  [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) places[k] = words[k * THREADS + t];
+  barrier();
+  [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
+    if (k * THREADS + t < count) words[ranks[k]] = values[k];
+  }
+  barrier();
+  [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
+    uint i = k * THREADS + t;
+    if (i < count) BufferWords(p.pairs).v[start + i] = uvec2(places[k], words[i]);
   }
 }
 #endif
 
 #ifdef PLAN
-#include "prefix.glsl"
-
 layout(push_constant, scalar) uniform Push {
   uvec2 plan, states, sums;  // states and sums are cleared for buckets with several chunks
   uint buckets, size;
 } p;
 
-shared uint several[MOST_BUCKETS];
+shared uint chunks_of[MOST_BUCKETS];
 
 void main() {
-  const uint OWN = MOST_BUCKETS / THREADS;
-  uint t = thread_index(), first = t * OWN, counts[OWN], numbers = 0, chunks = 0, all_numbers, all_chunks;
-  for (uint k = 0; k < OWN; ++k) {
-    counts[k] = first + k < p.buckets ? BufferU32(p.plan).v[STARTS + first + k] : 0u;
-    several[first + k] = counts[k] > CHUNK ? 1u : 0u;
-    numbers += counts[k];
-    chunks += (counts[k] + CHUNK - 1) / CHUNK;
+  uint own = MOST_BUCKETS / THREADS, t = thread_index(), first = t * own, sum = 0, several = 0, all;
+  for (uint b = first; b < first + own; ++b) {
+    uint count = b < p.buckets ? BufferU32(p.plan).v[COUNTS + b] : 0u;
+    // An odd number, so that a pattern that repeats every 2, 4, 8 ... tiles gives all chunks numbers.
+    uint chunks = count == 0 ? 0u : count / CHUNK | 1u;
+    chunks_of[b] = chunks;
+    sum += chunks;
+    several += chunks > 1 ? 1u : 0u;
   }
-  numbers = sum_before(numbers, all_numbers);
-  chunks = sum_before(chunks, all_chunks);
-  for (uint k = 0; k < OWN; ++k) {
-    BufferU32(p.plan).v[STARTS + first + k] = numbers;
-    BufferU32(p.plan).v[CHUNKS + first + k] = chunks;
-    numbers += counts[k];
-    chunks += (counts[k] + CHUNK - 1) / CHUNK;
+  uint before = sum_before(sum, all);
+  for (uint b = first; b < first + own; ++b) {
+    BufferU32(p.plan).v[CHUNKS + b] = before;
+    before += chunks_of[b];
   }
-  if (t == THREADS - 1) {
-    BufferU32(p.plan).v[STARTS + MOST_BUCKETS] = numbers;
-    BufferU32(p.plan).v[CHUNKS + MOST_BUCKETS] = chunks;
-  }
-  uint any = 0, all_any;
-  for (uint k = 0; k < OWN; ++k) any += several[first + k];
-  sum_before(any, all_any);
-  if (t == 0) BufferU32(p.plan).v[SEVERAL] = all_any;
-  if (all_any == 0) return;
+  if (t == THREADS - 1) BufferU32(p.plan).v[CHUNKS + MOST_BUCKETS] = before;
+  sum_before(several, all);
+  if (t == 0) BufferU32(p.plan).v[SEVERAL] = all;
+  if (all == 0) return;
   for (uint b = 0; b < p.buckets; ++b) {
-    if (several[b] == 0) continue;
+    if (chunks_of[b] < 2) continue;
     for (uint i = b * BINS + t; i < min((b + 1) * BINS, p.size); i += THREADS) {
       BufferU32(p.states).v[i] = 0;
       BufferWords(p.sums).v[i] = uvec2(0u);
     }
-  }
-}
-#endif
-
-#ifdef MOVE
-#include "prefix.glsl"
-
-layout(constant_id = 0) const uint DTYPE = 1;
-
-layout(push_constant, scalar) uniform Push {
-  uvec2 places, x, counts, plan, pairs;
-  uint n, tiles, tiles_per_group, groups, buckets;
-} p;
-
-shared uint words[TILE];
-shared uint counts[MOST_BUCKETS];  // counts of the tile; later the start of each bucket's run in the tile
-shared uint to[MOST_BUCKETS];      // position for the bucket's next number
-shared uint shift[MOST_BUCKETS];   // distance from a number's place in the tile to its place among the pairs
-
-void main() {
-  const uint OWN = MOST_BUCKETS / THREADS;
-  uint t = thread_index(), group = group_index();
-  if (group >= p.groups) return;
-  for (uint b = t; b < p.buckets; b += THREADS) {
-    to[b] = BufferU32(p.plan).v[STARTS + b] + BufferU32(p.counts).v[group * p.buckets + b];
-  }
-  uint end = min((group + 1) * p.tiles_per_group, p.tiles);
-  for (uint tile = group * p.tiles_per_group; tile < end; ++tile) {
-    uint start = tile * TILE, count = min(TILE, p.n - start), places[ELEMENTS], values[ELEMENTS], ranks[ELEMENTS], all;
-    [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
-      places[k] = BufferU32(p.places).v[start + min(k * THREADS + t, count - 1)];
-    }
-    [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
-      values[k] = floatBitsToUint(load_value(p.x, start + min(k * THREADS + t, count - 1), DTYPE));
-    }
-    for (uint b = t; b < MOST_BUCKETS; b += THREADS) counts[b] = 0;
-    barrier();
-    // The order within a bucket is arbitrary.
-    [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
-      if (k * THREADS + t < count) ranks[k] = atomicAdd(counts[places[k] >> BIN_BITS], 1u);
-    }
-    barrier();
-    uint own[OWN], sum = 0;
-    [[unroll]] for (uint k = 0; k < OWN; ++k) {
-      own[k] = counts[t * OWN + k];
-      sum += own[k];
-    }
-    uint before = sum_before(sum, all);
-    [[unroll]] for (uint k = 0; k < OWN; ++k) {
-      uint b = t * OWN + k;
-      counts[b] = before;
-      shift[b] = to[b] - before;
-      to[b] += own[k];
-      before += own[k];
-    }
-    barrier();
-    [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
-      if (k * THREADS + t >= count) continue;
-      ranks[k] += counts[places[k] >> BIN_BITS];
-      words[ranks[k]] = places[k];
-    }
-    barrier();
-    [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) places[k] = words[k * THREADS + t];
-    barrier();
-    [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
-      if (k * THREADS + t < count) words[ranks[k]] = values[k];
-    }
-    barrier();
-    [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
-      uint i = k * THREADS + t;
-      if (i < count) {
-        BufferWords(p.pairs).v[shift[places[k] >> BIN_BITS] + i] = uvec2(places[k] & (BINS - 1), words[i]);
-      }
-    }
-    barrier();
   }
 }
 #endif
@@ -279,73 +202,168 @@ float result_of(uint state, uvec2 sum) {
 #endif
 
 #ifdef SUMS
-layout(constant_id = 0) const uint Y_DTYPE = 1;
-layout(constant_id = 1) const uint X_DTYPE = 1;
-layout(constant_id = 2) const uint DIRECT = 0;  // true: one bucket, whose numbers were not moved
+layout(constant_id = 2) const uint Y_DTYPE = 1;
+layout(constant_id = 3) const uint X_DTYPE = 1;
+layout(constant_id = 4) const uint DIRECT = 0;  // true: one bucket, whose numbers were not sorted
 
 layout(push_constant, scalar) uniform Push {
-  uvec2 places, x;       // DIRECT
-  uvec2 pairs, plan;     // otherwise
-  uvec2 y, states, sums;  // states and sums: of buckets with several chunks
-  uint n, size;          // numbers; elements of y
+  uvec2 places, x;          // DIRECT
+  uvec2 pairs, runs, plan;  // otherwise
+  uvec2 y, states, sums;    // states and sums: of buckets with several chunks
+  uint n, size, tiles, buckets;
 } p;
 
-shared uint states[BINS];
+shared uint low[BINS];  // of the sums; before that, the states
 #ifndef EXPONENTS
-shared uint low[BINS], high[BINS];
+shared uint high[BINS], states[BINS / 2];  // states: two in a u32
 #endif
 
-const uint AT_ONCE = 8;
-// Numbers first, first + THREADS ... and their places in the bucket. Those at or past `end` may be anything.
-void load_pairs(uint first, uint end, out uvec2 pairs[AT_ONCE]) {
+// Runs of a batch of tiles. A group of threads takes some of them at a time, one after the other without gaps, 64
+// numbers where runs have 8 or 16. Long runs are for all threads: sorted places have no others.
+const uint BATCH = 1024, GROUP = 8, RUNS = 0x4000u >> BIN_BITS, AT_ONCE = 5, LONG = 128, LONG_RUNS = 64;
+shared uint runs[BATCH];
+shared uvec2 long_runs[LONG_RUNS];  // the first pair, their count
+shared uint long_counts[2];         // of even and of odd batches
+
+// This and add() take numbers `first`, first + step ... before `end`. Accesses to shared memory overlap.
+void find_exponents(uvec2 pairs[AT_ONCE], uint first, uint step, uint end) {
+  uint known[AT_ONCE];
+  [[unroll]] for (uint k = 0; k < AT_ONCE; ++k) known[k] = low[pairs[k].x];
   [[unroll]] for (uint k = 0; k < AT_ONCE; ++k) {
-    uint i = min(first + k * THREADS, end - 1);
-    pairs[k] = DIRECT == 0 ? BufferWords(p.pairs).v[i]
-                           : uvec2(BufferU32(p.places).v[i], floatBitsToUint(load_value(p.x, i, X_DTYPE)));
-  }
-}
-
-void find_exponent(uvec2 pair) {
-  uint exponent = (pair.y >> 23) & 255u;
-  if (exponent == 255) {
-    bool nan = (pair.y & 0x7fffffu) != 0, negative = (pair.y & 0x80000000u) != 0;
-    atomicOr(states[pair.x], nan ? NOT_A_NUMBER : negative ? MINUS_INFINITY : PLUS_INFINITY);
-  } else if (states[pair.x] < exponent + 1) {
-    atomicMax(states[pair.x], exponent + 1);
+    uint bits = pairs[k].y, exponent = (bits >> 23) & 255u;
+    if (first + k * step >= end) continue;
+    if (exponent == 255) {
+      bool nan = (bits & 0x7fffffu) != 0, negative = (bits & 0x80000000u) != 0;
+      atomicOr(low[pairs[k].x], nan ? NOT_A_NUMBER : negative ? MINUS_INFINITY : PLUS_INFINITY);
+    } else if (known[k] < exponent + 1) {
+      atomicMax(low[pairs[k].x], exponent + 1);
+    }
   }
 }
 
 #ifndef EXPONENTS
-void add(uvec2 pair) {
-  uint state = states[pair.x], exponent = (pair.y >> 23) & 255u;
-  if (state >= 256) return;
-  // The 24 bits of the mantissa, shifted to the position among 31 bits that the exponent gives, rounded to even.
-  uint mantissa = (pair.y & 0x7fffffu) | (exponent != 0 ? 0x800000u : 0u);
-  int down = int(max(state - 1, 1u)) - int(max(exponent, 1u)) - 7;
-  if (down > 25) return;
-  if (down <= 0) {
-    mantissa <<= -down;
-  } else {
-    uint halves = mantissa >> (down - 1), rest = mantissa & ((1u << (down - 1)) - 1u);
-    mantissa = halves >> 1;
-    if ((halves & 1u) != 0 && (rest != 0 || (mantissa & 1u) != 0)) ++mantissa;
+uint state_at(uint i) { return (states[i / 2] >> (16 * (i & 1u))) & 0xffffu; }
+
+// The 24 bits of the mantissa, shifted to the position among 31 bits that the exponent gives, rounded to even.
+uint addend_of(uint state, uint bits) {
+  uint exponent = (bits >> 23) & 255u, down = max(state, 2u) - 1 - max(exponent, 1u);
+  uint mantissa = ((bits & 0x7fffffu) | (exponent != 0 ? 0x800000u : 0u)) << 7;
+  if (state >= 256 || down > 31) return 0;
+  return (mantissa + max((1u << down) >> 1, 1u) - 1 + ((mantissa >> down) & 1u)) >> down;
+}
+
+void add(uvec2 pairs[AT_ONCE], uint first, uint step, uint end) {
+  uint addends[AT_ONCE], before[AT_ONCE];
+  [[unroll]] for (uint k = 0; k < AT_ONCE; ++k) addends[k] = state_at(pairs[k].x);
+  [[unroll]] for (uint k = 0; k < AT_ONCE; ++k) {
+    addends[k] = first + k * step < end ? addend_of(addends[k], pairs[k].y) : 0u;
+    if ((pairs[k].y & 0x80000000u) != 0) addends[k] = ~addends[k] + 1;
   }
-  if (mantissa == 0) return;
-  bool negative = (pair.y & 0x80000000u) != 0;
-  uint word = negative ? ~mantissa + 1 : mantissa, before = atomicAdd(low[pair.x], word);
-  uint upper = (negative ? 0xffffffffu : 0u) + (before > ~word ? 1u : 0u);
-  if (upper != 0) atomicAdd(high[pair.x], upper);
+  [[unroll]] for (uint k = 0; k < AT_ONCE; ++k) {
+    if (addends[k] != 0) before[k] = atomicAdd(low[pairs[k].x], addends[k]);
+  }
+  [[unroll]] for (uint k = 0; k < AT_ONCE; ++k) {
+    uint upper = ((pairs[k].y & 0x80000000u) != 0 ? 0xffffffffu : 0u) + (before[k] > ~addends[k] ? 1u : 0u);
+    if (addends[k] != 0 && upper != 0) atomicAdd(high[pairs[k].x], upper);
+  }
 }
 #endif
+
+void take(bool adds, uvec2 pairs[AT_ONCE], uint first, uint step, uint end) {
+#ifndef EXPONENTS
+  if (adds) {
+    add(pairs, first, step, end);
+    return;
+  }
+#endif
+  find_exponents(pairs, first, step, end);
+}
+
+// Of `count` numbers from `first` on, the one at `i` and every THREADS-th after it.
+void load_pairs(uint first, uint i, uint count, out uvec2 pairs[AT_ONCE]) {
+  [[unroll]] for (uint k = 0; k < AT_ONCE; ++k) {
+    uint at = first + min(i + k * THREADS, count - 1);
+    pairs[k] = DIRECT == 0 ? BufferWords(p.pairs).v[at]
+                           : uvec2(BufferU32(p.places).v[at], floatBitsToUint(load_value(p.x, at, X_DTYPE)));
+  }
+}
+// These numbers, by all threads.
+void take_run(bool adds, uint first, uint count) {
+  const uint STEP = AT_ONCE * THREADS;
+  uvec2 pairs[AT_ONCE], next[AT_ONCE];
+  for (uint i = gl_LocalInvocationID.x; i < count; i += 2 * STEP) {
+    load_pairs(first, i, count, pairs);
+    load_pairs(first, i + STEP, count, next);
+    take(adds, pairs, i, THREADS, count);
+    take(adds, next, i + STEP, THREADS, count);
+  }
+}
+
+// Every `chunks`th tile from `chunk` on.
+struct Chunk {
+  uint bucket, chunk, chunks, tiles;
+};
+// Exponents from the last tile on, sums from the first on: what was written or read last may still be in a cache.
+uint tile_of(Chunk c, bool adds, uint i) { return c.chunk + (adds ? i : c.tiles - 1 - i) * c.chunks; }
+
+// The runs of a batch that starts at the chunk's tile `start`, and empty ones up to a multiple of RUNS.
+void load_runs(bool adds, Chunk c, uint start, uint parity) {
+  for (uint i = gl_LocalInvocationID.x; i < min(BATCH, c.tiles - start + RUNS); i += THREADS) {
+    uint run = 0, tile = tile_of(c, adds, start + i);
+    if (start + i < c.tiles) run = BufferU32(p.runs).v[tile * p.buckets + c.bucket];
+    if (run >= LONG << 16) {
+      uint slot = atomicAdd(long_counts[parity], 1u);
+      if (slot < LONG_RUNS) {
+        long_runs[slot] = uvec2(tile * TILE + (run & 0xffffu), run >> 16);
+        run = 0;
+      }
+    }
+    runs[i] = run;
+  }
+}
+
+void take_short_runs(bool adds, Chunk c, uint start) {
+  uint lane = gl_LocalInvocationID.x % GROUP, group = gl_LocalInvocationID.x / GROUP;
+  for (uint r = group * RUNS; r < min(BATCH, c.tiles - start); r += THREADS / GROUP * RUNS) {
+    uint shifts[RUNS], ends[RUNS], total = 0;
+    [[unroll]] for (uint k = 0; k < RUNS; ++k) {
+      shifts[k] = tile_of(c, adds, start + r + k) * TILE + (runs[r + k] & 0xffffu) - total;
+      total += runs[r + k] >> 16;
+      ends[k] = total;
+    }
+    uvec2 pairs[AT_ONCE];
+    for (uint i = lane; i < total; i += AT_ONCE * GROUP) {
+      [[unroll]] for (uint k = 0; k < AT_ONCE; ++k) {
+        uint at = min(i + k * GROUP, total - 1), shift = shifts[RUNS - 1];
+        [[unroll]] for (uint b = RUNS - 1; b > 0; --b) shift = at < ends[b - 1] ? shifts[b - 1] : shift;
+        pairs[k] = BufferWords(p.pairs).v[shift + at];
+      }
+      take(adds, pairs, i, GROUP, total);
+    }
+  }
+}
+
+// All numbers of a chunk of `batches` batches. Begins and ends with a barrier.
+void take_chunk(bool adds, Chunk c, uint batches) {
+  uint t = gl_LocalInvocationID.x;
+  if (t < 2) long_counts[t] = 0;
+  barrier();
+  for (uint batch = 0; batch < batches; ++batch) {
+    load_runs(adds, c, batch * BATCH, batch & 1u);
+    barrier();
+    if (t == 0) long_counts[(batch + 1) & 1u] = 0;
+    take_short_runs(adds, c, batch * BATCH);
+    uint count = min(long_counts[batch & 1u], LONG_RUNS);
+    for (uint l = 0; l < count; ++l) take_run(adds, long_runs[l].x, long_runs[l].y);
+    barrier();
+  }
+}
 
 void main() {
-  uint t = gl_LocalInvocationID.x, group = group_index(), bucket = 0, start, end, chunks;
-  uvec2 pairs[AT_ONCE];
+  uint t = gl_LocalInvocationID.x, group = group_index(), bucket = 0, chunk = group, tiles = 0;
+  uint chunks = (p.n + CHUNK - 1) / CHUNK, batches = 0;
   if (DIRECT != 0) {
-    start = group * CHUNK;
-    end = min(start + CHUNK, p.n);
-    chunks = (p.n + CHUNK - 1) / CHUNK;
-    if (start >= p.n) return;
+    if (group >= chunks) return;
   } else {
 #ifdef EXPONENTS
     if (ETNA_UNIFORM(BufferU32(p.plan).v[SEVERAL] == 0)) return;
@@ -356,60 +374,60 @@ void main() {
       if (BufferU32(p.plan).v[CHUNKS + bucket + step] <= group) bucket += step;
     }
     uint first = BufferU32(p.plan).v[CHUNKS + bucket];
-    chunks = BufferU32(p.plan).v[CHUNKS + bucket + 1] - first;
-    start = BufferU32(p.plan).v[STARTS + bucket] + (group - first) * CHUNK;
-    end = min(start + CHUNK, BufferU32(p.plan).v[STARTS + bucket + 1]);
+    chunk = group - first;
+    chunks = ETNA_UNIFORM(BufferU32(p.plan).v[CHUNKS + bucket + 1] - first);
+    tiles = (p.tiles - chunk + chunks - 1) / chunks;
+    batches = ETNA_UNIFORM((tiles + BATCH - 1) / BATCH);
   }
-  bool alone = ETNA_UNIFORM(chunks == 1);
-  uint base = bucket * BINS;
+  Chunk c = Chunk(bucket, chunk, chunks, tiles);
+  bool alone = chunks == 1;
+  uint base = bucket * BINS, start = chunk * CHUNK, count = min(CHUNK, p.n - start);
 #ifdef EXPONENTS
   if (alone) return;
-#endif
-  for (uint b = t; b < BINS; b += THREADS) {
-#ifdef EXPONENTS
-    states[b] = 0;
 #else
-    states[b] = !alone && base + b < p.size ? BufferU32(p.states).v[base + b] : 0u;
-    low[b] = high[b] = 0;
-#endif
-  }
-  barrier();
-#ifndef EXPONENTS
   if (alone)
 #endif
   {
-    for (uint i = start + t; i < end; i += AT_ONCE * THREADS) {
-      load_pairs(i, end, pairs);
-      [[unroll]] for (uint k = 0; k < AT_ONCE; ++k) {
-        if (i + k * THREADS < end) find_exponent(pairs[k]);
-      }
-    }
+    for (uint b = t; b < BINS; b += THREADS) low[b] = 0;
     barrier();
+    if (DIRECT != 0) {
+      take_run(false, start, count);
+      barrier();
+    } else {
+      take_chunk(false, c, batches);
+    }
   }
 #ifdef EXPONENTS
   for (uint b = t; b < BINS; b += THREADS) {
-    if (states[b] >= 256) {
-      atomicOr(BufferU32(p.states).v[base + b], states[b] & ~255u);
-    } else if (states[b] != 0) {
-      atomicMax(BufferU32(p.states).v[base + b], states[b]);
+    if (low[b] >= 256) {
+      atomicOr(BufferU32(p.states).v[base + b], low[b] & ~255u);
+    } else if (low[b] != 0) {
+      atomicMax(BufferU32(p.states).v[base + b], low[b]);
     }
   }
 #else
-  // Backward, since what was read last may still be in a cache.
-  for (uint round = (end - start + AT_ONCE * THREADS - 1) / (AT_ONCE * THREADS); round > 0; --round) {
-    uint i = start + (round - 1) * AT_ONCE * THREADS + t;
-    load_pairs(i, end, pairs);
-    [[unroll]] for (uint k = 0; k < AT_ONCE; ++k) {
-      if (i + k * THREADS < end) add(pairs[k]);
+  for (uint b = t; b < BINS / 2; b += THREADS) {
+    uint pair = 0;
+    [[unroll]] for (uint k = 0; k < 2; ++k) {
+      uint i = 2 * b + k, state = low[i];
+      if (!alone) state = base + i < p.size ? BufferU32(p.states).v[base + i] : 0u;
+      pair |= state << (16 * k);
+      low[i] = high[i] = 0;
     }
+    states[b] = pair;
   }
   barrier();
+  if (DIRECT != 0) {
+    take_run(true, start, count);
+    barrier();
+  } else {
+    take_chunk(true, c, batches);
+  }
   for (uint b = t; b < BINS; b += THREADS) {
-    uint i = base + b;
-    if (states[b] == 0 || i >= p.size) continue;
+    uint i = base + b, state = state_at(b);
+    if (state == 0 || i >= p.size) continue;
     if (alone) {
-      float value = load_value(p.y, i, Y_DTYPE) + result_of(states[b], uvec2(low[b], high[b]));
-      store_value(p.y, i, Y_DTYPE, value);
+      store_value(p.y, i, Y_DTYPE, load_value(p.y, i, Y_DTYPE) + result_of(state, uvec2(low[b], high[b])));
     } else {
       uint before = atomicAdd(BufferU32(p.sums).v[2 * i], low[b]), upper = high[b] + (before > ~low[b] ? 1u : 0u);
       if (upper != 0) atomicAdd(BufferU32(p.sums).v[2 * i + 1], upper);
@@ -420,7 +438,7 @@ void main() {
 #endif
 
 #ifdef RESULTS
-layout(constant_id = 0) const uint Y_DTYPE = 1;
+layout(constant_id = 2) const uint Y_DTYPE = 1;
 
 layout(push_constant, scalar) uniform Push {
   uvec2 plan, y, states, sums;  // plan: null for a single bucket

@@ -35,13 +35,16 @@ TEST(Scatter, TheLastOfEqualIndicesStaysAndOnlyItGetsTheGradient) {
   }
 }
 
+enum class Places { mixed, skewed, sorted };
+
 // Numbers of very different sizes; what goes to one place is compared with its sum in double.
-void expect_sums(std::int64_t n, std::int64_t places, DType dtype, bool skewed, Device device) {
+void expect_sums(std::int64_t n, std::int64_t places, DType dtype, Places order, Device device) {
   std::vector<std::int64_t> index(static_cast<std::size_t>(n));
   std::vector<float> values(index.size());
   for (std::size_t i = 0; i < index.size(); ++i) {
     const auto mixed = static_cast<std::int64_t>((i * 2654435761u) % 1000003u);
-    index[i] = skewed && i % 3 != 0 ? 5 : mixed % places;
+    index[i] = order == Places::skewed && i % 3 != 0 ? 5 : mixed % places;
+    if (order == Places::sorted) index[i] = static_cast<std::int64_t>(i) * places / n;
     values[i] = std::ldexp(static_cast<float>(mixed % 2001 - 1000), static_cast<int>(mixed % 23) - 20);
   }
   const Tensor source = from_vector(values).to(dtype), start = full({places}, 0.5, {dtype, kCPU});
@@ -64,12 +67,15 @@ void expect_sums(std::int64_t n, std::int64_t places, DType dtype, bool skewed, 
 
 TEST(Scatter, ManyNumbersAddUpWhereverTheyGo) {
   for (Device device : op_tests::devices()) {
-    expect_sums(20000, 100, f32, false, device);     // one bucket, one chunk
-    expect_sums(140000, 2048, bf16, false, device);  // one bucket, three chunks
-    expect_sums(20000, 70001, f32, false, device);   // buckets of one chunk
-    expect_sums(20000, 2049, f32, false, device);
-    expect_sums(200000, 30001, f32, true, device);  // one bucket of several chunks among others
-    expect_sums(20000, 5000, f16, false, device);
+    expect_sums(20000, 100, f32, Places::mixed, device);     // one bucket, one chunk
+    expect_sums(140000, 2048, bf16, Places::mixed, device);  // one bucket, three chunks
+    expect_sums(20000, 70001, f32, Places::mixed, device);   // buckets of one chunk
+    expect_sums(20000, 2049, f32, Places::mixed, device);
+    expect_sums(200000, 30001, f32, Places::skewed, device);  // one bucket of several chunks among others
+    expect_sums(20000, 5000, f16, Places::mixed, device);
+    expect_sums(50000, 20000, f32, Places::sorted, device);     // few, long runs
+    expect_sums(300000, 3000, bf16, Places::mixed, device);     // many long runs
+    expect_sums(4300000, 268750, f32, Places::sorted, device);  // more tiles than a batch has
   }
 }
 
