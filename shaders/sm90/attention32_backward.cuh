@@ -15,7 +15,7 @@
 // units, which truncate, and are added in f32. What does not split is dealt with as in attention32.cuh; unsplit[1] also
 // tells of gradients of scores that are too large.
 #include "attention32.cuh"
-#include "attention_backward.cuh"
+#include "attention_pairs.cuh"
 
 namespace hopper {
 
@@ -36,10 +36,11 @@ struct AttentionGradient32Parameters {
 
 /// Head sizes up to SIZE, 64 or 128.
 template <bool CAUSAL, int SIZE>
-struct AttentionBackward32 {
+struct AttentionBackward32 : AttentionPairs<false, CAUSAL, 64, 64, AttentionGradient32Parameters> {
   using Parameters = AttentionGradient32Parameters;
-  /// What does not depend on the dtype: weights of scores.
-  using Pair = AttentionBackward<false, CAUSAL, 128, 64, AttentionGradient32Parameters>;
+  using Pairs = AttentionPairs<false, CAUSAL, 64, 64, AttentionGradient32Parameters>;
+  using Pairs::work_count, Pairs::turn_of, Pairs::hide;
+  using typename Pairs::Work;
   static constexpr int kTile = 64, kThreads = 384, kColumns = SIZE / 64;
   static constexpr int kInRegisters = SIZE == 64 ? kParts : 1;  ///< how many parts of keys and values
   static constexpr bool kOneRegion = SIZE > 64;                 ///< for gradients of scores and sums of dq
@@ -73,40 +74,9 @@ struct AttentionBackward32 {
   static constexpr int kNumbersAt = kBarriers + kBarrierCount * 8, kSharedBytes = kNumbersAt + 8;
   static_assert(kSharedBytes <= 232448 - 1024, "shared memory of a multiprocessor, less what is reserved");
 
-  struct Work {
-    std::uint32_t tile, group, batch;  ///< of keys; head of keys
-    std::uint32_t first;               ///< tile of queries
-  };
-  static __device__ __forceinline__ Work work_at(const Parameters& p, std::uint32_t i) {
-    const std::uint32_t groups = p.heads / p.heads_a_group, head = i / p.key_tiles;
-    Work w;
-    w.tile = p.key_tiles - 1 - (i - head * p.key_tiles);
-    w.batch = head / groups, w.group = head - w.batch * groups;
-    w.first = CAUSAL ? w.tile : 0;
-    return w;
-  }
-  static __device__ __forceinline__ std::uint32_t work_count(const Parameters& p) {
-    return p.key_tiles * (p.heads / p.heads_a_group) * p.batch;
-  }
-  /// Of the blocks that add to a tile of queries, how many come before that of a tile of keys.
-  static __device__ __forceinline__ std::uint32_t turn_of(const Parameters& p, std::uint32_t tile,
-                                                          std::uint32_t key_tile) {
-    return (CAUSAL ? min(p.key_tiles - 1, tile) : p.key_tiles - 1) - key_tile;
-  }
-
-  struct Shared {
-    char* memory;
-    std::uint32_t at;
-    __device__ std::uint32_t barrier(int which, std::uint32_t stage = 0) const {
-      return at + kBarriers + (which + stage) * 8;
-    }
-    /// Waits until a stage is full, or until it is empty again, the n-th time that it is used.
-    __device__ void wait_full(int which, std::uint32_t n, int stages = kStages) const {
-      barrier_wait(barrier(which, n % stages), n / stages & 1);
-    }
-    __device__ void wait_empty(int which, std::uint32_t n, int stages = kStages) const {
-      if (n >= static_cast<std::uint32_t>(stages)) barrier_wait(barrier(which, n % stages), (n / stages - 1) & 1);
-    }
+  struct Shared : SharedStages<kBarriers, kNumbersAt, kStages> {
+    using Stages = SharedStages<kBarriers, kNumbersAt, kStages>;
+    using Stages::at, Stages::memory;
     __device__ std::uint32_t queries(std::uint32_t it) const { return at + it % kStages * kBytes; }
     __device__ std::uint32_t gradients(std::uint32_t it) const { return at + kGradientsAt + it % kStages * kBytes; }
     __device__ std::uint32_t keys(std::uint32_t n) const { return at + kKeysAt + n % kStages * kBytes; }
@@ -118,10 +88,12 @@ struct AttentionBackward32 {
     __device__ float4* sums(std::uint32_t it) const {
       return reinterpret_cast<float4*>(memory + kSumsAt + it % kSumStages * kSumBytes) + (threadIdx.x & 127);
     }
-    __device__ volatile std::uint32_t& number(std::uint32_t n) const {
-      return reinterpret_cast<volatile std::uint32_t*>(memory + kNumbersAt)[n % 2];
-    }
   };
+  static __device__ __forceinline__ Work work_at(const Parameters& p, std::uint32_t i) {
+    Work w = Pairs::work_at(p, i);
+    if constexpr (CAUSAL) w.first = w.tile;  // for the compiler, which cannot tell that products do not wrap
+    return w;
+  }
   static constexpr float kTooLarge = 1152921504606846976.f;  ///< as in outside()
 
   /// 64 x 64 of a part.
@@ -148,8 +120,7 @@ struct AttentionBackward32 {
     std::uint32_t it = 0;
     for (std::uint32_t n = 0;; ++n) {
       shared.wait_empty(kNumbersEmpty, n, 2);
-      // Blocks take work in the order in which they ask: what a block waits for is another's that goes on.
-      const std::uint32_t number = atomicAdd(p.turns + static_cast<std::size_t>(p.batch) * p.heads * p.tiles, 1);
+      const std::uint32_t number = Pairs::next_work(p);
       shared.number(n) = number;
       barrier_arrive(shared.barrier(kNumbersFull, n % 2));
       if (number >= work_count(p)) return;
@@ -185,7 +156,7 @@ struct AttentionBackward32 {
         for (std::uint32_t t = w.first; t < p.tiles; ++t, ++it) {
           if (it % kSumStages != stage) continue;
           const std::size_t tile = head * p.tiles + t;
-          const std::uint32_t turn = turn_of(p, t, w.tile);
+          const std::uint32_t turn = turn_of(p, t, w);
           wait_until(p.turns + tile, turn);
           shared.wait_full(kSumsFull, it, kSumStages);
           float* to = p.dq + tile * (kSumBytes / 4);
@@ -199,17 +170,6 @@ struct AttentionBackward32 {
           set_release(p.turns + tile, turn + 1);
         }
       }
-    }
-  }
-
-  /// Sets weights that do not count to 0: pairs beyond the triangle, the keys or the queries.
-  /// @param query, key of the first element
-  static __device__ __forceinline__ void hide(float (&x)[32], const Parameters& p, std::uint32_t query,
-                                              std::uint32_t key) {
-#pragma unroll
-    for (int i = 0; i < 32; ++i) {
-      const std::uint32_t at = key + (i >> 1 & 1) * 8, row = query + i / 4 * 8 + (i & 1);
-      if (at >= p.keys || row >= p.queries || (CAUSAL && at > row)) x[i] = 0;
     }
   }
 
@@ -301,11 +261,11 @@ struct AttentionBackward32 {
           float s[32], sums[SIZE / 2];
           shared.wait_full(kQueriesFull, it);
           multiply(s, k, shared.keys(n), shared.queries(it));
-          Pair::weights(s, shared.rows(it), p, p.log2_scale);
+          Pairs::weights(s, shared.rows(it), p, p.log2_scale);
           // The other warpgroup gives them back, too, and only once it has all weights.
           if (speaker) barrier_arrive(shared.barrier(kQueriesEmpty, it % kStages));
           if ((CAUSAL && t == w.tile) || (w.tile + 1) * kTile > p.keys || (t + 1) * kTile > p.queries)
-            hide(s, p, t * kTile + (lane & 3) * 2, w.tile * kTile + warp * 16 + (lane >> 2));
+            hide(s, p, w.batch, t * kTile + (lane & 3) * 2, w.tile * kTile + warp * 16 + (lane >> 2));
           std::uint32_t a[kParts][4][4];
           split_rows(s, a);
           hand_over(shared, s, it);
@@ -403,7 +363,7 @@ struct AttentionBackward32 {
 
   static __device__ __forceinline__ void run(const Parameters& p, char* memory) {
     if (p.unsplit[0] != 0) return;
-    const Shared shared{memory, shared_address(memory)};
+    const Shared shared{{memory, shared_address(memory)}};
     if (threadIdx.x == 0) {
       const auto init = [&](int which, int stages, int arrivals) {
         for (int i = 0; i < stages; ++i) barrier_init(shared.barrier(which, i), arrivals);

@@ -6,38 +6,17 @@
 // in the order of descending keys, so that every run adds in the same order. In a triangle, that is the order in which
 // blocks reach a tile by themselves.
 #include "attention.cuh"
+#include "attention_pairs.cuh"
 
 namespace hopper {
 
-/// The host's side is tensor/ops/attention/cubin.cpp.
-struct AttentionGradientParameters {
-  TensorMap q, k, v, dy;  ///< [batch, heads, rows, size]
-  const float2* rows;     ///< [batch, heads, tiles · rows of a tile]: logsumexp in units of log 2; Σ y · dy
-  float* dq;              ///< sums: blocks of 64 x 64, each in the order of a warpgroup's sums
-  std::uint32_t* turns;   ///< [batch, heads, tiles], then how many blocks have begun; 0 at first
-  std::uint16_t *dk, *dv;
-  std::uint32_t batch, heads, heads_a_group, queries, keys, size;
-  std::uint32_t value_size;                            ///< of v and dv; both sizes at most SIZE
-  std::uint32_t strides[3], value_strides[3];          ///< of dk and dv, in elements: batch, head, row
-  float scale, log2_scale;
-  std::uint32_t tiles, key_tiles;
-  // What follows is for kernels with GeneralGradientParameters, as in AttentionParameters; log2_scale is then of capped
-  // scores' tanh.
-  std::uint32_t causal, window;
-  float cap;
-  const int2* documents;
-  const std::uint32_t* ranges;  ///< [batch, 2 · key_tiles + tiles]: attention_ranges()
-  AttentionMask mask;           ///< of MaskedGradientParameters, as in AttentionParameters; rows are keys
-};
-struct GeneralGradientParameters : AttentionGradientParameters {};
-/// A bool mask, and soft caps, or one that is added.
-struct MaskedGradientParameters : AttentionGradientParameters {};
-
 template <bool F16, bool CAUSAL, int SIZE, int QUERIES, typename Parameters = AttentionGradientParameters>
-struct AttentionBackward {
-  static constexpr bool kMasked = std::is_same_v<Parameters, MaskedGradientParameters>;
-  static constexpr bool kGeneral = kMasked || std::is_same_v<Parameters, GeneralGradientParameters>;
-  static constexpr int kKeys = 128, kStages = 2, kThreads = 384;
+struct AttentionBackward : AttentionPairs<F16, CAUSAL, QUERIES, 128, Parameters> {
+  using Pairs = AttentionPairs<F16, CAUSAL, QUERIES, 128, Parameters>;
+  using Pairs::kMasked, Pairs::kGeneral, Pairs::work_at, Pairs::work_count, Pairs::past_of, Pairs::turn_of, Pairs::hide,
+      Pairs::weights, Pairs::masked_weights, Pairs::gradients, Pairs::to_operands;
+  using typename Pairs::Work;
+  static constexpr int kKeys = 128, kStages = 2, kThreads = 384, kTurns = 1;
   static constexpr int kSumStages = SIZE == 128 ? 2 : 1;  ///< as many as there is room for
   static constexpr int kColumns = SIZE / 64;
   static constexpr int kKeyBytes = kKeys * 128 * kColumns, kQueryBytes = QUERIES * 128 * kColumns;
@@ -68,39 +47,6 @@ struct AttentionBackward {
   };
   static_assert(kBarrierCount <= 23);
 
-  struct Work {
-    std::uint32_t tile, group, batch;  ///< of keys; head of keys
-    std::uint32_t first, past;         ///< tiles of queries that attend to it; past: of general kernels, else all
-  };
-  static __device__ __forceinline__ Work work_at(const Parameters& p, std::uint32_t i) {
-    Work w;
-    const std::uint32_t groups = p.heads / p.heads_a_group, head = i / p.key_tiles;
-    w.tile = p.key_tiles - 1 - (i - head * p.key_tiles);
-    w.batch = head / groups, w.group = head - w.batch * groups;
-    w.first = CAUSAL ? w.tile * kKeys / QUERIES : 0;
-    if constexpr (kGeneral) {
-      const std::uint32_t* ranges = ranges_of(p, w.batch) + 2 * w.tile;
-      w.first = ranges[0], w.past = ranges[1];
-    }
-    return w;
-  }
-  static __device__ __forceinline__ const std::uint32_t* ranges_of(const Parameters& p, std::uint32_t batch) {
-    return p.ranges + static_cast<std::size_t>(batch) * (2 * p.key_tiles + p.tiles);
-  }
-  static __device__ __forceinline__ std::uint32_t past_of(const Parameters& p, const Work& w) {
-    if constexpr (kGeneral) return w.past;
-    return p.tiles;
-  }
-  /// Of the blocks that add to a tile of queries, how many come before that of the work's tile of keys.
-  static __device__ __forceinline__ std::uint32_t turn_of(const Parameters& p, std::uint32_t tile, const Work& w) {
-    std::uint32_t last = CAUSAL ? min(p.key_tiles - 1, ((tile + 1) * QUERIES - 1) / kKeys) : p.key_tiles - 1;
-    if constexpr (kGeneral) last = ranges_of(p, w.batch)[2 * p.key_tiles + tile];
-    return last - w.tile;
-  }
-
-  static __device__ __forceinline__ std::uint32_t work_count(const Parameters& p) {
-    return p.key_tiles * (p.heads / p.heads_a_group) * p.batch;
-  }
   /// The number of this block's n-th piece of work, once load() knows it; from work_count() on there is none.
   static __device__ __forceinline__ std::uint32_t number_of(std::uint32_t n, const char* memory, std::uint32_t bars) {
     barrier_wait(bars + (kNumbersFull + n % 2) * 8, n / 2 & 1);
@@ -114,8 +60,7 @@ struct AttentionBackward {
     std::uint32_t it = 0;
     for (std::uint32_t n = 0;; ++n) {
       if (n >= 2) barrier_wait(bars + (kNumbersEmpty + n % 2) * 8, (n / 2 - 1) & 1);
-      // Blocks take work in the order in which they ask: what a block waits for is another's that goes on.
-      const std::uint32_t number = atomicAdd(p.turns + static_cast<std::size_t>(p.batch) * p.heads * p.tiles, 1);
+      const std::uint32_t number = Pairs::next_work(p);
       reinterpret_cast<volatile std::uint32_t*>(memory + kNumbersAt)[n % 2] = number;
       barrier_arrive(bars + (kNumbersFull + n % 2) * 8);
       if (number >= work_count(p)) return;
@@ -184,94 +129,6 @@ struct AttentionBackward {
     }
   }
 
-  /// Sets what does not count to 0: pairs beyond the triangle, the keys or the queries.
-  /// @param query, key of the first element
-  static __device__ __forceinline__ void hide(float (&x)[QUERIES / 2], const Parameters& p, std::uint32_t batch,
-                                              std::uint32_t query, std::uint32_t key) {
-    Span seen[2] = {};  // read again for each tile that needs them: registers are scarce
-    if constexpr (kGeneral) seen[0] = queries_of(p, batch, key), seen[1] = queries_of(p, batch, key + 8);
-#pragma unroll
-    for (int i = 0; i < QUERIES / 2; ++i) {
-      const std::uint32_t at = key + (i >> 1 & 1) * 8, row = query + i / 4 * 8 + (i & 1);
-      if constexpr (kGeneral) {
-        const Span& s = seen[i >> 1 & 1];
-        if (static_cast<int>(row) < s.from || static_cast<int>(row) >= s.end) x[i] = 0;
-        continue;
-      }
-      if (at >= p.keys || row >= p.queries || (CAUSAL && at > row)) x[i] = 0;
-    }
-  }
-  /// Scores to weights. @param scale of scores, in units of log 2
-  static __device__ __forceinline__ void weights(float (&s)[QUERIES / 2], const float4* rows, const Parameters& p,
-                                                 float scale) {
-    if constexpr (kGeneral) {
-      if (p.cap != 0) {
-#pragma unroll
-        for (int i = 0; i < QUERIES / 2; ++i) s[i] = tanh_of(s[i] * p.cap);
-      }
-    }
-#pragma unroll
-    for (int j = 0; j < QUERIES / 8; ++j) {
-      const float4 two = rows[j * 4 + (threadIdx.x & 3)];
-#pragma unroll
-      for (int i = j * 4; i < j * 4 + 4; ++i) {
-        float x = s[i] * scale - (i & 1 ? two.z : two.x);
-        // Of numbers so large that a row's logsumexp is rounded by more than it says.
-        if constexpr (kMasked) x = x > 0 ? 0 : x;
-        s[i] = exp2_fast(x);
-      }
-    }
-  }
-  /// The same under a mask. What it says is read here, as registers are scarce. @param key of the thread's first row
-  static __device__ __forceinline__ void masked_weights(float (&s)[QUERIES / 2], const float4* rows,
-                                                        const Parameters& p, const Work& w, std::uint32_t t,
-                                                        std::uint32_t head, std::uint32_t key) {
-    const std::uint32_t mask = mask_of(p.mask, w.batch, head), query = t * QUERIES;
-    bool hides = !is_open(p.mask, mask, query, key);
-    if constexpr (QUERIES > kMaskQueries) hides = hides || !is_open(p.mask, mask, query + kMaskQueries, key);
-    if (p.mask.bits == nullptr) {
-      if (hides) add_mask<F16, QUERIES>(s, p.log2_scale, p.mask, w.batch, head, key, p.keys, query);
-      return weights(s, rows, p, hides ? 1 : p.log2_scale);
-    }
-    weights(s, rows, p, p.log2_scale);
-    if (!hides) return;
-    std::uint32_t bits[2];
-    read_bits<QUERIES>(bits, p.mask, mask, p.mask.key_blocks * kMaskKeys, key, query);
-#pragma unroll
-    for (int i = 0; i < QUERIES / 2; ++i) {
-      if (hidden_by(bits, i)) s[i] = 0;
-    }
-  }
-  /// Gradients of weights to gradients of scores, but for the scale. tanh of a soft cap comes from the weight's
-  /// logarithm, which needs no registers from one product to the other; of a weight of 0, whose gradient is 0, it is
-  /// what it may be. In a loop of its own it took so many registers that products waited for each other.
-  static __device__ __forceinline__ void gradients(float (&ds)[QUERIES / 2], const float (&weights)[QUERIES / 2],
-                                                   const float4* rows, const Parameters& p) {
-#pragma unroll
-    for (int j = 0; j < QUERIES / 8; ++j) {
-      const float4 two = rows[j * 4 + (threadIdx.x & 3)];
-#pragma unroll
-      for (int i = j * 4; i < j * 4 + 4; ++i) {
-        ds[i] = weights[i] * (ds[i] - (i & 1 ? two.w : two.y));
-        if constexpr (kMasked) ds[i] = weights[i] == 0 ? 0 : ds[i];
-      }
-      if constexpr (kGeneral) {
-        if (p.cap == 0) continue;
-        const float factor = __fdividef(1.0f, p.log2_scale);
-#pragma unroll
-        for (int i = j * 4; i < j * 4 + 4; ++i) {
-          const float t = fmaxf(-1, fminf(1, (__log2f(weights[i]) + (i & 1 ? two.z : two.x)) * factor));
-          ds[i] -= ds[i] * t * t;
-        }
-      }
-    }
-  }
-  static __device__ __forceinline__ void to_operands(const float (&s)[QUERIES / 2],
-                                                     std::uint32_t (&a)[QUERIES / 16][4]) {
-#pragma unroll
-    for (int i = 0; i < QUERIES / 4; ++i) a[i / 4][i % 4] = pack<F16>(s[i * 2], s[i * 2 + 1]);
-  }
-
   static __device__ __forceinline__ void multiply(const Parameters& p, const Work& w, std::uint32_t n,
                                                   std::uint32_t& it, char* memory, std::uint32_t shared,
                                                   std::uint32_t bars) {
@@ -283,11 +140,7 @@ struct AttentionBackward {
     float dk[SIZE / 2], dv[SIZE / 2];
 #pragma unroll
     for (int i = 0; i < SIZE / 2; ++i) dk[i] = 0, dv[i] = 0;
-    Span by_all = {};  // queries that attend to all keys of the warpgroup
-    if constexpr (kGeneral && !kMasked) {
-      const std::uint32_t first = w.tile * kKeys + group * 64;
-      by_all = {queries_of(p, w.batch, first + 63).from, queries_of(p, w.batch, first).end};
-    }
+    const Span seen = Pairs::by_all(p, w.batch, w.tile * kKeys + group * 64);
     barrier_wait(bars + kKeysFull * 8, n & 1);
 
     for (std::uint32_t h = 0; h < p.heads_a_group; ++h) {
@@ -312,21 +165,21 @@ struct AttentionBackward {
         product_wait<1>();
 
         const float4* rows = reinterpret_cast<const float4*>(memory + kRowsAt + stage * kRowBytes);
-        bool masked = (CAUSAL && t * QUERIES < (w.tile + 1) * kKeys) || (w.tile + 1) * kKeys > p.keys ||
-                      (t + 1) * QUERIES > p.queries;
-        if constexpr (kGeneral)
-          masked = static_cast<int>(t * QUERIES) < by_all.from || static_cast<int>((t + 1) * QUERIES) > by_all.end;
+        // Not by is_partial(), for which the compiler arranges all of the loop otherwise.
+        bool partial = (CAUSAL && t * QUERIES < (w.tile + 1) * kKeys) || (w.tile + 1) * kKeys > p.keys ||
+                       (t + 1) * QUERIES > p.queries;
+        if constexpr (kGeneral) partial = Pairs::is_partial(p, w, t, seen);
         const std::uint32_t query = t * QUERIES + (lane & 3) * 2;
         std::uint32_t a[QUERIES / 16][4], da[QUERIES / 16][4];
         if constexpr (kMasked)
           masked_weights(s, rows, p, w, t, w.group * p.heads_a_group + h, key);
         else
           weights(s, rows, p, p.log2_scale);
-        if (!kMasked && masked) hide(s, p, w.batch, query, key);
+        if (partial) hide(s, p, w.batch, query, key);
         to_operands(s, a);
         product_wait<0>();
         gradients(ds, s, rows, p);
-        if (!kMasked && masked) hide(ds, p, w.batch, query, key);
+        if (partial) hide(ds, p, w.batch, query, key);
         to_operands(ds, da);
 
         product_fence();
