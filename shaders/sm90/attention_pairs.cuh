@@ -29,8 +29,9 @@ struct GeneralGradientParameters : AttentionGradientParameters {};
 /// A bool mask, and soft caps, or one that is added.
 struct MaskedGradientParameters : AttentionGradientParameters {};
 
-/// Tiles of QUERIES queries and KEYS keys; scores are transposed.
-template <bool F16, bool CAUSAL, int QUERIES, int KEYS, typename Parameters>
+/// Tiles of QUERIES queries and KEYS keys; scores are transposed. Work alternates among HEADS heads of keys, so that
+/// blocks which add to the same tile reach it farther apart.
+template <bool F16, bool CAUSAL, int QUERIES, int KEYS, typename Parameters, std::uint32_t HEADS = 1>
 struct AttentionPairs {
   static constexpr bool kMasked = std::is_same_v<Parameters, MaskedGradientParameters>;
   static constexpr bool kGeneral = kMasked || std::is_same_v<Parameters, GeneralGradientParameters>;
@@ -41,8 +42,10 @@ struct AttentionPairs {
   };
   static __device__ __forceinline__ Work work_at(const Parameters& p, std::uint32_t i) {
     Work w;
-    const std::uint32_t groups = p.heads / p.heads_a_group, head = i / p.key_tiles;
-    w.tile = p.key_tiles - 1 - (i - head * p.key_tiles);
+    const std::uint32_t groups = p.heads / p.heads_a_group, first = i / (HEADS * p.key_tiles) * HEADS,
+                        heads = HEADS == 1 ? 1 : min(HEADS, groups * p.batch - first),
+                        in_heads = i - first * p.key_tiles, head = first + in_heads % heads;
+    w.tile = p.key_tiles - 1 - in_heads / heads;
     w.batch = head / groups, w.group = head - w.batch * groups;
     w.first = CAUSAL ? w.tile * KEYS / QUERIES : 0;
     if constexpr (kGeneral) {

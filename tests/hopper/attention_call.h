@@ -10,6 +10,7 @@
 #include "hopper/attention_fixture.h"
 // Behind the emulator.
 #include "../../shaders/sm90/attention_short.cuh"
+#include "../../shaders/sm90/attention_wide_backward.cuh"
 
 // Calls of attention's kernels for Hopper GPUs, on the CPU, and the same in f64.
 namespace hopper {
@@ -207,12 +208,14 @@ struct Attention {
     using Parameters = std::conditional_t<
         KERNELS == Kernels::kMasked, MaskedGradientParameters,
         std::conditional_t<KERNELS == Kernels::kGeneral, GeneralGradientParameters, AttentionGradientParameters>>;
-    using Kernel = AttentionBackward<false, CAUSAL, SIZE, QUERIES, Parameters>;
+    using Kernel = std::conditional_t<(SIZE > 128), AttentionWideBackward<false, CAUSAL, SIZE, VALUES, Parameters>,
+                                      AttentionBackward<false, CAUSAL, SIZE, QUERIES, Parameters>>;
     const U32 tiles = (s.queries + QUERIES - 1) / QUERIES, key_tiles = (s.keys + Kernel::kKeys - 1) / Kernel::kKeys,
               heads = s.batch * s.heads, rows_a_head = tiles * QUERIES;
     std::vector<float4> rows(heads * rows_a_head / 2);
-    std::vector<float4> sums(std::size_t{heads} * tiles * 2048, float4{NAN, NAN, NAN, NAN});
-    std::vector<U32> turns(heads * tiles + 1, 77), ranges(s.batch * (tiles + 2 * key_tiles), 77);
+    const U32 blocks_a_head = tiles * (QUERIES / 64) * (SIZE / 64);
+    std::vector<float4> sums(std::size_t{heads} * blocks_a_head * 1024, float4{NAN, NAN, NAN, NAN});
+    std::vector<U32> turns(heads * tiles * Kernel::kTurns + 1, 77), ranges(s.batch * (tiles + 2 * key_tiles), 77);
     const EmulatedMask mask(limits.mask, s, true, seed);
     const AttentionRowParameters before{
         .y = y.values.data(),
@@ -280,12 +283,12 @@ struct Attention {
         .heads = s.heads,
         .queries = s.queries,
         .size = s.size,
-        .blocks_a_head = 2 * tiles,
+        .blocks_a_head = blocks_a_head,
         .columns = SIZE / 64,
         .strides = {dq.strides[0], dq.strides[1], dq.strides[2]},
         .scale = scale,
     };
-    emulated::launch(heads * tiles * 2, 128, 0, 8, seed, [&](char*) { attention_sums<false>(behind); });
+    emulated::launch(heads * blocks_a_head, 128, 0, 8, seed, [&](char*) { attention_sums<false>(behind); });
   }
 
   /// By the kernel for few rows.

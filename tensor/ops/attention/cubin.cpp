@@ -26,14 +26,13 @@ struct CubinForward {
   std::uint32_t shared_bytes;
 };
 struct CubinBackward {
-  std::int64_t size;
+  std::int64_t size, value_size;
   const gpu::CubinKernel* kernels[2][2];
   const gpu::CubinKernel* general[2];
-  const gpu::CubinKernel* masked[2];
-  std::int64_t queries;  ///< of a tile
+  const gpu::CubinKernel* masked[2];  ///< nullptr: the next size has some
+  std::int64_t queries, keys, turns;  ///< of a tile; turns: how many words count them
   std::uint32_t shared_bytes;
 };
-constexpr std::int64_t kBackwardKeys = 128, kBackwardSums = 2 * 64 * 64;  ///< of a tile
 constexpr std::int64_t kShortRows = 64;  ///< queries and keys that one block takes up to, of heads up to 64
 
 /// Bytes of barriers included.
@@ -45,6 +44,13 @@ constexpr std::uint32_t forward_bytes(std::uint32_t columns, std::uint32_t value
 constexpr std::uint32_t backward_bytes(std::uint32_t columns, std::uint32_t queries) {
   return 128 * columns * (2 * 128 + 4 * queries) + 2 * 128 * 2 * queries + 2 * columns * 64 * 64 * 4 + 2 * 8 * queries +
          24 * 8;
+}
+/// The same of kernels for heads beyond 128. @param stages of gradients of results
+/// @param sum_columns of a stage of sums
+constexpr std::uint32_t wide_backward_bytes(std::uint32_t columns, std::uint32_t value_columns, std::uint32_t stages,
+                                            std::uint32_t sum_columns) {
+  return 64 * 128 * (3 * columns + (1 + stages) * value_columns + 3) + 4 * 64 * sum_columns * 4 + 2 * 8 * 64 +
+         (29 + 2 * stages) * 8;
 }
 
 enum class Of { kRows, kPaged, kMasked };
@@ -113,25 +119,53 @@ const CubinForward* forward_kernels(std::int64_t size, std::int64_t value_size, 
   return found == all.end() || found->kernels[0][0]->cubin.empty() ? nullptr : &*found;
 }
 
-const CubinBackward* backward_kernels(std::int64_t size) {
+const CubinBackward* backward_kernels(std::int64_t size, std::int64_t value_size, bool masked) {
   using namespace cubins;
-  static const std::array<CubinBackward, 2> all{{
+  static const std::array<CubinBackward, 4> all{{
       {64,
+       64,
        {{&cubin_attention_backward_bf16_64, &cubin_attention_backward_bf16_64_causal},
         {&cubin_attention_backward_f16_64, &cubin_attention_backward_f16_64_causal}},
        {&cubin_attention_backward_general_bf16_64, &cubin_attention_backward_general_f16_64},
        {&cubin_attention_backward_masked_bf16_64, &cubin_attention_backward_masked_f16_64},
        128,
+       128,
+       1,
        backward_bytes(1, 128)},
       {128,
+       128,
        {{&cubin_attention_backward_bf16_128, &cubin_attention_backward_bf16_128_causal},
         {&cubin_attention_backward_f16_128, &cubin_attention_backward_f16_128_causal}},
        {&cubin_attention_backward_general_bf16_128, &cubin_attention_backward_general_f16_128},
        {&cubin_attention_backward_masked_bf16_128, &cubin_attention_backward_masked_f16_128},
        64,
+       128,
+       1,
        backward_bytes(2, 64)},
+      {192,
+       128,
+       {{&cubin_attention_backward_bf16_192, &cubin_attention_backward_bf16_192_causal},
+        {&cubin_attention_backward_f16_192, &cubin_attention_backward_f16_192_causal}},
+       {&cubin_attention_backward_general_bf16_192, &cubin_attention_backward_general_f16_192},
+       {nullptr, nullptr},
+       64,
+       64,
+       2,
+       wide_backward_bytes(3, 2, 2, 64)},
+      {256,
+       256,
+       {{&cubin_attention_backward_bf16_256, &cubin_attention_backward_bf16_256_causal},
+        {&cubin_attention_backward_f16_256, &cubin_attention_backward_f16_256_causal}},
+       {&cubin_attention_backward_general_bf16_256, &cubin_attention_backward_general_f16_256},
+       {&cubin_attention_backward_masked_bf16_256, &cubin_attention_backward_masked_f16_256},
+       64,
+       64,
+       2,
+       wide_backward_bytes(4, 4, 1, 32)},
   }};
-  const auto found = std::find_if(all.begin(), all.end(), [&](const CubinBackward& k) { return size <= k.size; });
+  const auto found = std::find_if(all.begin(), all.end(), [&](const CubinBackward& k) {
+    return (!masked || k.masked[0] != nullptr) && size <= k.size && value_size <= k.value_size;
+  });
   return found == all.end() || found->kernels[0][0]->cubin.empty() ? nullptr : &*found;
 }
 
@@ -291,29 +325,30 @@ bool launch_short_gradients(const OpCall& call, const Inputs& in, const Kept& ke
 bool launch_cubin_gradients(const OpCall& call, const Inputs& in, const Kept& kept, const Tensor& dq, const Tensor& dk,
                             const Tensor& dv) {
   if (!takes(call, in, {&kept.y, &kept.dy, &dq, &dk, &dv})) return false;
-  const CubinBackward* kernel = backward_kernels(std::max(in.size, in.value_size));
+  const CubinBackward* kernel = backward_kernels(in.size, in.value_size, in.mask.defined());
   if (kernel == nullptr) return false;
   const bool plain = !in.mask.defined() && !is_general(call.as<AttentionAttrs>(), in);
   if (plain && in.size == in.value_size && dk.strides() == dv.strides() &&
       std::max({in.queries, in.keys, in.size}) <= kShortRows)
     return launch_short_gradients(call, in, kept, dq, dk, dv);
   const auto q = map_of(in.q, kernel->queries), dy = map_of(kept.dy, kernel->queries);
-  const auto k = map_of(in.k, kBackwardKeys), v = map_of(in.v, kBackwardKeys);
+  const auto k = map_of(in.k, kernel->keys), v = map_of(in.v, kernel->keys);
   if (!q || !k || !v || !dy) return false;
   const Device device = dq.device();
   const auto& attributes = call.as<AttentionAttrs>();
   const bool f16s = dq.dtype() == f16, masked = in.mask.defined(), general = masked || is_general(attributes, in);
   const auto scale = static_cast<float>(attributes.scale);
   const std::int64_t heads = in.batch * in.heads, tiles = ceil_div(in.queries, kernel->queries),
-                     key_tiles = ceil_div(in.keys, kBackwardKeys), rows_a_head = tiles * kernel->queries,
-                     blocks_a_head = kBackwardSums / 4096 * tiles;
+                     key_tiles = ceil_div(in.keys, kernel->keys), rows_a_head = tiles * kernel->queries,
+                     blocks_a_head = kernel->queries / 64 * kernel->size / 64 * tiles;
   if (heads * std::max({rows_a_head, key_tiles, blocks_a_head}) >= std::int64_t{1} << 31) return false;
   // The derivative of a soft cap comes from scores, which must not have a mask added.
   if (masked && attributes.softcap > 0 && in.mask.dtype() != boolean) return false;
   const auto mask = masked ? cubin_mask(call, in, true) : CubinMask();
   if (!mask) return false;
-  const Tensor rows = empty({heads * rows_a_head, 2}, {f32, device}), turns = empty({heads * tiles + 1}, {i32, device}),
-               sums = empty({heads * tiles * kBackwardSums}, {f32, device}),
+  const Tensor rows = empty({heads * rows_a_head, 2}, {f32, device}),
+               turns = empty({heads * tiles * kernel->turns + 1}, {i32, device}),
+               sums = empty({heads * blocks_a_head, 64 * 64}, {f32, device}),
                ranges = general ? empty({in.batch * (2 * key_tiles + tiles)}, {i32, device}) : Tensor();
   const auto launch = [&](const gpu::CubinKernel& one, const CubinParameters& p, std::int64_t blocks,
                           std::uint32_t threads, std::uint32_t shared_bytes) {
@@ -333,8 +368,7 @@ bool launch_cubin_gradients(const OpCall& call, const Inputs& in, const Kept& ke
   before.strides(kept.dy);
   before.read(gpu::pointer(in.documents));
   before.write(gpu::pointer(ranges));
-  before.u32s(in.batch, in.keys, attributes.causal, attributes.window, tiles, kernel->queries, key_tiles,
-              kBackwardKeys);
+  before.u32s(in.batch, in.keys, attributes.causal, attributes.window, tiles, kernel->queries, key_tiles, kernel->keys);
   mask->append_to(before);
   using namespace cubins;
   static const gpu::CubinKernel* const rows_kernels[2][2] = {

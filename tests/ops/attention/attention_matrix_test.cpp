@@ -50,6 +50,8 @@ std::vector<AttentionMatrixCase> attention_matrix_cases() {
   all.push_back({"a band, added", {1, 2, 300, 256}, {1, 2, 300, 256}, false, log(near).to(f16)});
   for (const bool causal : {false, true})
     all.push_back({"keys of 192, values of 128", {1, 4, 300, 192}, {1, 2, 300, 192}, causal, {}, 128});
+  all.push_back({"keys of 200, values of 160", {1, 4, 150, 200}, {1, 2, 200, 200}, true, {}, 160});
+  all.push_back({"keys of 192, values of 128, a band", {1, 4, 300, 192}, {1, 2, 300, 192}, false, near > 0.0, 128});
   all.push_back({"keys of 96, values of 64", {2, 2, 150, 96}, {2, 2, 200, 96}, true, {}, 64});
   all.push_back({"keys of 64, values of 128",
                  {1, 2, 70, 64},
