@@ -10,7 +10,7 @@ struct AttentionGradientParameters {
   TensorMap q, k, v, dy;  ///< [batch, heads, rows, size]
   const float2* rows;     ///< [batch, heads, tiles · rows of a tile]: logsumexp in units of log 2; Σ y · dy
   float* dq;              ///< sums: blocks of 64 x 64, each in the order of a warpgroup's sums
-  std::uint32_t* turns;   ///< [batch, heads, tiles], then how many blocks have begun; 0 at first
+  std::uint32_t* turns;   ///< [batch, heads, tiles, kTurns], then how many blocks have begun; 0 at first
   std::uint16_t *dk, *dv;
   std::uint32_t batch, heads, heads_a_group, queries, keys, size;
   std::uint32_t value_size;                            ///< of v and dv; both sizes at most SIZE
