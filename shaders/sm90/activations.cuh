@@ -37,6 +37,18 @@ __device__ __forceinline__ float erf(float x) {
 #include "../../tables/activations.def"
 #undef ETNA_ACTIVATION
 
+/// gelu_tanh and its derivative with the factor of exp2_fast() in their constants, for epilogues of gemms.
+__device__ __forceinline__ float gate_of_gelu_tanh(float x, float square) {
+  constexpr float kLog2e = 1.44269504088896f;
+  return reciprocal_fast(1.0f +
+                         exp2_fast(x * (-1.5957691216057308f * kLog2e - 0.07135481627260025f * kLog2e * square)));
+}
+__device__ __forceinline__ float fast_gelu_tanh(float x) { return x * gate_of_gelu_tanh(x, x * x); }
+__device__ __forceinline__ float fast_gelu_tanh_derivative(float x) {
+  const float square = x * x, t = gate_of_gelu_tanh(x, square);
+  return t + x * t * (1.0f - t) * (1.5957691216057308f + 0.21406444881780073f * square);
+}
+
 }  // namespace activations
 
 /// @param activation etna::Activation

@@ -125,15 +125,6 @@ __device__ __forceinline__ void epilogue_direct(const Parameters& p, float (&d)[
   }
 }
 
-/// Brings row `row` of a tile of the epilogue's operand to the L2 cache, where it is when the products are done.
-template <int COLUMNS>
-__device__ __forceinline__ void prefetch_row(const Parameters& p, Path path, std::uint32_t row, std::uint32_t column,
-                                             const Tile& tile) {
-  if (row >= p.m || path != Path::kActivated || (p.kinds.flags & kDerivative) == 0) return;
-  const std::size_t first = (static_cast<std::size_t>(tile.matrix) * p.m + row) * p.epilogue.ld_aux + column;
-  prefetch_bytes(static_cast<const std::uint16_t*>(p.epilogue.aux) + first, min(p.n - column, COLUMNS) * 2);
-}
-
 /// Copies the sums of part `part`, FIRST <= `part` < END, to x: of 16 rows, four to each run of eight columns, of 32
 /// columns. Registers have no index, so a search ends in code that is separate for each place.
 template <int FIRST, int END, int BLOCKS, int SUMS>
@@ -151,9 +142,23 @@ __device__ __forceinline__ void take_part(float (&x)[16], const float (&d)[BLOCK
   }
 }
 
-/// x becomes the activation of x, or, DERIVATIVE, x times its derivative at `at`; one choice serves all elements.
-template <bool DERIVATIVE>
+/// What epilogue_activated() does.
+enum class Activated { kValue, kValueKeepingSums, kDerivative };
+constexpr std::uint32_t kAnyActivation = ~0u, kGeluTanh = 3;  ///< in tables/activations.def
+
+/// x becomes the activation of x, or x times its derivative at `at`; one choice serves all elements.
+template <bool DERIVATIVE, std::uint32_t ACTIVATION>
 __device__ __forceinline__ void activate(float (&x)[16], const float (&at)[16], std::uint32_t activation) {
+  if constexpr (ACTIVATION == kGeluTanh) {
+#pragma unroll
+    for (int i = 0; i < 16; ++i) {
+      if constexpr (DERIVATIVE)
+        x[i] *= activations::fast_gelu_tanh_derivative(at[i]);
+      else
+        x[i] = activations::fast_gelu_tanh(x[i]);
+    }
+    return;
+  }
   switch (activation) {
 #define ETNA_ACTIVATION(number, name, ...)                 \
   case number:                                             \
@@ -169,125 +174,187 @@ __device__ __forceinline__ void activate(float (&x)[16], const float (&at)[16], 
   }
 }
 
-constexpr int kRowsBytes = 2048;  ///< of shared memory per warp: two times 16 rows of 32 results of 16 bits
+constexpr int kRowsBytes = 3072;  ///< of shared memory per warp: three times 16 rows of 32 results of 16 bits
 
 /// Where 16 rows of four runs of eight results have a run, so that eight lanes reach all banks.
 __device__ __forceinline__ std::uint32_t run_at(std::uint32_t row, std::uint32_t run) {
   return row * 64 + (run ^ (row >> 1 & 3)) * 16;
 }
 
-/// What ACTIVATION is where the kernel looks at its parameters.
-constexpr std::uint32_t kAnyActivation = ~0u;
+/// 16-bit rows of a warp on their way from sums to memory, or the other way: 16 rows of parts of 32 columns, which pass
+/// through shared memory by instructions for matrices, since shuffles among lanes are as many instructions as an
+/// activation. A lane has eight columns of two rows.
+template <bool F16, int SUMS>
+struct RowsOfWarp {
+  static constexpr int kParts = SUMS / 16;
+  static_assert(kParts % 2 == 0, "parts of successive blocks take turns at two places");
+  static constexpr std::uint32_t kPlace = 1024, kBelow = 512;  ///< bytes of 16 rows, and of eight
+  const Parameters& p;
+  char* own;               ///< this lane's run of the first place
+  std::uint32_t matrices;  ///< and what it addresses for instructions
+  std::uint32_t row;
+  int left;  ///< columns from this lane's first one on
+  char *y, *aux;
 
-/// As epilogue_direct() for 16-bit results, with an activation, before which kPreactivation stores the sums to `aux`,
-/// or with its derivative at `aux`. One loop serves the whole tile, 16 rows of 32 columns at a time: code for each sum
-/// would not fit the instruction cache, and a choice of the activation there needs more registers than there are. Rows
-/// pass through shared memory, by instructions for matrices: shuffles among lanes are as many instructions as the
-/// activation itself. `aux` is read AHEAD turns ahead.
-/// @param rows kRowsBytes of shared memory, of this warp alone
-template <bool F16, bool DERIVATIVE, int AHEAD, std::uint32_t ACTIVATION, int BLOCKS, int SUMS>
-__device__ __forceinline__ void epilogue_activated(const Parameters& p, float (&d)[BLOCKS][SUMS], const float* bias,
-                                                   char* rows, std::uint32_t row, std::uint32_t column,
-                                                   const Tile& tile) {
-  constexpr int kParts = SUMS / 16, kAll = BLOCKS * kParts;
-  scale_and_add_bias(p, d, bias);
-  const std::uint32_t activation = ACTIVATION == kAnyActivation ? p.kinds.flags >> 6 : ACTIVATION;
-  const std::uint32_t lane = threadIdx.x & 31;
-  const std::uint32_t matrices = shared_address(rows) + run_at(lane & 15, lane >> 4);
-  char* const own = rows + run_at(lane >> 2, lane & 3);  // and that of eight rows below
-  constexpr std::uint32_t kBelow = 512, kSecond = 1024;
-  row += lane >> 2, column += (lane & 3) * 8;
-  const std::size_t above = static_cast<std::size_t>(tile.matrix) * p.m;
-  auto there = [&](int part, int half) {
-    return row + part / kParts * 64 + half * 8 < p.m && column + part % kParts * 32 < p.n;
-  };
-  auto at_row = [&](void* matrix, std::uint32_t leading, int part, int half) {
-    return reinterpret_cast<uint4*>(static_cast<std::uint16_t*>(matrix) +
-                                    (above + row + part / kParts * 64 + half * 8) * leading + column +
-                                    part % kParts * 32);
-  };
-  uint4 ahead[AHEAD][2];
-  auto load_aux = [&](uint4(&to)[2], int part) {
+  /// @param memory kRowsBytes, of this warp alone @param row, column the warp's first ones
+  __device__ __forceinline__ RowsOfWarp(const Parameters& parameters, char* memory, std::uint32_t first_row,
+                                        std::uint32_t column, const Tile& tile)
+      : p(parameters) {
+    const std::uint32_t lane = threadIdx.x & 31;
+    own = memory + run_at(lane >> 2, lane & 3);
+    matrices = shared_address(memory) + run_at(lane & 15, lane >> 4);
+    row = first_row + (lane >> 2), column += (lane & 3) * 8;
+    left = static_cast<int>(p.n) - static_cast<int>(column);
+    const std::size_t at = static_cast<std::size_t>(tile.matrix) * p.m + row;
+    y = static_cast<char*>(p.epilogue.y) + (at * p.epilogue.ldy + column) * 2;
+    aux = static_cast<char*>(p.epilogue.aux) + (at * p.epilogue.ld_aux + column) * 2;
+  }
+
+  /// 64 rows on.
+  __device__ __forceinline__ void next_block() {
+    row += 64, y += bytes_of_rows(p.epilogue.ldy, 64), aux += bytes_of_rows(p.epilogue.ld_aux, 64);
+  }
+
+  /// Begins to copy part `part` of aux, zeros where there is nothing, to one of the last two places: of this block, or,
+  /// from kParts on, of the next one, if `more`. Parts are fetched in order, each two ahead of its use.
+  __device__ __forceinline__ void fetch(int part, bool more) const {
+    const std::uint32_t down = part < kParts ? 0 : 64;
+    const int column = part % kParts * 32;
+    const char* from = aux + bytes_of_rows(p.epilogue.ld_aux, down) + column * 2;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      to[half] = part < kAll && there(part, half) ? *at_row(p.epilogue.aux, p.epilogue.ld_aux, part, half)
-                                                  : make_uint4(0, 0, 0, 0);
+      copy_16_or_zeros(own + (1 + part % 2) * kPlace + half * kBelow,
+                       from + half * bytes_of_rows(p.epilogue.ld_aux, 8),
+                       (down == 0 || more) && row + down + half * 8 < p.m && column < left);
     }
-  };
-  auto store_part = [&](void* matrix, std::uint32_t leading, int part, std::uint32_t from) {
+    copy_commit();
+  }
+
+  /// What fetch() brought, as sums lie.
+  __device__ __forceinline__ void take(float (&at)[16], int part) const {
+    copy_wait<1>();
+    __syncwarp();
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const uint4 eight = *reinterpret_cast<const uint4*>(own + from + half * kBelow);
-      if (there(part, half)) *at_row(matrix, leading, part, half) = eight;
+      std::uint32_t words[4];
+      load_matrices(words, (matrices ^ half * 32) + (1 + part % 2) * kPlace);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const float2 two = unpack<F16>(words[i]);
+        at[half * 8 + i * 2] = two.x, at[half * 8 + i * 2 + 1] = two.y;
+      }
     }
-  };
-  auto narrow = [&](const float(&x)[16], std::uint32_t to) {
+    __syncwarp();
+  }
+
+  __device__ __forceinline__ void put(const float (&x)[16], std::uint32_t place) const {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       std::uint32_t words[4];
 #pragma unroll
       for (int i = 0; i < 4; ++i) words[i] = pack<F16>(x[half * 8 + i * 2], x[half * 8 + i * 2 + 1]);
-      store_matrices((matrices ^ half * 32) + to, words);
+      store_matrices((matrices ^ half * 32) + place * kPlace, words);
     }
-  };
-  if constexpr (DERIVATIVE) {
-#pragma unroll
-    for (int i = 0; i < AHEAD; ++i) load_aux(ahead[i], i);
   }
-#pragma unroll 1
-  for (int part = 0; part < kAll; ++part) {
-    float x[16];
-    take_part<0, kAll>(x, d, part);
-    if constexpr (DERIVATIVE) {
+
+  __device__ __forceinline__ void store(char* to, std::uint32_t leading, int part, std::uint32_t place) const {
+    uint4 eight[2];
 #pragma unroll
-      for (int half = 0; half < 2; ++half) *reinterpret_cast<uint4*>(own + kSecond + half * kBelow) = ahead[0][half];
+    for (int half = 0; half < 2; ++half) eight[half] = load_16(own + place * kPlace + half * kBelow);
 #pragma unroll
-      for (int i = 1; i < AHEAD; ++i) ahead[i - 1][0] = ahead[i][0], ahead[i - 1][1] = ahead[i][1];
-      load_aux(ahead[AHEAD - 1], part + AHEAD);
-      __syncwarp();
-      float at[16];
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        std::uint32_t words[4];
-        load_matrices(words, (matrices ^ half * 32) + kSecond);
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          const float2 two = unpack<F16>(words[i]);
-          at[half * 8 + i * 2] = two.x, at[half * 8 + i * 2 + 1] = two.y;
-        }
-      }
-      activate<true>(x, at, activation);
-      narrow(x, 0);
-      __syncwarp();
-    } else {
-      __syncwarp();
-      if (p.kinds.flags & kPreactivation) narrow(x, kSecond);
-      activate<false>(x, x, activation);
-      narrow(x, 0);
-      __syncwarp();
-      if (p.kinds.flags & kPreactivation) store_part(p.epilogue.aux, p.epilogue.ld_aux, part, kSecond);
+    for (int half = 0; half < 2; ++half) {
+      if (row + half * 8 < p.m && part * 32 < left)
+        *reinterpret_cast<uint4*>(to + half * bytes_of_rows(leading, 8) + part * 64) = eight[half];
     }
-    store_part(p.epilogue.y, p.epilogue.ldy, part, 0);
+  }
+
+  static __device__ __forceinline__ std::size_t bytes_of_rows(std::uint32_t leading, std::uint32_t rows) {
+    return static_cast<std::size_t>(leading) * (rows * 2);
+  }
+};
+
+/// While a tile is multiplied: brings `row` of what its derivative is taken at to the L2 cache, and the first parts of
+/// the warp's rows to shared memory.
+template <bool F16, int COLUMNS>
+__device__ __forceinline__ void prefetch_rows(const Parameters& p, Path path, char* rows, std::uint32_t row,
+                                              std::uint32_t first_row, std::uint32_t column, const Tile& tile) {
+  if (path != Path::kActivated || (p.kinds.flags & kDerivative) == 0) return;
+  if (row < p.m) {
+    const std::size_t first = (static_cast<std::size_t>(tile.matrix) * p.m + row) * p.epilogue.ld_aux + column;
+    prefetch_bytes(static_cast<const std::uint16_t*>(p.epilogue.aux) + first, min(p.n - column, COLUMNS) * 2);
+  }
+  const RowsOfWarp<F16, COLUMNS / 2> own(p, rows, first_row, column, tile);
+  own.fetch(0, true), own.fetch(1, true);
+}
+
+/// As epilogue_direct() for 16-bit results, with an activation, before which sums may be kept in `aux`, or with its
+/// derivative at `aux`. A turn of the loop stores 64 rows. With a known activation, its parts are code of their own, so
+/// that loads and stores of one work beside the arithmetic of the next; otherwise all parts share one, as code for each
+/// would not fit the instruction cache. prefetch_rows() came before.
+/// @param memory kRowsBytes of shared memory, of this warp alone
+template <bool F16, Activated WHAT, std::uint32_t ACTIVATION, int BLOCKS, int SUMS>
+__device__ __forceinline__ void epilogue_activated(const Parameters& p, float (&d)[BLOCKS][SUMS], const float* bias,
+                                                   char* memory, std::uint32_t row, std::uint32_t column,
+                                                   const Tile& tile) {
+  using Rows = RowsOfWarp<F16, SUMS>;
+  constexpr bool kKnown = ACTIVATION != kAnyActivation;
+  [[maybe_unused]] constexpr int kUnrolled = kKnown ? Rows::kParts : 1;
+  const std::uint32_t activation = p.kinds.flags >> 6;
+  scale_and_add_bias(p, d, bias);
+  Rows rows(p, memory, row, column, tile);
+#pragma unroll 1
+  for (int block = 0; block < BLOCKS; ++block, rows.next_block()) {
+#pragma unroll kUnrolled
+    for (int part = 0; part < Rows::kParts; ++part) {
+      float x[16];
+      if constexpr (kKnown) {
+#pragma unroll
+        for (int i = 0; i < 16; ++i) x[i] = d[0][part * 16 + i];
+      } else {
+        take_part<0, BLOCKS * Rows::kParts>(x, d, block * Rows::kParts + part);
+      }
+      if constexpr (WHAT == Activated::kDerivative) {
+        float at[16];
+        rows.take(at, part);
+        rows.fetch(part + 2, block + 1 < BLOCKS);
+        activate<true, ACTIVATION>(x, at, activation);
+      } else {
+        __syncwarp();
+        if constexpr (WHAT == Activated::kValueKeepingSums) rows.put(x, 1);
+        activate<false, ACTIVATION>(x, x, activation);
+      }
+      rows.put(x, 0);
+      __syncwarp();
+      if constexpr (WHAT == Activated::kValueKeepingSums) rows.store(rows.aux, p.epilogue.ld_aux, part, 1);
+      rows.store(rows.y, p.epilogue.ldy, part, 0);
+    }
+    if constexpr (kKnown && BLOCKS > 1) {
+      static_assert(BLOCKS == 2);
+#pragma unroll
+      for (int i = 0; i < SUMS; ++i) d[0][i] = d[1][i];
+    }
   }
 }
 
-/// Gelu by tanh has code of its own, without a choice in the loop.
-template <bool F16, bool TOGETHER, int COLUMNS, int BLOCKS, int SUMS>
-__device__ __forceinline__ void epilogue_of_activation(const Parameters& p, float (&d)[BLOCKS][SUMS], const float* bias,
-                                                       char* rows, std::uint32_t row, std::uint32_t column,
-                                                       const Tile& tile) {
-  constexpr int kAhead = COLUMNS > 128 ? 1 : 2;
-  constexpr std::uint32_t kGeluTanh = 3;  // in tables/activations.def
-  const bool derivative = p.kinds.flags & kDerivative;
-  const bool gelu = p.kinds.flags >> 6 == kGeluTanh;
-  if (gelu && derivative)
-    epilogue_activated<F16, true, kAhead, kGeluTanh>(p, d, bias, rows, row, column, tile);
-  else if (gelu)
-    epilogue_activated<F16, false, 1, kGeluTanh>(p, d, bias, rows, row, column, tile);
-  else if (derivative)
-    epilogue_activated<F16, true, kAhead, kAnyActivation>(p, d, bias, rows, row, column, tile);
+/// Gelu by tanh has code of its own.
+template <bool F16, Activated WHAT, int BLOCKS, int SUMS>
+__device__ __forceinline__ void epilogue_of(const Parameters& p, float (&d)[BLOCKS][SUMS], const float* bias,
+                                            char* memory, std::uint32_t row, std::uint32_t column, const Tile& tile) {
+  if (p.kinds.flags >> 6 == kGeluTanh)
+    epilogue_activated<F16, WHAT, kGeluTanh>(p, d, bias, memory, row, column, tile);
   else
-    epilogue_activated<F16, false, 1, kAnyActivation>(p, d, bias, rows, row, column, tile);
+    epilogue_activated<F16, WHAT, kAnyActivation>(p, d, bias, memory, row, column, tile);
+}
+template <bool F16, int BLOCKS, int SUMS>
+__device__ __forceinline__ void epilogue_of_activation(const Parameters& p, float (&d)[BLOCKS][SUMS], const float* bias,
+                                                       char* memory, std::uint32_t row, std::uint32_t column,
+                                                       const Tile& tile) {
+  if (p.kinds.flags & kDerivative)
+    epilogue_of<F16, Activated::kDerivative>(p, d, bias, memory, row, column, tile);
+  else if (p.kinds.flags & kPreactivation)
+    epilogue_of<F16, Activated::kValueKeepingSums>(p, d, bias, memory, row, column, tile);
+  else
+    epilogue_of<F16, Activated::kValue>(p, d, bias, memory, row, column, tile);
 }
 
 }  // namespace hopper

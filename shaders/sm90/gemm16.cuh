@@ -48,8 +48,8 @@ struct Gemm16 {
   static constexpr int kProducerRegisters = COLUMNS > 128 ? 24 : 40, kConsumerRegisters = COLUMNS > 128 ? 240 : 232;
   static constexpr bool kStaged = COLUMNS <= 128;  ///< some results pass through shared memory
   static constexpr bool kLogits = COLUMNS > 128 && A_ALONG_K && B_ALONG_K;  ///< results may be logits
-  static constexpr int kBiasBytes = 2048;  ///< of a warpgroup: two times the bias of a tile
-  static_assert(2 * COLUMNS * 4 <= kBiasBytes && kBiasBytes + kRowsBytes <= kScratchBytes);
+  static constexpr int kBiases = kStaged ? 2 : 1, kBiasBytes = kBiases * COLUMNS * 4;  ///< of a warpgroup
+  static_assert(kBiasBytes + kRowsBytes <= kScratchBytes);
   static constexpr int kWarpBytes = kStaged ? kScratchBytes : kRowsBytes;  ///< what a warp's results pass through
   static constexpr int kGroupBytes = 4 * kWarpBytes + (kStaged ? 0 : kBiasBytes);
   static constexpr int kResident = kStages * kStageBytes, kScratch = kResident + RESIDENT * kBytesB,
@@ -140,7 +140,8 @@ struct Gemm16 {
       }
       const Path path = path_of<F16>(p);
       const std::uint32_t first_row = t.row * kRows + (TOGETHER ? group * 128 : 0), column = t.column * kColumns;
-      prefetch_row<COLUMNS>(p, path, first_row + (threadIdx.x & 127), column, t);
+      char* rows = memory + kScratch + group * kGroupBytes + kBiasBytes + warp * kWarpBytes;
+      prefetch_rows<F16, COLUMNS>(p, path, rows, first_row + (threadIdx.x & 127), first_row + warp * 16, column, t);
       // Loaded early, used when the products are done.
       float own_bias[2] = {0, 0};
       if (path != Path::kStaged && p.kinds.flags & kBias) {
@@ -153,9 +154,9 @@ struct Gemm16 {
       // A wait can only distinguish a stage's phase from the previous one, so the other warpgroup must have finished
       // all of its own.
       if (!TOGETHER && turn > 0) barrier_wait(turns + (1 - group) * 8, (turn - 1) >> 1 & 1);
-      // One of two places, since warps may still read the last tile's.
+      // Warps may still read the last tile's: there are two places, or warps wait for each other before they write.
       float* bias = reinterpret_cast<float*>(memory + kScratch + group * kGroupBytes) +
-                    (TOGETHER ? turn & 1 : turn >> 1 & 1) * COLUMNS;
+                    (TOGETHER ? turn : turn >> 1) % kBiases * COLUMNS;
       float d[2][COLUMNS / 2];
       std::uint32_t last = 0;
       for (std::uint32_t s = 0; s < t.steps; ++s, at.next()) {
@@ -181,6 +182,7 @@ struct Gemm16 {
       if (speaker) barrier_arrive(empty + last * 8);
       const std::uint32_t row = first_row + warp * 16;
       if (path != Path::kStaged && p.kinds.flags & kBias) {
+        if (kBiases == 1) sync_threads(1 + group, 128);
 #pragma unroll
         for (std::uint32_t i = 0, c = threadIdx.x & 127; i < 2; ++i, c += 128) {
           if (c < COLUMNS) bias[c] = own_bias[i];
@@ -188,8 +190,7 @@ struct Gemm16 {
         sync_threads(1 + group, 128);
       }
       if (path == Path::kActivated) {
-        char* rows = memory + kScratch + group * kGroupBytes + kBiasBytes + warp * kWarpBytes;
-        epilogue_of_activation<F16, TOGETHER, COLUMNS>(p, d, bias, rows, row, column, t);
+        epilogue_of_activation<F16>(p, d, bias, rows, row, column, t);
       } else if (path == Path::kDirect) {
         if (kLogits && p.logits > 0)
           epilogue_logits<F16>(p, d, row, column, t);

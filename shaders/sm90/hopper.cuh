@@ -77,6 +77,12 @@ __device__ __forceinline__ void copy_pixels(std::uint32_t to, const TensorMap& m
 __device__ __forceinline__ void copy_16(void* to, const void* from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)), "l"(from) : "memory");
 }
+/// Writes zeros if `there` is false.
+__device__ __forceinline__ void copy_16_or_zeros(void* to, const void* from, bool there) {
+  const int bytes = there ? 16 : 0;
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from), "r"(bytes)
+               : "memory");
+}
 __device__ __forceinline__ void copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int PENDING>
 __device__ __forceinline__ void copy_wait() {
@@ -171,6 +177,17 @@ __device__ __forceinline__ float2 unpack(std::uint32_t two) {
   return x;
 }
 
+/// The larger ones of two pairs; a NaN loses.
+template <bool F16>
+__device__ __forceinline__ std::uint32_t larger_of_pairs(std::uint32_t a, std::uint32_t b) {
+  std::uint32_t larger;
+  if constexpr (F16)
+    asm("max.f16x2 %0, %1, %2;" : "=r"(larger) : "r"(a), "r"(b));
+  else
+    asm("max.bf16x2 %0, %1, %2;" : "=r"(larger) : "r"(a), "r"(b));
+  return larger;
+}
+
 __device__ __forceinline__ float exp2_fast(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
@@ -190,6 +207,15 @@ __device__ __forceinline__ void store_matrices(std::uint32_t to, const std::uint
 }
 
 /// Loads four 8 x 8 matrices of 16 bits, whose rows lanes address as for store_matrices().
+/// 16 bytes of shared memory, loaded where this stands: other loads move to the branch that uses them.
+__device__ __forceinline__ uint4 load_16(const void* from) {
+  uint4 x;
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
+               : "r"(shared_address(from))
+               : "memory");
+  return x;
+}
 __device__ __forceinline__ void load_matrices(std::uint32_t (&a)[4], std::uint32_t from) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(a[0]), "=r"(a[1]), "=r"(a[2]), "=r"(a[3])

@@ -34,12 +34,6 @@ struct SkinnyParameters {
   std::uint32_t gate;                  ///< etna::Activation
 };
 
-/// Writes zeros if `there` is false.
-__device__ __forceinline__ void copy_16_or_zeros(void* to, const void* from, bool there) {
-  const int bytes = there ? 16 : 0;
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from), "r"(bytes)
-               : "memory");
-}
 /// Waits until at most the youngest `pending` groups are in flight.
 __device__ __forceinline__ void copy_wait_for_all_but(std::uint32_t pending) {
   if (pending >= 4) return copy_wait<4>();

@@ -138,6 +138,12 @@ inline void copy_16(void* to, const void* from) {
   if (reinterpret_cast<std::uintptr_t>(from) % 16 != 0) emulated::fail("a copy that is not in units of 16 bytes");
   emulated::state.fiber->copied.emplace_back(to, from);
 }
+inline void copy_16_or_zeros(void* to, const void* from, bool there) {
+  static constexpr char kZeros[16] = {};
+  if (there) return copy_16(to, from);
+  emulated::state.fiber->copied.emplace_back(to, kZeros);
+}
+inline uint4 load_16(const void* from) { return *static_cast<const uint4*>(from); }
 inline void copy_commit() {
   emulated::Fiber& fiber = *emulated::state.fiber;
   fiber.groups.push_back(std::exchange(fiber.copied, {}));
@@ -278,6 +284,15 @@ void wgmma(float (&d)[SUMS], const std::uint32_t (&a)[4], std::uint64_t b, bool 
 template <bool F16>
 std::uint32_t pack(float low, float high) {
   return emulated::to_bf16(low) | std::uint32_t{emulated::to_bf16(high)} << 16;
+}
+template <bool F16>
+std::uint32_t larger_of_pairs(std::uint32_t a, std::uint32_t b) {
+  std::uint32_t larger = 0;
+  for (int at : {0, 16}) {
+    const auto one = static_cast<std::uint16_t>(a >> at), other = static_cast<std::uint16_t>(b >> at);
+    larger |= std::uint32_t{emulated::to_bf16(std::fmax(emulated::from_bf16(one), emulated::from_bf16(other)))} << at;
+  }
+  return larger;
 }
 template <bool F16>
 float2 unpack(std::uint32_t two) {

@@ -38,7 +38,8 @@ double gelu_derivative(double x, U32 activation) {
 
 /// What is done with sums on their way to memory.
 enum class Ending {
-  activation,  ///< y = gelu(a · bᵀ + bias), with the sums before in aux
+  activation,  ///< y = gelu(a · bᵀ + bias)
+  kept_sums,   ///< the same, with the sums before it in aux
   derivative,  ///< y = (a · b) · gelu'(aux)
   bias,        ///< y = a · bᵀ + bias
   residual,    ///< y = a · bᵀ + bias + residual
@@ -53,13 +54,15 @@ struct Product {
   std::vector<double> wanted, wanted_aux;
 };
 
+/// @param nan_row a row of a that gets a NaN
 template <bool TOGETHER, Ending ENDING, int COLUMNS>
-Product run(U32 activation, U32 blocks, unsigned seed) {
-  constexpr bool derivative = ENDING == Ending::derivative, activates = ENDING == Ending::activation,
-                 logits = ENDING == Ending::logits;
+Product run(U32 activation, U32 blocks, unsigned seed, int nan_row = -1) {
+  constexpr bool derivative = ENDING == Ending::derivative, keeps = ENDING == Ending::kept_sums,
+                 activates = keeps || ENDING == Ending::activation, logits = ENDING == Ending::logits;
   using Gemm = Gemm16<false, TOGETHER, true, !derivative, COLUMNS>;
-  const auto a = random_matrix(kM * kK, 1), b = random_matrix(kN * kK, 2, 0.2f), bias = random_matrix(kN, 3),
-             more = random_matrix(kM * kN, 4);
+  auto a = random_matrix(kM * kK, 1);
+  if (nan_row >= 0) a[static_cast<std::size_t>(nan_row * kK)] = 0x7FC0;
+  const auto b = random_matrix(kN * kK, 2, 0.2f), bias = random_matrix(kN, 3), more = random_matrix(kM * kN, 4);
   Product made{std::vector<std::uint16_t>(kM * kN, 0x7FC0), std::vector<std::uint16_t>(kM * kN, 0x7FC0), {}, {}, {}};
   if (derivative) made.aux = more;
   Parameters p{};
@@ -76,7 +79,7 @@ Product run(U32 activation, U32 blocks, unsigned seed) {
   p.epilogue.ldy = p.epilogue.ld_aux = p.epilogue.ld_residual = kN, p.epilogue.scale = 1;
   p.kinds = {0, kBF16, kBF16, kBF16, kBF16, 8};
   if (derivative) p.kinds.flags = activation << 6 | kDerivative;
-  if (activates) p.kinds.flags = activation << 6 | kBias | kPreactivation;
+  if (activates) p.kinds.flags = activation << 6 | kBias | (keeps ? kPreactivation : 0);
   if (ENDING == Ending::bias) p.kinds.flags = kBias;
   if (ENDING == Ending::residual) p.kinds.flags = kBias | kResidual;
   emulated::launch(blocks, Gemm::kThreads, Gemm::kSharedBytes, 2, seed,
@@ -86,7 +89,7 @@ Product run(U32 activation, U32 blocks, unsigned seed) {
       double sum = 0;
       for (int k = 0; k < kK; ++k) sum += value_of(a, i * kK + k) * value_of(b, derivative ? k * kN + j : j * kK + k);
       if (!derivative && !logits) sum += value_of(bias, j);
-      if (activates) made.wanted_aux.push_back(sum);
+      if (keeps) made.wanted_aux.push_back(sum);
       if (activates) sum = gelu(sum, activation);
       if (derivative) sum *= gelu_derivative(value_of(more, i * kN + j), activation);
       if (ENDING == Ending::residual) sum += value_of(more, i * kN + j);
@@ -118,9 +121,9 @@ void expect_right_in_every_tile() {
 
 class GemmForHopper : public HopperAttention {};
 
-TEST_F(GemmForHopper, AppliesAnActivationAndKeepsWhatItIsAppliedTo) {
-  expect_right_in_every_tile<Ending::activation>();
-}
+TEST_F(GemmForHopper, AppliesAnActivation) { expect_right_in_every_tile<Ending::activation>(); }
+
+TEST_F(GemmForHopper, KeepsWhatAnActivationIsAppliedTo) { expect_right_in_every_tile<Ending::kept_sums>(); }
 
 TEST_F(GemmForHopper, MultipliesByTheDerivativeOfAnActivation) { expect_right_in_every_tile<Ending::derivative>(); }
 
@@ -142,6 +145,23 @@ TEST_F(GemmForHopper, KeepsTheStatesOfASoftmax) {
       const float* state = made.states.data() + (i * 2 + tile) * 3;
       ASSERT_EQ(state[0], largest) << "row " << i << ", tile " << tile;
       ASSERT_NEAR(state[1], sum, 1e-5 * sum) << "row " << i << ", tile " << tile;
+    }
+  }
+}
+
+TEST_F(GemmForHopper, LetsNanReachTheSumOfItsRowAlone) {
+  constexpr int kNanRow = 70;
+  const Product made = run<false, Ending::logits, 192>(0, 2, 1, kNanRow),
+                usual = run<false, Ending::logits, 192>(0, 2, 1);
+  for (int i = 0; i < kM; ++i) {
+    for (int at = i * 6; at < i * 6 + 6; at += 3) {
+      const float* state = made.states.data() + at;
+      if (i == kNanRow) {
+        EXPECT_EQ(state[0], -INFINITY);
+        EXPECT_TRUE(std::isnan(state[1]));
+      } else {
+        ASSERT_TRUE(std::equal(state, state + 2, usual.states.data() + at)) << "row " << i;
+      }
     }
   }
 }

@@ -59,9 +59,9 @@ Kernel kernel_of(DType dtype, OperandLayout layout, TileShape shape) {
     return {cubin, 256, 32, 512, 4 * 40960 + 2 * 12288 + scratch + 4 * 16 + 2 * 24, 1.4, {1, 1, 1}, 64};
   if (shape == kNarrow) return {cubin, 256, 64, 384, 4 * 40960 + scratch + 4 * 16 + 16, 0.75, {2.6, 1.3, 3.5}, 64};
   if (dtype == f32) return {cubin, 128, 32, 512, 4 * 32768 + 2 * 24576 + scratch + 4 * 16 + 2 * 24, 1.4, {1, 1, 1}};
-  if (shape == kTall) return {cubin, 256, 64, 384, 4 * 49152 + scratch + 4 * 16 + 16, 0.75, {5.3, 2.5, 7.5}};
-  if (shape == kWide) return {cubin, 128, 64, 384, 5 * 40960 + 2 * 10240 + 5 * 16 + 16, 0.57, {0, 0.9, 5}, 192};
-  return {cubin, 128, 64, 384, 6 * 32768 + scratch + 6 * 16 + 16, 0.42, {2.1, 0.5, 3.2}};
+  if (shape == kTall) return {cubin, 256, 64, 384, 4 * 49152 + scratch + 4 * 16 + 16, 0.75, {5.3, 2.5, 6.4}};
+  if (shape == kWide) return {cubin, 128, 64, 384, 5 * 40960 + 2 * 13056 + 5 * 16 + 16, 0.57, {0, 0.9, 2.8}, 192};
+  return {cubin, 128, 64, 384, 6 * 32768 + scratch + 6 * 16 + 16, 0.42, {2.1, 0.5, 1.9}};
 }
 
 /// The width of vectors that the epilogue may use: 8 if all of its rows are of 16 bits and allow that.
