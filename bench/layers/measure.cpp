@@ -14,16 +14,16 @@ using namespace etna;
 namespace {
 
 template <typename Run>
-double median_ms(const Setting& setting, Run& run) {
+double median_ms(const Setting& setting, int calls, Run& run) {
   using Clock = std::chrono::steady_clock;
   for (int i = 0; i < 3; ++i) run();
   synchronize(setting.device);
   std::vector<double> times;
   for (int i = 0; i < 5; ++i) {
     const auto begin = Clock::now();
-    for (int n = 0; n < setting.calls; ++n) run();
+    for (int n = 0; n < calls; ++n) run();
     synchronize(setting.device);
-    times.push_back(std::chrono::duration<double, std::milli>(Clock::now() - begin).count() / setting.calls);
+    times.push_back(std::chrono::duration<double, std::milli>(Clock::now() - begin).count() / calls);
   }
   std::sort(times.begin(), times.end());
   return times[2];
@@ -32,22 +32,23 @@ double median_ms(const Setting& setting, Run& run) {
 }  // namespace
 
 double milliseconds(const Setting& setting, const std::function<TensorList()>& call) {
-  if (!setting.captured) return median_ms(setting, call);
+  if (!setting.captured) return median_ms(setting, setting.calls, call);
   auto step = capture(call, {.device = setting.device});
-  const double alone = median_ms(setting, step);
-  // A replay costs some microseconds by itself, which a layer shares with all others of a step.
+  const double alone = median_ms(setting, setting.calls, step);
+  // A replay costs some microseconds by itself, which a layer shares with all others of a step. There are as many calls
+  // as otherwise: at its limit of power, a GPU is slower the longer it works.
   constexpr double kShort = 1;
-  constexpr int kRepeats = 8;
+  const int repeats = std::min(setting.calls, 10);
   if (alone > kShort) return alone;
   auto repeated = [&] {
     TensorList all;
-    for (int i = 0; i < kRepeats; ++i) {
+    for (int i = 0; i < repeats; ++i) {
       for (const Tensor& result : call()) all.push_back(result);
     }
     return all;
   };
   auto steps = capture(repeated, {.device = setting.device, .one_by_one = true});
-  return median_ms(setting, steps) / kRepeats;
+  return median_ms(setting, setting.calls / repeats, steps) / repeats;
 }
 
 Row timed(const Setting& setting, std::string group, std::string name, const std::function<Tensor()>& forward,
