@@ -13,8 +13,10 @@ namespace {
 
 /// Most 16-byte vectors of a row that a thread keeps in registers: 80 registers.
 constexpr std::int64_t kMostVectorsPerThread = 20;
-/// Vectors that a thread has of a tile, and that it loads at a time where the states of tiles are there.
+/// Vectors that a thread has of a tile.
 constexpr std::int64_t kTileVectorsPerThread = 4, kTileThreads = 256;
+/// Most vectors that a thread loads at a time where the states of tiles are there.
+constexpr std::int64_t kMostVectorsAtATime = 9;
 
 struct Chunk {
   std::int64_t begin, end;
@@ -25,6 +27,12 @@ std::vector<Chunk> chunks(std::int64_t rows, std::int64_t each) {
   std::vector<Chunk> all;
   for (std::int64_t begin = 0; begin < rows; begin += each) all.push_back({begin, std::min(rows, begin + each)});
   return all;
+}
+
+/// Vectors of a row that each thread loads at a time, in as few turns as there can be.
+std::int64_t at_a_time(std::int64_t vectors) {
+  const std::int64_t of_thread = std::max<std::int64_t>(1, ceil_div(vectors, kTileThreads));
+  return ceil_div(of_thread, ceil_div(of_thread, kMostVectorsAtATime));
 }
 
 std::int64_t padded(std::int64_t classes, DType t) {
@@ -90,11 +98,11 @@ bool gpu(const OpCall& call, std::span<Tensor> out) {
   const std::int64_t threads = wide ? 512 : 256, each = (row_bytes / vector_bytes + threads - 1) / threads;
   const bool mean = a.loss.reduction == Reduction::mean;
   // All kernels share one argument list; `memory` adds the addresses, null where a kernel does not use one.
-  auto dispatch = [&](const gpu::Shader& shader, std::int64_t first, std::int64_t count, std::int64_t tiles,
-                      std::array<std::uint32_t, 3> groups, const auto& memory) {
+  auto dispatch = [&](const gpu::Shader& shader, std::int64_t vectors, std::int64_t first, std::int64_t count,
+                      std::int64_t tiles, std::array<std::uint32_t, 3> groups, const auto& memory) {
     gpu::Kernel kernel(shader, call);
     kernel.spec(t, target.dtype(), mean, a.loss.label_smoothing != 0, a.wants_any());
-    kernel.spec(tiles == 0 ? std::min(each, kMostVectorsPerThread) : kTileVectorsPerThread);
+    kernel.spec(vectors);
     memory(kernel);
     kernel.index_errors()
         .u64(static_cast<std::uint64_t>(a.loss.ignore_index))
@@ -108,7 +116,7 @@ bool gpu(const OpCall& call, std::span<Tensor> out) {
     gemm::on_gpu(call, l, r, e, y);
   };
 
-  dispatch(shaders::linear_cross_entropy_count, 0, rows, 0, {1, 1, 1}, [&](gpu::Kernel& kernel) {
+  dispatch(shaders::linear_cross_entropy_count, 1, 0, rows, 0, {1, 1, 1}, [&](gpu::Kernel& kernel) {
     kernel.read(unused).read(target).read(unused).write(divisor).read(unused).read(unused);
   });
   for (const Chunk& chunk : all) {
@@ -122,16 +130,16 @@ bool gpu(const OpCall& call, std::span<Tensor> out) {
     if (!tiles.defined() && each > kMostVectorsPerThread) {
       const std::int64_t a_row = ceil_div(row_bytes / vector_bytes, kTileThreads * kTileVectorsPerThread);
       tiles = empty({count, a_row, 3}, {f32, device});
-      dispatch(shaders::linear_cross_entropy_tiles, chunk.begin, count, a_row, gpu::grid(count * a_row),
-               [&](gpu::Kernel& kernel) {
+      dispatch(shaders::linear_cross_entropy_tiles, kTileVectorsPerThread, chunk.begin, count, a_row,
+               gpu::grid(count * a_row), [&](gpu::Kernel& kernel) {
                  kernel.read(room).read(unused).read(unused).read(unused).read(unused).write(tiles);
                });
     }
     const gpu::Shader& shader = tiles.defined() ? shaders::linear_cross_entropy_from_tiles
                                 : wide          ? shaders::linear_cross_entropy
                                                 : shaders::linear_cross_entropy_narrow;
-    dispatch(shader, chunk.begin, count, tiles.defined() ? tiles.size(1) : 0, gpu::grid(count),
-             [&](gpu::Kernel& kernel) {
+    dispatch(shader, tiles.defined() ? at_a_time(row_bytes / vector_bytes) : each, chunk.begin, count,
+             tiles.defined() ? tiles.size(1) : 0, gpu::grid(count), [&](gpu::Kernel& kernel) {
                if (a.wants_any()) {
                  kernel.read_write(room);
                } else {
@@ -141,7 +149,7 @@ bool gpu(const OpCall& call, std::span<Tensor> out) {
              });
     add_gradients(a, to, chunk, x, weight, logits, 1 / stored_factor(t), divisor.select(0, 0), multiply);
   }
-  dispatch(shaders::linear_cross_entropy_total, 0, rows, 0, {1, 1, 1}, [&](gpu::Kernel& kernel) {
+  dispatch(shaders::linear_cross_entropy_total, 1, 0, rows, 0, {1, 1, 1}, [&](gpu::Kernel& kernel) {
     kernel.read(unused).read(unused).read(losses).read(divisor).write(to.loss).read(unused);
   });
   if (all.empty()) {
