@@ -121,6 +121,26 @@ void expect_right_in_every_tile() {
 
 class GemmForHopper : public HopperAttention {};
 
+/// Gemms have a form of their own of what tables/activations.def says.
+TEST_F(GemmForHopper, HasTheGeluOfTheTable) {
+  using namespace activations;
+  const float infinite = INFINITY;
+  std::vector<float> all = {0.0f, -0.0f, 1e-40f, -1e-40f, 1e18f, -1e18f, 1e30f, -1e30f, infinite, -infinite, NAN};
+  for (int i = -3200; i <= 3200; ++i) all.push_back(static_cast<float>(i) / 128);
+  // Exponents of up to 90 are off by an ulp or two; the terms of the derivative cancel near -0.75.
+  const auto expect_same = [](float x, float got, float wanted, float floor) {
+    if (std::isnan(wanted)) {
+      EXPECT_TRUE(std::isnan(got)) << x;
+    } else if (got != wanted) {
+      EXPECT_NEAR(got, wanted, 4e-7f * (1 + x * x) * std::abs(wanted) + floor) << x;
+    }
+  };
+  for (float x : all) {
+    expect_same(x, fast_gelu_tanh(x), gelu_tanh(x), 1e-37f);
+    expect_same(x, fast_gelu_tanh_derivative(x), gelu_tanh_backward(1.0f, x), 4e-7f);
+  }
+}
+
 TEST_F(GemmForHopper, AppliesAnActivation) { expect_right_in_every_tile<Ending::activation>(); }
 
 TEST_F(GemmForHopper, KeepsWhatAnActivationIsAppliedTo) { expect_right_in_every_tile<Ending::kept_sums>(); }
